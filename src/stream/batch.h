@@ -205,6 +205,39 @@ typedef struct AtpHeldRow
 	TimestampTz asked_at;
 } AtpHeldRow;
 
+/* The verdict on an event (tables/repos/admission.h, tables/apply/label_judge.h). */
+typedef struct AtpEventVerdict
+{
+	AtpJudged	judged;
+	AtpSkip		ignored_as;		/* of ATP_JUDGED_IGNORED */
+	AtpWhyHeld	why_held;		/* of ATP_JUDGED_HELD ... */
+	/* ... when the last look-up of the identity had ended; a held event waits for a newer look-up */
+	TimestampTz asked_at;
+	bool		request_identity;	/* request a look-up of the account's identity ... */
+	bool		refresh;		/* ... even if the identity is known */
+
+	/*
+	 * #account: the account's own server is unknown, so the server that sent the event may be a stranger
+	 * (V-44)
+	 */
+	bool		by_stranger;
+} AtpEventVerdict;
+
+/* What an event does besides its rows; set while the event is applied. */
+typedef struct AtpEventEffects
+{
+	bool		unconfirmed;	/* #account: a deletion that no other server has confirmed yet (V-47) */
+	bool		doubts;			/* ask the account's server for the account's status ... */
+	bool		has_status;		/* ... because of this #account event, whose status is in the repository's row */
+	TimestampTz status_at;
+	bool		has_status_seq;
+	int64		status_seq;
+	AtpFetchWhy fetch;
+	bool		passed;			/* the repository is beyond this event, whose rows are not written */
+	bool		reread;			/* read again, after atproto.refill() */
+	bool		closes;			/* look at the events held for this event, or behind it */
+} AtpEventEffects;
+
 /* A decoded message that counts as an event of the stream. */
 typedef struct AtpEvent
 {
@@ -241,33 +274,13 @@ typedef struct AtpEvent
 	uint64		path;			/* partial #commit: hash of the operation's path */
 	bool		lacking;		/* some of the event's records became dead letters */
 	AtpSigned  *signature;		/* NULL: not level full, or the event has no commit to verify */
-	const AtpHeldRow *held;		/* NULL: received from the stream; else the event was held, and this is its row */
-	AtpJudged	judged;
-	AtpSkip		ignored_as;		/* of ATP_JUDGED_IGNORED */
-	AtpWhyHeld	why_held;		/* of ATP_JUDGED_HELD ... */
-	/* ... when the last look-up of the identity had ended; a held event waits for a newer look-up */
-	TimestampTz asked_at;
-	bool		request_identity;	/* request a look-up of the account's identity ... */
-	bool		refresh;		/* ... even if the identity is known */
-
-	/*
-	 * #account: the account's own server is unknown, so the server that sent the event may be a stranger
-	 * (V-44)
-	 */
-	bool		by_stranger;
-	bool		unconfirmed;	/* #account: a deletion that no other server has confirmed yet (V-47) */
-	bool		doubts;			/* ask the account's server for the account's status ... */
-	bool		has_status;		/* ... because of this #account event, whose status is in the repository's row */
-	TimestampTz status_at;
-	bool		has_status_seq;
-	int64		status_seq;
-	AtpFetchWhy fetch;			/* set while the event is applied */
-	bool		passed;			/* the repository is beyond this event, whose rows are not written; set while the event is applied */
-	bool		reread;			/* read again, after atproto.refill(); set while the event is applied */
-	bool		closes;			/* look at the events held for this event, or behind it; set while the event is applied */
 	struct varlena *handle;		/* #identity; NULL when absent */
 	bool		active;			/* #account */
 	text	   *status;			/* #account; NULL when absent */
+	const AtpHeldRow *held;		/* NULL: received from the stream; else the event was held, and this is its row */
+
+	AtpEventVerdict verdict;
+	AtpEventEffects effects;
 
 	/*
 	 * subscribeLabels at level full: an event of its own for each labeler of the message (did; rev is seq),

@@ -13,6 +13,7 @@ What it wants:
   - What runs in the consumer's processes asks clock.c for the time, nothing else.
   - doc/develop/races.md has every injection point of the sources, and no other, each with a test
     that stops a process there.
+  - Why a repository waits: the words of repo.hold stand in hold.h, and only hold.c changes the state.
   - No room of src includes what is above it (rooms.py has the plan).
   - What a header of src/core declares, something in src uses; what only tests need is in test/protocol.
   - The version is the same wherever it stands.
@@ -159,6 +160,17 @@ def clock_faults(root, files):
                 yield "%s asks the time by %s: that is for clock.c" % (name, asked)
 
 
+HOLD = "src/tables/repos/hold."
+HOLDS = re.compile(r"""\bhold (?:=|<>|IN|NOT IN|IS DISTINCT FROM|IS NOT DISTINCT FROM) \(?'|\bhold(?:\.|->)(?:word|state) = """)
+
+
+def hold_faults(root, files):
+    for name in files:
+        if re.match(r"^src/.*\.(c|h|sql)$", name) and not name.startswith(HOLD):
+            for found in sorted(set(HOLDS.findall(read(root, name)))):
+                yield "%s: \"%s\" is for %sh and %sc" % (name, found, HOLD, HOLD)
+
+
 def room_faults(root, files):
     return rooms.faults(lambda name: read(root, name), files)
 
@@ -192,7 +204,7 @@ def version_faults(root, files):
 
 
 def faults(root, files):
-    for check in (link_faults, head_faults, rule_faults, race_faults, clock_faults, room_faults, declaration_faults, version_faults):
+    for check in (link_faults, head_faults, rule_faults, race_faults, clock_faults, hold_faults, room_faults, declaration_faults, version_faults):
         yield from check(root, files)
 
 

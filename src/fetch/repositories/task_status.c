@@ -38,6 +38,7 @@
 #include "miscadmin.h"
 #include "tables/repos/dead_letter.h"
 #include "tables/repos/held.h"
+#include "tables/repos/hold.h"
 #include "tables/base/job.h"
 #include "tables/repos/status_request.h"
 #include "tables/base/table.h"
@@ -384,7 +385,7 @@ apply_answer(void *arg)
 												 " deleted_rev = COALESCE(rev, deleted_rev), purge_seq = status_seq,"
 												 " purge_rev = GREATEST(purge_rev, rev, CASE WHEN NOT $5 AND sync NOT IN ('synchronized', 'unproven')"
 												 "  THEN (SELECT o.rev FROM #.record o WHERE o.did OPERATOR(@.=) $1 ORDER BY o.rev DESC LIMIT 1) END),"
-												 " hold = CASE WHEN hold = 'resync' THEN hold END,"
+												 " " ATP_SQL_ERASE ","
 												 " refill_by = NULL, refill_rev = NULL, refill_sync = NULL, updated_at = now()" AS_REQUESTED
 												 " RETURNING status_endpoint", asking->target),
 									 ATP_ARGS(did, asking->status_at, asking->status_seq, atp_text_arg(asking->pds), atp_bool_arg(asking->many)));

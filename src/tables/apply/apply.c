@@ -24,7 +24,6 @@
 #include "tables/direct/direct_insert.h"
 #include "tables/base/error_class.h"
 #include "tables/repos/dead_letter.h"
-#include "tables/records/link_rows.h"
 #include "tables/base/node_mark.h"
 #include "tables/base/progress.h"
 #include "tables/apply/suspect.h"
@@ -204,7 +203,7 @@ refuse_event(AtpApply *a, AtpEvent *event, ErrorData *error)
 {
 	refuse_row(a, event, -1, a->sink->name ? a->sink->name(event) : (AtpSpan) {NULL, 0}, error);
 	/* a letter is written only for events with the verdict true (is_void()) */
-	event->judged = ATP_JUDGED_TRUE;
+	event->verdict.judged = ATP_JUDGED_TRUE;
 }
 
 static void
@@ -313,7 +312,7 @@ tables_used(const AtpApply *a)
 static bool
 is_void(const AtpDeadLetter *letter)
 {
-	return letter->event != NULL && letter->event->judged != ATP_JUDGED_TRUE && letter->stage != atp_stage_signature;
+	return letter->event != NULL && letter->event->verdict.judged != ATP_JUDGED_TRUE && letter->stage != atp_stage_signature;
 }
 
 /* Does the letter belong to this transaction, which ends before event a->hi and reaches sequence number seq? */
@@ -358,7 +357,7 @@ has_jobs(const AtpApply *a)
 	bool		has = false;
 
 	for (int i = a->lo; i < a->hi && !has; i++)
-		has = a->batch->events[i].fetch != ATP_FETCH_NOT && !a->batch->events[i].ignored;
+		has = a->batch->events[i].effects.fetch != ATP_FETCH_NOT && !a->batch->events[i].ignored;
 	return has;
 }
 
@@ -571,23 +570,22 @@ try_once(AtpApply *a, ApplyWay way, AtpApplied *result, bool *others)
 	return error;
 }
 
-/* Add the missing rows of link_source.  Returns NULL, or the error that rolled back the transaction. */
+/* Have the rows added that the derived tables need first.  Returns NULL, or the error that rolled back the transaction. */
 static ErrorData *
-add_sources(AtpApply *a)
+prepare_derived(AtpApply *a)
 {
-	static void (*const steps[]) (AtpApply *a) = {atp_link_sources_name, atp_link_sources_bring};
 	MemoryContext cxt = CurrentMemoryContext;
 	ErrorData  *volatile error = NULL;
 
-	ATP_INJECTION_POINT("sources next");
-	a->has_sources = true;
+	ATP_INJECTION_POINT("preparation next");
+	a->prepared = true;
 	PG_TRY();
 	{
 		/* a transaction for each step: in a single transaction, the locks of two processes could deadlock */
-		for (int i = 0; i < lengthof(steps); i++)
-			if (begin_at_last(a, "adding sources of links"))
+		for (int step = 0; step < atp_derived_steps(a->sub); step++)
+			if (begin_at_last(a, "preparing derived tables"))
 			{
-				steps[i] (a);
+				atp_derived_prepare_step(a, step);
 				atp_nodes_mark(a->statements, a->sub);
 				atp_commit();
 			}
@@ -649,10 +647,10 @@ apply_some(AtpApply *a, const char **reason)
 			history.with_statements = AFTER_CONFLICT;
 			way = WAY_STATEMENTS;
 		}
-		else if (error->sqlerrcode == ATP_ERRCODE_SOURCES && !a->has_sources)
+		else if (error->sqlerrcode == ATP_ERRCODE_PREPARE && !a->prepared)
 		{
-			/* an error here cannot be blamed on an event, because rows of link_source belong to no event */
-			if ((error = add_sources(a)) == NULL)
+			/* an error here cannot be blamed on an event, because the rows that are added belong to no event */
+			if ((error = prepare_derived(a)) == NULL)
 				continue;
 			if (atp_error_class(error->sqlerrcode) == ATP_ERROR_PASSING)
 				ReThrowError(error);

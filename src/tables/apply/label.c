@@ -183,8 +183,8 @@ row_standing(AtpApply *apply, int index)
 	if (atp_label_is_taken(row))
 		return ATP_STANDING_NEW;
 	/* atp_admission_reason() reads the reason from the event */
-	event->judged = row->part->judged == ATP_JUDGED_IGNORED ? ATP_JUDGED_IGNORED : ATP_JUDGED_HELD;
-	event->why_held = row->signature == NULL ? ATP_HELD_SIGNATURE : row->part->why_held;
+	event->verdict.judged = row->part->verdict.judged == ATP_JUDGED_IGNORED ? ATP_JUDGED_IGNORED : ATP_JUDGED_HELD;
+	event->verdict.why_held = row->signature == NULL ? ATP_HELD_SIGNATURE : row->part->verdict.why_held;
 	return ATP_STANDING_UNJUDGED;
 }
 

@@ -20,8 +20,7 @@ typedef struct Labeler
 {
 	AtpIdentity who;
 	AtpHeldCount held;
-	bool		follows;		/* the release batch has held labels of the labeler */
-	bool		stays;			/* the labels that follow must wait */
+	AtpHeldOrder order;			/* of the labels that follow */
 } Labeler;
 
 typedef struct Labelers
@@ -99,10 +98,9 @@ static void
 follow_held(Labeler *labeler, const AtpEvent *part)
 {
 	if (part->held == NULL)
-		labeler->stays |= labeler->held.n > 0;
-	else if (!labeler->follows)
-		labeler->stays |= labeler->held.n == 0 || part->held->rev != labeler->held.first_rev;
-	labeler->follows |= part->held != NULL;
+		labeler->order.stays |= labeler->held.n > 0;
+	else
+		atp_held_order_follow(&labeler->order, part->held, labeler->held.n, labeler->held.first_rev);
 }
 
 /* V-41: has a document without a label key been read since the labels came?  An older document proves nothing: the key may be new. */
@@ -119,11 +117,11 @@ judge_part(Labelers *l, AtpEvent *part, const Labeler *labeler, bool is_signed)
 	const AtpIdentity *who = &labeler->who;
 
 	/* a replayed letter does not wait behind held labels: a user has asked for exactly this message */
-	if (labeler->stays && !l->apply->replay)
+	if (labeler->order.stays && !l->apply->replay)
 		atp_admission_hold(part, ATP_HELD_ORDER);
 	/* no label has a signature, so no key could make a label true: do not wait for a key */
 	else if (!is_signed)
-		part->judged = ATP_JUDGED_TRUE;
+		part->verdict.judged = ATP_JUDGED_TRUE;
 	else if (has_no_key(l->apply, part, who))
 		atp_admission_ignore(part, ATP_SKIP_NO_IDENTITY);
 	else
@@ -148,9 +146,9 @@ judge_event(Labelers *l, AtpEvent *event)
 		Labeler    *labeler = labeler_of(l, part);
 
 		part->held = event->held;
-		part->judged = ATP_JUDGED_TRUE;
-		part->request_identity = part->refresh = false;
-		part->asked_at = labeler->who.asked_at;
+		part->verdict.judged = ATP_JUDGED_TRUE;
+		part->verdict.request_identity = part->verdict.refresh = false;
+		part->verdict.asked_at = labeler->who.asked_at;
 		follow_held(labeler, part);
 		asks[p] = fits[p] = judge_part(l, part, labeler, is_signed[p]);
 	}
@@ -164,7 +162,7 @@ judge_event(Labelers *l, AtpEvent *event)
 		if (row->signature != NULL && row->refuted)
 			fits[p] = false;
 	}
-	event->judged = ATP_JUDGED_TRUE;
+	event->verdict.judged = ATP_JUDGED_TRUE;
 	for (int p = 0; p < event->nparts; p++)
 	{
 		AtpEvent   *part = &event->parts[p];
@@ -172,10 +170,10 @@ judge_event(Labelers *l, AtpEvent *event)
 
 		if (asks[p])
 			atp_admission_by_signature(part, &labeler->who, fits[p]);
-		labeler->stays |= part->judged == ATP_JUDGED_HELD;
+		labeler->order.stays |= part->verdict.judged == ATP_JUDGED_HELD;
 		/* a held event has a single part: if the part waits on, keep the row of atproto.held_event */
-		if (part->judged == ATP_JUDGED_HELD && part->held != NULL)
-			event->judged = ATP_JUDGED_HELD;
+		if (part->verdict.judged == ATP_JUDGED_HELD && part->held != NULL)
+			event->verdict.judged = ATP_JUDGED_HELD;
 	}
 }
 
@@ -189,7 +187,7 @@ pass_event(Labelers *l, const AtpEvent *event)
 		Labeler    *labeler = labeler_of(l, part);
 
 		follow_held(labeler, part);
-		labeler->stays |= part->judged == ATP_JUDGED_HELD;
+		labeler->order.stays |= part->verdict.judged == ATP_JUDGED_HELD;
 	}
 }
 
@@ -211,7 +209,7 @@ atp_label_is_taken(const AtpLabelRow *row)
 {
 	/* even in a part with the verdict false, single labels may have a valid signature */
 	return row->part == NULL ||
-		(!row->refuted && (row->part->judged == ATP_JUDGED_TRUE || row->part->judged == ATP_JUDGED_FALSE));
+		(!row->refuted && (row->part->verdict.judged == ATP_JUDGED_TRUE || row->part->verdict.judged == ATP_JUDGED_FALSE));
 }
 
 /* Is it certain that the labeler has not signed the label? */
@@ -219,7 +217,7 @@ static bool
 is_false(const AtpLabelRow *row)
 {
 	return row->part != NULL && row->refuted &&
-		(row->part->judged == ATP_JUDGED_TRUE || row->part->judged == ATP_JUDGED_FALSE);
+		(row->part->verdict.judged == ATP_JUDGED_TRUE || row->part->verdict.judged == ATP_JUDGED_FALSE);
 }
 
 void
@@ -233,10 +231,10 @@ atp_labels_count(AtpApply *a, int lo, int hi)
 		{
 			const AtpEvent *part = &event->parts[p];
 
-			if (part->judged == ATP_JUDGED_HELD)
+			if (part->verdict.judged == ATP_JUDGED_HELD)
 				a->skips[ATP_SKIP_HELD] += part->held == NULL;
-			else if (part->judged == ATP_JUDGED_IGNORED)
-				a->skips[part->ignored_as]++;
+			else if (part->verdict.judged == ATP_JUDGED_IGNORED)
+				a->skips[part->verdict.ignored_as]++;
 		}
 		for (int r = 0; r < event->nrows; r++)
 		{

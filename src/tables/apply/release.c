@@ -202,7 +202,7 @@ key_args(const Held *held, AtpStatements *set, int lo, int hi, bool only_done, D
 	{
 		const AtpHeldRow *row = &held->rows[i];
 
-		if (only_done && !held->batch->events[i].ignored && held->batch->events[i].judged == ATP_JUDGED_HELD)
+		if (only_done && !held->batch->events[i].ignored && held->batch->events[i].verdict.judged == ATP_JUDGED_HELD)
 			continue;
 		atp_put_ref(rows, row->did);
 		atp_put(rows, AtpTidGetDatum(row->rev), false);
@@ -265,7 +265,7 @@ is_done(const Held *held, struct varlena *did)
 	int			last = held->batch->nmessages - 1;
 	int			cmp = held->all ? -1 : atp_compare_dids(did, held->rows[last].did);
 
-	return cmp < 0 || (cmp == 0 && held->batch->nevents > 0 && held->batch->events[last].judged == ATP_JUDGED_HELD);
+	return cmp < 0 || (cmp == 0 && held->batch->nevents > 0 && held->batch->events[last].verdict.judged == ATP_JUDGED_HELD);
 }
 
 static void
@@ -644,7 +644,7 @@ static bool
 has_taken(const AtpBatch *batch)
 {
 	for (int i = 0; i < batch->nevents; i++)
-		if (batch->events[i].ignored || batch->events[i].judged != ATP_JUDGED_HELD)
+		if (batch->events[i].ignored || batch->events[i].verdict.judged != ATP_JUDGED_HELD)
 			return true;
 	return false;
 }

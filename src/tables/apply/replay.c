@@ -15,7 +15,7 @@
 #include "tables/base/error_class.h"
 #include "tables/repos/admission.h"
 #include "tables/repos/dead_letter.h"
-#include "tables/records/link_rows.h"
+#include "tables/base/derived.h"
 #include "tables/apply/validate.h"
 
 static bool
@@ -102,7 +102,7 @@ apply_event(AtpApply *a, const AtpReplay *replay, const char **why)
 		*why = atp_error_text(error);
 		return ATP_OUTCOME_STAYS;
 	}
-	a->batch->events[0].passed = a->standing == ATP_STANDING_LATE || a->standing == ATP_STANDING_OBSOLETE;
+	a->batch->events[0].effects.passed = a->standing == ATP_STANDING_LATE || a->standing == ATP_STANDING_OBSOLETE;
 	superseded = replay->locked(replay->arg);
 	if (superseded > 0 && a->batch->events[0].rev <= superseded && a->standing != ATP_STANDING_INACTIVE)
 		return ATP_OUTCOME_OBSOLETE;
@@ -171,7 +171,7 @@ process_message(const AtpReplay *replay, const char **why)
 	if (batch->nevents == 0 || batch->events[0].ignored)
 		return ATP_OUTCOME_OBSOLETE;
 	a.hi = batch->nevents;
-	atp_link_sources(&a);
+	atp_derived_prepare(&a);
 	outcome = apply_event(&a, replay, why);
 	if (outcome != ATP_OUTCOME_STAYS)
 	{

@@ -178,7 +178,7 @@ put_overtaken(const AtpApply *a, AtpRows *rows, const AtpEvent *event, AtpSpan p
 	atp_put_ref(rows, event->did);
 	atp_put_ref(rows, path.len == 0 ? NULL : cstring_to_text_with_len(path.ptr, path.len));
 	atp_put(rows, Int64GetDatum(event->seq), false);
-	atp_put(rows, BoolGetDatum(!event->passed && !event->reread), false);
+	atp_put(rows, BoolGetDatum(!event->effects.passed && !event->effects.reread), false);
 	atp_put(rows, held != NULL ? PointerGetDatum(held->subscription) : CStringGetTextDatum(a->sub->name), false);
 	atp_put(rows, held != NULL && held->endpoint != NULL ? PointerGetDatum(held->endpoint) : CStringGetTextDatum(atp_apply_endpoint(a)->scope), false);
 }
@@ -203,7 +203,7 @@ drop_superseded_letters(AtpApply *a)
 	{
 		const AtpEvent *event = &batch->events[i];
 
-		if (event->ignored || event->judged != ATP_JUDGED_TRUE)
+		if (event->ignored || event->verdict.judged != ATP_JUDGED_TRUE)
 			continue;
 		for (int r = event->first_row; r < event->first_row + event->nrows; r++)
 			if (batch->rows[r].record.action == ATP_DELETE)
@@ -216,7 +216,7 @@ drop_superseded_letters(AtpApply *a)
 		/* F-42: all records before this #sync were deleted */
 		if (event->kind == ATP_REPOS_SYNC && event->partial && event->rev > 0)
 			put_removed(removed, event, (AtpSpan) {NULL, 0}, event->rev - 1);
-		if (atp_is_deletion(event) && !event->unconfirmed)
+		if (atp_is_deletion(event) && !event->effects.unconfirmed)
 			put_overtaken(a, rows, event, (AtpSpan) {NULL, 0});
 		else if (event->kind == ATP_REPOS_ACCOUNT || (event->kind == ATP_REPOS_IDENTITY && event->handle != NULL))
 			put_overtaken(a, rows, event, name_event(event));
@@ -247,7 +247,7 @@ event_standing(AtpApply *a, int event)
 	if (there == ATP_STANDING_OBSOLETE || there == ATP_STANDING_INACTIVE)
 		return there;
 	atp_admission_judge(repos, event);
-	return a->batch->events[event].judged == ATP_JUDGED_TRUE ? there : ATP_STANDING_UNJUDGED;
+	return a->batch->events[event].verdict.judged == ATP_JUDGED_TRUE ? there : ATP_STANDING_UNJUDGED;
 }
 
 static AtpStanding

@@ -40,7 +40,7 @@ atp_suspects_begin(AtpSuspects *s)
 		const Suspect *suspect = list_nth(s->rows, i);
 
 		s->batch->events[suspect->event].lacking = suspect->lacking;
-		s->batch->events[suspect->event].judged = suspect->judged;
+		s->batch->events[suspect->event].verdict.judged = suspect->judged;
 	}
 	memset(s->passed, 0, sizeof(s->passed));
 	memset(s->error, 0, sizeof(s->error));
@@ -70,7 +70,7 @@ find_suspect(AtpSuspects *s, int event, int row)
 	}
 	old = MemoryContextSwitchTo(s->batch->cxt);
 	suspect = palloc(sizeof(Suspect));
-	*suspect = (Suspect) {event, row, 0, s->batch->events[event].lacking, s->batch->events[event].judged};
+	*suspect = (Suspect) {event, row, 0, s->batch->events[event].lacking, s->batch->events[event].verdict.judged};
 	s->rows = lappend(s->rows, suspect);
 	MemoryContextSwitchTo(old);
 	return suspect;

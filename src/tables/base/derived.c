@@ -31,6 +31,35 @@ atp_derived_remembers(const AtpSubscription *sub)
 	return remembers;
 }
 
+int
+atp_derived_steps(const AtpSubscription *sub)
+{
+	int			nsteps = 0;
+
+	for (int i = 0; i < lengthof(tables); i++)
+		if (tables[i]->wanted(sub))
+			nsteps = Max(nsteps, tables[i]->nsteps);
+	return nsteps;
+}
+
+void
+atp_derived_prepare_step(AtpApply *a, int step)
+{
+	for (int i = 0; i < lengthof(tables); i++)
+		if (step < tables[i]->nsteps && tables[i]->wanted(a->sub))
+			tables[i]->prepare(a, step);
+}
+
+void
+atp_derived_prepare(AtpApply *a)
+{
+	int			nsteps = atp_derived_steps(a->sub);
+
+	a->prepared = true;
+	for (int step = 0; step < nsteps; step++)
+		atp_derived_prepare_step(a, step);
+}
+
 /*
  * True: the change left the table record as it was.  Only an event that is read again can find the same or a newer
  * revision in the table.

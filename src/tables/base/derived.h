@@ -15,6 +15,12 @@
 /* AtpChange.seq of a record that comes from an export instead of an event. */
 #define ATP_SEQ_NONE	(-1)
 
+/*
+ * SQLSTATE of the ERROR of flush() when a derived table first needs rows that this transaction must not add.  Nothing is
+ * wrong: the caller does the transaction again after the steps of prepare().  No user sees this ERROR.
+ */
+#define ATP_ERRCODE_PREPARE	MAKE_SQLSTATE('A', 'T', '0', '0', '3')
+
 typedef struct AtpChange
 {
 	const AtpRecordRow *row;	/* for a record removed with its account: ATP_DELETE, with the record's own revision */
@@ -41,6 +47,14 @@ typedef struct AtpDerived
 	 * by itself.
 	 */
 	void		(*flush) (AtpApply *a, const AtpChange *changes, int n);
+
+	/*
+	 * Add the rows that flush() will need for the rows of the batch, as far as there is room, in the open transaction; or
+	 * NULL.  The work has nsteps steps, each for a transaction of its own: in a single transaction, the locks of two
+	 * processes could deadlock.  With a->prepared set, flush() does not raise ATP_ERRCODE_PREPARE.
+	 */
+	void		(*prepare) (AtpApply *a, int step);
+	int			nsteps;
 } AtpDerived;
 
 extern const AtpDerived atp_record_event_derived;
@@ -61,6 +75,16 @@ extern int	atp_derived_uses(const AtpSubscription *sub);
  * again, the old record is looked up in any case.
  */
 extern bool atp_derived_remembers(const AtpSubscription *sub);
+
+/*
+ * The number of steps of preparation that the subscription's derived tables need, and a step of all of them.  The caller
+ * sets a->prepared before the first step.
+ */
+extern int	atp_derived_steps(const AtpSubscription *sub);
+extern void atp_derived_prepare_step(AtpApply *a, int step);
+
+/* All steps in the open transaction. */
+extern void atp_derived_prepare(AtpApply *a);
 
 /*
  * Hand the changes to each derived table of the subscription.  Changes of events that are read again and changed

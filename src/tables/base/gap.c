@@ -1,6 +1,6 @@
 /*
  * gap.c
- *		Gaps of a stream (rows of atproto.gap) whose events are read again.
+ *		Gaps of a stream (rows of atproto.gap): gaps whose events are read again, and held events that were dropped.
  */
 #include "postgres.h"
 
@@ -8,6 +8,9 @@
 #include "config/spi.h"
 #include "identity/identity.h"
 #include "tables/base/gap.h"
+
+/* The reason of a gap of held events that were dropped without a mark on a repository's row. */
+#define DROPPED		"'held events dropped'"
 
 /*
  * Closes the gaps that the cursors of the subscription have passed again.  A row may hold any numbers, since the
@@ -113,13 +116,38 @@ atp_gap_lost(AtpApply *a, struct varlena *did, const AtpLost *lost)
 	caller = atp_as_table_owner("gap");
 	if (atp_run(atp_identity_sql("UPDATE atproto.gap SET events = events + $4, detected_at = now(),"
 								 " after_seq = LEAST(after_seq, $5 - 1), before_seq = GREATEST(before_seq, $6 + 1)"
-								 " WHERE subscription = $1 AND endpoint = $2 AND target = $7::name AND reason = 'held events dropped' AND closed_at IS NULL"
+								 " WHERE subscription = $1 AND endpoint = $2 AND target = $7::name AND reason = " DROPPED " AND closed_at IS NULL"
 								 " AND (did OPERATOR(@.=) $3 OR (did IS NULL AND $3 IS NULL))"),
 				ATP_ARGS(atp_text_arg(a->sub->name), atp_text_arg(a->sub->ep->scope), src, atp_int8_arg(lost->events),
 						 atp_int8_arg(lost->first), atp_int8_arg(lost->last), atp_text_arg(a->sub->target))) == 0)
 		atp_run("INSERT INTO atproto.gap (subscription, endpoint, did, events, after_seq, before_seq, reason, target)"
-				" VALUES ($1, $2, $3, $4, $5 - 1, $6 + 1, 'held events dropped', $7::name)",
+				" VALUES ($1, $2, $3, $4, $5 - 1, $6 + 1, " DROPPED ", $7::name)",
 				ATP_ARGS(atp_text_arg(a->sub->name), atp_text_arg(a->sub->ep->scope), src, atp_int8_arg(lost->events),
 						 atp_int8_arg(lost->first), atp_int8_arg(lost->last), atp_text_arg(a->sub->target)));
+	atp_owner_end(caller);
+}
+
+void
+atp_gap_left(const AtpSubscription *sub, bool removed)
+{
+	AtpCaller	caller = atp_as_table_owner("gap");
+
+	atp_run("INSERT INTO atproto.gap (subscription, target, endpoint, did, events, after_seq, before_seq, reason)"
+			" SELECT CASE WHEN NOT $3 THEN $1 END, target, endpoint, CASE WHEN kind = 'label' THEN did END,"
+			"  count(*), min(seq) - 1, max(seq) + 1, " DROPPED
+			" FROM atproto.held_event WHERE subscription = $1 AND target = $2::name"
+			" GROUP BY target, endpoint, CASE WHEN kind = 'label' THEN did END",
+			ATP_ARGS(atp_text_arg(sub->name), atp_text_arg(sub->target), atp_bool_arg(removed)));
+	atp_owner_end(caller);
+}
+
+void
+atp_gap_keep(const AtpSubscription *sub)
+{
+	AtpCaller	caller = atp_as_table_owner("gap");
+
+	atp_run("UPDATE atproto.gap SET subscription = NULL, target = COALESCE(target, $2::name)"
+			" WHERE subscription = $1 AND reason = " DROPPED " AND closed_at IS NULL",
+			ATP_ARGS(atp_text_arg(sub->name), atp_text_arg(sub->target)));
 	atp_owner_end(caller);
 }

@@ -67,6 +67,18 @@ typedef struct AtpLost
  */
 extern void atp_gap_lost(AtpApply *a, struct varlena *did, const AtpLost *lost);
 
+/*
+ * Record all events that the subscription holds, and that are about to be dropped, as gaps: a row for each stream, and for
+ * labels for each labeler.  removed: the subscription is being deleted, so no row may refer to its name.
+ */
+extern void atp_gap_left(const AtpSubscription *sub, bool removed);
+
+/*
+ * R-34: the subscription is being deleted.  Rows about events that a limit has dropped stay, because the tables go on
+ * lacking these events.
+ */
+extern void atp_gap_keep(const AtpSubscription *sub);
+
 /* Close the subscription's gaps whose events have been read again. */
 extern void atp_gap_close(const char *name);
 

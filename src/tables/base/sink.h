@@ -46,7 +46,7 @@ typedef struct AtpApply
 	bool		force;			/* rows are overwritten even where the table has newer data */
 	Oid			lock_first;		/* table with an unavailable lock: the next attempt waits for this table first */
 	int			lock_attempts;	/* failed attempts in a row to lock all tables without waiting */
-	bool		has_sources;	/* sources for the batch's links were added, as far as there is room (link_rows.h) */
+	bool		prepared;		/* the derived tables were prepared for the batch, as far as there is room (derived.h) */
 	AtpStanding standing;		/* result of the last standing(), which runs as a step */
 	struct varlena *repo;		/* repository to mark as out of step, in a step */
 	/* events of the batch in this transaction: [lo, hi) */

@@ -10,16 +10,17 @@
 #include "postgres.h"
 
 #include "tables/check/check.h"
+#include "tables/repos/hold.h"
 
 #define CONTRADICTION(condition, text)	" WHEN " condition " THEN " text
 
 #define CONTRADICTIONS \
 	"CASE" \
 	CONTRADICTION("p.sync NOT IN ('synchronized', 'partial', 'unproven', 'desynchronized', 'resyncing')", "'unknown value of sync'") \
-	CONTRADICTION("p.hold NOT IN ('identity', 'gap', 'resync', 'release')", "'unknown value of hold'") \
+	CONTRADICTION("p.hold NOT IN " ATP_SQL_HOLDS, "'unknown value of hold'") \
 	CONTRADICTION("p.sync = 'synchronized' AND p.rev IS NULL", "'synchronized, but without a revision'") \
 	CONTRADICTION("p.rev IS NULL AND (p.data IS NOT NULL OR p.commit IS NOT NULL OR p.rev_paths IS NOT NULL)", "'a commit without a revision'") \
-	CONTRADICTION("p.sync = 'resyncing' AND p.hold IS DISTINCT FROM 'resync'", "'resyncing, but its events are not held'") \
+	CONTRADICTION("p.sync = 'resyncing' AND p.hold IS DISTINCT FROM " ATP_SQL_RESYNC, "'resyncing, but its events are not held'") \
 	CONTRADICTION("p.rev IS NULL AND p.deleted_rev IS NOT NULL OR p.deleted_rev OPERATOR(@.>) p.rev", "'deleted_rev is newer than rev'") \
 	CONTRADICTION("p.refill_rev IS NOT NULL AND p.refill_by IS NULL", "'refill_rev without refill_by'") \
 	CONTRADICTION("p.refill_rev OPERATOR(@.>) p.rev", "'refill_rev is newer than rev'") \

@@ -10,6 +10,7 @@
 
 #include "tables/base/audit_request.h"
 #include "tables/check/check.h"
+#include "tables/repos/hold.h"
 
 /* Repositories of the target with held events. */
 #define HELD \
@@ -32,7 +33,7 @@ const AtpInvariant atp_check_waiting[] = {
 	{
 		"hold without events", "#.repo atproto.held_event!", 0,
 		"SELECT p.did, p.hold, 'the repository says that events of it wait, but none does'"
-		" FROM #.repo p LEFT JOIN " HELD " ON h.did OPERATOR(@.=) p.did WHERE p.hold IN ('identity', 'gap') AND h.did IS NULL",
+		" FROM #.repo p LEFT JOIN " HELD " ON h.did OPERATOR(@.=) p.did WHERE p.hold IN (" ATP_SQL_IDENTITY ", " ATP_SQL_GAP ") AND h.did IS NULL",
 		REFETCH
 	},
 	{
@@ -55,7 +56,7 @@ const AtpInvariant atp_check_waiting[] = {
 		"  LEFT JOIN atproto.subscription s ON " RUNS
 		"   AND array_position(" LEVELS ", o.verify) <= array_position(" LEVELS ", s.verify) AND pg_has_role(s.owner, o.owner, 'USAGE')"
 		"  WHERE h.target = $1 AND h.kind = 'repo' GROUP BY h.did) h ON h.did OPERATOR(@.=) p.did"
-		" WHERE p.hold = 'release' AND p.updated_at < now() - interval '10 min' AND (h.did IS NULL OR h.taken)"
+		" WHERE p.hold = " ATP_SQL_RELEASE " AND p.updated_at < now() - interval '10 min' AND (h.did IS NULL OR h.taken)"
 		" AND (p.hold IS NULL OR EXISTS (SELECT 1 FROM atproto.subscription s WHERE " RUNS "))",
 		"See atproto.stat_subscription: why does no consumer of the target take its events?"
 	},
@@ -65,7 +66,7 @@ const AtpInvariant atp_check_waiting[] = {
 		"SELECT p.did, p.hold, format('since %s', p.updated_at) FROM #.repo p"
 		" LEFT JOIN (SELECT j.did FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription AND s.backfill <> 'none'"
 		"  WHERE j.target = $1) j ON j.did OPERATOR(@.=) p.did"
-		" WHERE p.hold = 'resync' AND j.did IS NULL AND p.updated_at < now() - interval '15 min'",
+		" WHERE p.hold = " ATP_SQL_RESYNC " AND j.did IS NULL AND p.updated_at < now() - interval '15 min'",
 		REFETCH
 	},
 	{

@@ -23,7 +23,6 @@
 #include "tables/base/error_class.h"
 #include "tables/direct/direct_insert.h"
 #include "tables/repos/dead_letter.h"
-#include "tables/records/link_rows.h"
 #include "tables/export/merge.h"
 #include "tables/apply/passed.h"
 #include "tables/records/record.h"
@@ -205,10 +204,14 @@ add_letter(AtpMerge *m, AtpErr err, AtpBytes block, size_t at)
 {
 	AtpEvent	event = m->event;
 	AtpSpan		path = copy_path(tree_path(m));
+	AtpDeadLetter *letter;
 
 	atp_make_printable(unconstify(char *, path.ptr), path.len);
 	event.message = copy_bytes(block);
-	atp_dead_letter(m->batch, "record", &event, err, at)->path = path;
+	letter = atp_dead_letter(m->batch, "record", &event, err, at);
+	letter->path = path;
+	/* the letter outlives this event, which only stands for the export */
+	letter->event = NULL;
 	m->merged.refused++;
 	m->bytes += block.len + path.len + LETTER_BYTES;
 }
@@ -494,7 +497,7 @@ write_step(AtpMerge *m)
 	/* allocations live as long as the step */
 	MemoryContext old = MemoryContextSwitchTo(m->batch->cxt);
 
-	atp_link_sources(&a);
+	atp_derived_prepare(&a);
 	if (m->batch->nrows > 0)
 		write_rows(m, &a, 0, m->batch->nrows);
 	judge_suspects(m, &a);

@@ -42,34 +42,28 @@ atp_repo_export_begin(AtpApply *a, struct varlena *did)
 	return r;
 }
 
-static bool
-is_text(const text *value, const char *name)
-{
-	return value != NULL && VARSIZE_ANY_EXHDR(value) == strlen(name) && memcmp(VARDATA_ANY(value), name, strlen(name)) == 0;
-}
-
 AtpRefusal
 atp_repo_export_refused(AtpRepoExport *r, const AtpCommit *commit, bool force, bool held, const char **why)
 {
 	const AtpRepoState *repo = r->repo;
 	char		rev[ATP_TID_TEXT];
 
-	if (!repo->active)
+	if (!repo->account.active)
 	{
-		*why = repo->status == NULL ? "the account is not active"
-			: psprintf("the account is not active: %s", text_to_cstring(repo->status));
+		*why = repo->account.status == NULL ? "the account is not active"
+			: psprintf("the account is not active: %s", text_to_cstring(repo->account.status));
 		return ATP_REFUSED_INACTIVE;
 	}
 	/*
 	 * R-05: before a fetch (no commit yet), hold = resync was left by a fetcher that ended, and
 	 * does not matter
 	 */
-	if (repo->waits && !((held || commit == NULL) && is_text(repo->hold, "resync")))
+	if (repo->hold.waits && !((held || commit == NULL) && repo->hold.state == ATP_HOLD_RESYNC))
 	{
-		*why = psprintf("events of the repository wait: %s", text_to_cstring(repo->hold));
+		*why = psprintf("events of the repository wait: %s", text_to_cstring(repo->hold.word));
 		return ATP_REFUSED_WAITING;
 	}
-	if (held && repo->hold == NULL)
+	if (held && repo->hold.state == ATP_HOLD_NONE)
 	{
 		*why = "somebody has let the repository's events go";
 		return ATP_REFUSED_WAITING;
@@ -79,14 +73,14 @@ atp_repo_export_refused(AtpRepoExport *r, const AtpCommit *commit, bool force, b
 		*why = "records of the account, which was deleted, are still being removed";
 		return ATP_REFUSED_WAITING;
 	}
-	if (commit != NULL && repo->deleted && commit->rev <= repo->deleted_rev)
+	if (commit != NULL && repo->account.deleted && commit->rev <= repo->account.deleted_rev)
 	{
 		*why = "the export is from before the account was deleted";
 		return ATP_REFUSED_OLD;
 	}
-	if (commit != NULL && repo->has_rev && commit->rev < repo->rev && !force)
+	if (commit != NULL && repo->head.has_rev && commit->rev < repo->head.rev && !force)
 	{
-		atp_tid_format(repo->rev, rev);
+		atp_tid_format(repo->head.rev, rev);
 		*why = psprintf("the export is older than the repository's revision %.*s", ATP_TID_TEXT, rev);
 		return ATP_REFUSED_OLD;
 	}
@@ -98,8 +92,8 @@ atp_repo_export_account(const AtpRepoExport *r)
 {
 	const AtpRepoState *repo = r->repo;
 
-	return (AtpAccountSaid) {repo->has_status, repo->has_status ? repo->status_at : 0,
-							 repo->has_status_seq, repo->has_status_seq ? repo->status_seq : 0};
+	return (AtpAccountSaid) {repo->account.has_status, repo->account.has_status ? repo->account.status_at : 0,
+							 repo->account.has_status_seq, repo->account.has_status_seq ? repo->account.status_seq : 0};
 }
 
 bool
@@ -111,12 +105,12 @@ atp_repo_export_inactive(AtpRepoExport *r, const AtpAccountSaid *then, const cha
 	bool		confirm = deleted && r->apply->sub->settings.verify == ATP_VERIFY_FULL;
 
 	if (now.has_at != then->has_at || now.at != then->at || now.has_seq != then->has_seq || now.seq != then->seq)
-		return repo->active;
+		return repo->account.active;
 	if (confirm && atp_status_is_answered(r->apply, repo->did))
-		return repo->active;
-	repo->active = false;
-	repo->status = cstring_to_text(status);
-	repo->host = cstring_to_text(host);
+		return repo->account.active;
+	repo->account.active = false;
+	repo->account.status = cstring_to_text(status);
+	repo->account.host = cstring_to_text(host);
 	/*
 	 * V-47: as for a deletion in a stream, the deletion must be confirmed; requested even without a
 	 * revision, since an interrupted export may have left records
@@ -125,7 +119,7 @@ atp_repo_export_inactive(AtpRepoExport *r, const AtpAccountSaid *then, const cha
 	{
 		AtpEvent   *event = &r->event;
 
-		event->unconfirmed = true;
+		event->effects.unconfirmed = true;
 		atp_repo_doubt(repo, event);
 		atp_request_statuses(r->apply, &event, 1);
 	}
@@ -135,23 +129,10 @@ atp_repo_export_inactive(AtpRepoExport *r, const AtpAccountSaid *then, const cha
 void
 atp_repo_export_hold(AtpRepoExport *r)
 {
-	r->repo->hold = cstring_to_text("resync");
+	atp_hold_fetch(&r->repo->hold);
 	(void) atp_repo_set_sync(r->repo, ATP_SYNC_RESYNCING);
-	r->repo->changed = true;
+	r->repo->row.changed = true;
 	atp_repos_store(r->repos);
-}
-
-/* end hold = resync; consumers release the held events. */
-static void
-let_go(AtpRepoExport *r)
-{
-	AtpHeldCount count;
-
-	if (!is_text(r->repo->hold, "resync"))
-		return;
-	atp_held_count(r->apply, &r->repo->did, 1, &count);
-	r->repo->hold = count.all > 0 ? cstring_to_text("release") : NULL;
-	atp_held_release(&r->repo->did, 1);
 }
 
 void
@@ -160,10 +141,10 @@ atp_repo_export_release(AtpRepoExport *r, uint64 rev)
 	AtpRepoState *repo = r->repo;
 	bool		deleted = atp_repo_is_deleted(repo);
 
-	let_go(r);
-	if (is_text(repo->sync, "resyncing"))
-		(void) atp_repo_set_sync(repo, repo->has_rev ? ATP_SYNC_DESYNCHRONIZED : ATP_SYNC_PARTIAL);
-	repo->changed = true;
+	/* consumers release the held events */
+	if (atp_repo_give_up(repo))
+		atp_held_release(&repo->did, 1);
+	repo->row.changed = true;
 	atp_repos_store(r->repos);
 	if (deleted && rev > 0)
 		(void) atp_repo_leave_to_purge(r->apply, &r->event, rev);
@@ -179,31 +160,33 @@ atp_repo_export_end(AtpRepoExport *r, const AtpExport *e, bool verified)
 	 * R-34, R-50: false if a held event was dropped during the fetch, or if two commits have the
 	 * same revision
 	 */
-	bool		whole = !is_text(repo->hold, "resync") || is_text(repo->sync, "resyncing");
+	bool		whole = atp_repo_fetch_is_whole(repo);
 
 	/*
 	 * R-50: the repository goes back to an older revision; the cache of newest revisions would
 	 * still drop events in between as old
 	 */
-	if (repo->has_rev && commit->rev < repo->rev)
+	if (repo->head.has_rev && commit->rev < repo->head.rev)
 		atp_rev_cache_forget_at_commit();
-	repo->has_rev = true;
-	repo->rev = commit->rev;
-	repo->rev_paths = NULL;
-	repo->commit = atp_cidlink_make(cid.ptr, cid.len);
-	repo->data = atp_cidlink_make(commit->data.ptr, commit->data.len);
-	repo->verified = verified;
+	repo->head.has_rev = true;
+	repo->head.rev = commit->rev;
+	repo->head.rev_paths = NULL;
+	repo->head.commit = atp_cidlink_make(cid.ptr, cid.len);
+	repo->head.data = atp_cidlink_make(commit->data.ptr, commit->data.len);
+	repo->head.verified = verified;
 	(void) atp_repo_set_sync(repo, whole ? ATP_SYNC_SYNCHRONIZED : ATP_SYNC_DESYNCHRONIZED);
-	repo->has_synced = true;
-	repo->synced_at = GetCurrentTransactionStartTimestamp();
-	let_go(r);
+	repo->sync.has_synced = true;
+	repo->sync.synced_at = GetCurrentTransactionStartTimestamp();
+	/* consumers release the held events */
+	if (atp_hold_fetched(&repo->hold))
+		atp_held_release(&repo->did, 1);
 	/*
 	 * an export leaves nothing unknown before its revision, so neither the first revision nor a
 	 * refill counts any more
 	 */
-	repo->has_first = false;
+	repo->head.has_first = false;
 	atp_repo_forget_refill(repo);
-	repo->changed = true;
+	repo->row.changed = true;
 	atp_repos_store(r->repos);
 	/*
 	 * letters of further subscriptions to the target; this subscription's letters were deleted when

@@ -10,7 +10,7 @@
  *
  * A source that link_source lacks has to be added first, and a process that adds the same source at
  * the same time has to be waited for.  Waiting with other locks held could be a deadlock.  So the
- * transaction ends with ATP_ERRCODE_SOURCES, apply.c adds the sources in transactions of their own,
+ * transaction ends with ATP_ERRCODE_PREPARE, apply.c has the sources added in transactions of their own,
  * and applies the batch again.  That is rare: the sources of a network hardly change.
  */
 #include "postgres.h"
@@ -24,7 +24,6 @@
 #include "tables/direct/direct_insert.h"
 #include "tables/records/table_link.h"
 #include "tables/records/link_ids.h"
-#include "tables/records/link_rows.h"
 #include "tables/base/rows.h"
 #include "types/types.h"
 #include "utils/memutils.h"
@@ -246,8 +245,9 @@ is_named(const AtpLinkFilter *filter)
 	return filter->path != NULL && strchr(filter->collection, '*') == NULL;
 }
 
-void
-atp_link_sources_name(AtpApply *a)
+/* Add the sources that the subscription's settings name. */
+static void
+add_named_sources(AtpApply *a)
 {
 	const AtpSettings *settings = &a->sub->settings;
 	AtpLinkIds *ids;
@@ -266,8 +266,9 @@ atp_link_sources_name(AtpApply *a)
 	atp_link_ids_add(ids, true);
 }
 
-void
-atp_link_sources_bring(AtpApply *a)
+/* Add the sources that the rows of the batch bring, as far as there is room. */
+static void
+add_brought_sources(AtpApply *a)
 {
 	int64		skips[ATP_SKIP_COUNT];
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto sources", ALLOCSET_DEFAULT_SIZES);
@@ -287,23 +288,25 @@ atp_link_sources_bring(AtpApply *a)
 	MemoryContextDelete(cxt);
 }
 
-void
-atp_link_sources(AtpApply *a)
+/*
+ * Two steps: a process that waits for an id which one of these transactions has inserted holds nothing that the
+ * transaction wants next.
+ */
+static void (*const prepare_steps[]) (AtpApply *a) = {add_named_sources, add_brought_sources};
+
+static void
+prepare_links(AtpApply *a, int step)
 {
-	a->has_sources = true;
-	if (!a->sub->settings.has_links)
-		return;
-	atp_link_sources_name(a);
-	atp_link_sources_bring(a);
+	prepare_steps[step] (a);
 }
 
-/* May an attempt to add this source succeed?  False after atp_link_sources() has tried. */
+/* May an attempt to add this source succeed?  False after prepare_links() has tried. */
 static bool
 may_be_added(const Links *l, const AtpLinkSource *place)
 {
 	const AtpSettings *settings = &l->apply->sub->settings;
 
-	if (l->apply->has_sources)
+	if (l->apply->prepared)
 		return false;
 	if (!atp_link_ids_full(l->ids))
 		return true;
@@ -316,7 +319,7 @@ may_be_added(const Links *l, const AtpLinkSource *place)
 }
 
 /*
- * Look up the ids of all sources; links without a source are left out.  ERROR ATP_ERRCODE_SOURCES if the source may
+ * Look up the ids of all sources; links without a source are left out.  ERROR ATP_ERRCODE_PREPARE if the source may
  * be added.
  */
 static void
@@ -334,7 +337,7 @@ find_sources(Links *l)
 			l->links[n++] = *link;
 		else if (!link->old && may_be_added(l, link->place))
 			ereport(ERROR,
-					(errcode(ATP_ERRCODE_SOURCES),
+					(errcode(ATP_ERRCODE_PREPARE),
 					 errmsg("a source of links is to be added to table \"%s.%s\"", atp_target(l->apply->statements), atp_link_source_table.name)));
 		else if (!link->old)
 			l->apply->skips[ATP_SKIP_LINK_SOURCE]++;
@@ -477,4 +480,6 @@ wants_links(const AtpSubscription *sub)
 	return sub->settings.has_links;
 }
 
-const AtpDerived atp_link_derived = {.use = ATP_USE_LINKS, .wanted = wants_links, .flush = flush_links};
+const AtpDerived atp_link_derived = {
+	.use = ATP_USE_LINKS, .wanted = wants_links, .flush = flush_links, .prepare = prepare_links, .nsteps = lengthof(prepare_steps)
+};

@@ -8,7 +8,6 @@
 #include "postgres.h"
 
 #include "common/clock.h"
-#include "tables/repos/held.h"
 #include "tables/repos/admission.h"
 #include "tables/repos/admission_after.h"
 #include "tables/repos/repo_state.h"
@@ -51,7 +50,7 @@ find_held(AtpRepos *s)
 	int			n = 0;
 
 	for (int i = 0; i < s->nrepos; i++)
-		if (s->repos[i].hold != NULL)
+		if (s->repos[i].hold.state != ATP_HOLD_NONE)
 		{
 			waiting[n] = &s->repos[i];
 			dids[n++] = s->repos[i].did;
@@ -62,17 +61,9 @@ find_held(AtpRepos *s)
 	atp_held_count(s->apply, dids, n, counts);
 	for (int i = 0; i < n; i++)
 	{
-		AtpRepoState *repo = waiting[i];
-
-		repo->nheld = repo->nunread = counts[i].n;
-		repo->nown = counts[i].own;
-		repo->nothers = counts[i].all - counts[i].n;
-		repo->any_gap = counts[i].any_gap;
-		repo->first_held = counts[i].first_rev;
-		repo->waits = counts[i].n > 0 || atp_repo_is_held(repo, "resync");
-		repo->gap = counts[i].only_gap && !atp_repo_is_held(repo, "resync");
+		atp_hold_count(&waiting[i]->hold, &counts[i]);
 		/* the subscription that held the events may be gone: this consumer has to look for their time limit */
-		s->apply->batch->held |= repo->gap;
+		s->apply->batch->held |= waiting[i]->hold.gap;
 	}
 }
 
@@ -87,10 +78,8 @@ note_beyond(AtpRepos *s)
 	const AtpEvent *last = batch->nevents > 0 ? &batch->events[batch->nevents - 1] : NULL;
 	AtpRepoState *repo = last != NULL && last->held != NULL && atp_batch_full(batch) ? atp_repo_of(s, last->held->did) : NULL;
 
-	if (repo == NULL)
-		return;
-	repo->nbeyond = repo->nunread;
-	repo->nunread = 0;
+	if (repo != NULL)
+		atp_hold_note_beyond(&repo->hold);
 }
 
 /*
@@ -115,18 +104,10 @@ follow_released(AtpRepos *s, int lo, int hi)
 			continue;
 		if (event->held == NULL)
 		{
-			atp_repo_note_held(repo, event);
+			atp_hold_note_held(&repo->hold, event);
 			continue;
 		}
-		if (!repo->follows && (repo->nheld == 0 || event->held->rev != repo->first_held))
-			repo->stays = true;
-		repo->follows = true;
-		if (i >= lo)
-			continue;
-		if (event->judged == ATP_JUDGED_HELD)
-			repo->stays = true;
-		else
-			repo->nheld--;
+		atp_hold_follow(&repo->hold, event, i < lo);
 	}
 	for (int i = a->lo; i < a->batch->nevents; i++)
 	{
@@ -134,11 +115,11 @@ follow_released(AtpRepos *s, int lo, int hi)
 		AtpRepoState *repo = event->held != NULL ? atp_repo_of(s, event->held->did) : NULL;
 
 		if (repo != NULL)
-			repo->nunread--;
+			repo->hold.nunread--;
 	}
 	note_beyond(s);
 	for (int i = 0; i < s->nrepos; i++)
-		s->repos[i].stays |= s->repos[i].follows && atp_repo_is_held(&s->repos[i], "resync");
+		atp_hold_followed(&s->repos[i].hold);
 }
 
 /* Is one of the events judged at level full, where the account's key is needed? */
@@ -251,22 +232,12 @@ judge_inactive(AtpRepos *s, const AtpRepoState *repo, AtpEvent *event)
 	atp_repo_doubt(repo, event);
 }
 
-/* Must the event wait behind held events of the repository? */
-static bool
-waits_behind(const AtpRepoState *repo, const AtpEvent *event)
-{
-	if (repo->stays || !repo->waits || event->held != NULL)
-		return repo->stays;
-	/* the held events may wait for exactly this commit, or this commit may prove the chain complete */
-	return !repo->gap || !(event->rev <= repo->first_held || (event->has_since && event->since == repo->rev));
-}
-
 /* Does the commit's since show that a commit between the stored revision and this commit is missing? */
 static bool
 leaves_gap(const AtpRepoState *repo, const AtpEvent *event)
 {
-	return event->kind == ATP_REPOS_COMMIT && repo->has_rev && event->has_since &&
-		!(event->since <= repo->rev || event->since >= event->rev);
+	return event->kind == ATP_REPOS_COMMIT && repo->head.has_rev && event->has_since &&
+		!(event->since <= repo->head.rev || event->since >= event->rev);
 }
 
 /*
@@ -277,14 +248,14 @@ static bool
 awaits_others(AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 {
 	const AtpApply *a = s->apply;
-	bool		part = event->partial && (!repo->has_rev || event->rev > repo->rev);
+	bool		part = event->partial && (!repo->head.has_rev || event->rev > repo->head.rev);
 
-	if (a->replay || !repo->active || !(part || leaves_gap(repo, event)))
+	if (a->replay || !repo->account.active || !(part || leaves_gap(repo, event)))
 		return false;
 	/* at the limit, apply the event as a break: held, the event would be dropped together with all held events of the repository */
-	if (event->held == NULL && repo->nown >= a->sub->settings.max_held)
+	if (event->held == NULL && repo->hold.nown >= a->sub->settings.max_held)
 		return false;
-	return (event->held == NULL || repo->nunread > 0 || atp_multi_source_may_wait(event->held->held_at)) &&
+	return (event->held == NULL || repo->hold.nunread > 0 || atp_multi_source_may_wait(event->held->held_at)) &&
 		atp_multi_source_has_other(a, &s->others, event);
 }
 
@@ -305,17 +276,17 @@ judge_event(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 	else if (full && old && !may_matter(s, repo, event))
 		atp_admission_ignore(event, ATP_SKIP_OLD);
 	/* V-42; events that a refill reads again wait, too, because a refill needs their order */
-	else if ((!old || atp_repo_is_refilled(s, repo, event)) && waits_behind(repo, event))
-		atp_admission_hold(event, atp_repo_is_held(repo, "resync") ? ATP_HELD_RESYNC : ATP_HELD_ORDER);
+	else if ((!old || atp_repo_is_refilled(s, repo, event)) && atp_hold_stops(&repo->hold, event, repo->head.rev))
+		atp_admission_hold(event, repo->hold.state == ATP_HOLD_RESYNC ? ATP_HELD_RESYNC : ATP_HELD_ORDER);
 	else if (full)
 		judge_signature(s, event, &s->identities[repo - s->repos]);
 	/* F-08: only a verified commit may wait for a missing commit; a forged one would make all later events wait */
-	if (!old && event->judged == ATP_JUDGED_TRUE && awaits_others(s, repo, event))
+	if (!old && event->verdict.judged == ATP_JUDGED_TRUE && awaits_others(s, repo, event))
 		atp_admission_hold(event, ATP_HELD_GAP);
 	/* an old event has no new information: ignore the event rather than hold it or write a letter */
-	if (old && event->judged != ATP_JUDGED_TRUE && !atp_repo_is_refilled(s, repo, event))
+	if (old && event->verdict.judged != ATP_JUDGED_TRUE && !atp_repo_is_refilled(s, repo, event))
 		atp_admission_ignore(event, ATP_SKIP_OLD);
-	else if (full && old && event->judged == ATP_JUDGED_TRUE && atp_repo_is_forked(repo, event))
+	else if (full && old && event->verdict.judged == ATP_JUDGED_TRUE && atp_repo_is_forked(repo, event))
 		atp_admission_ignore(event, ATP_SKIP_FORKED);
 }
 
@@ -325,8 +296,8 @@ atp_admission_judge(AtpRepos *s, int index)
 	AtpEvent   *event = &s->apply->batch->events[index];
 	AtpRepoState *repo = s->of_event[index - s->first];
 
-	event->judged = ATP_JUDGED_TRUE;
-	event->request_identity = event->refresh = event->doubts = false;
+	event->verdict.judged = ATP_JUDGED_TRUE;
+	event->verdict.request_identity = event->verdict.refresh = event->effects.doubts = false;
 	if (is_of_repo(event))
 		judge_event(s, repo, event);
 	else if (event->kind == ATP_REPOS_ACCOUNT && s->apply->sub->settings.verify == ATP_VERIFY_FULL)
@@ -337,24 +308,17 @@ atp_admission_judge(AtpRepos *s, int index)
 		 * V-44: the account may have moved to this server after its document was read.  The document is read again at
 		 * most once in ELSEWHERE_US.  If the account's records are hidden, request a status look-up meanwhile.
 		 */
-		if (is_elsewhere(s, event, who) && event->active && repo->found && !repo->active)
+		if (is_elsewhere(s, event, who) && event->active && repo->row.found && !repo->account.active)
 			atp_repo_doubt(repo, event);
-		event->by_stranger = s->apply->sub->settings.host_is_pds && who->pds == NULL;
+		event->verdict.by_stranger = s->apply->sub->settings.host_is_pds && who->pds == NULL;
 	}
-	event->asked_at = s->identities != NULL ? s->identities[repo - s->repos].asked_at : DT_NOBEGIN;
+	event->verdict.asked_at = s->identities != NULL ? s->identities[repo - s->repos].asked_at : DT_NOBEGIN;
 }
 
 /* ------------------------------------------------------------------------
  * Effects of the verdicts on held events and identities
  * ------------------------------------------------------------------------
  */
-
-/* Does a held event of the batch leave atproto.held_event in this transaction? */
-static bool
-is_gone(const AtpEvent *event)
-{
-	return event->ignored || event->judged != ATP_JUDGED_HELD;
-}
 
 void
 atp_admission_end(AtpRepos *s, int lo, int hi)
@@ -364,42 +328,22 @@ atp_admission_end(AtpRepos *s, int lo, int hi)
 		AtpEvent   *event = &s->apply->batch->events[i];
 		AtpRepoState *repo = event->held != NULL ? atp_repo_of(s, event->held->did) : NULL;
 
-		if (repo == NULL)
-			continue;
-		if (is_gone(event))
-			repo->nheld--;
-		/*
-		 * Queue the repository for release again.  Held events outside the batch may have waited behind this event,
-		 * or this event may wait for one of them.  No row of atproto.held_release need name the repository, because
-		 * atp_release() also reads repositories whose gap has timed out; without this, their events would be forgotten.
-		 */
-		event->closes = (repo->gap && repo->nunread > 0) ||
-			(is_gone(event) && (repo->nunread > 0 || repo->nbeyond > 0 || repo->nothers > 0));
+		if (repo != NULL)
+			event->effects.closes = atp_hold_take_verdict(&repo->hold, event);
 	}
 	for (int i = 0; i < s->nrepos; i++)
 	{
 		AtpRepoState *repo = &s->repos[i];
-		bool		waits = repo->stays || repo->adds || repo->nheld > 0;
-		const char *hold = repo->gap ? "gap" : "identity";
+		bool		lost;
 
 		/*
 		 * A transaction that adds or removes held events of a repository also writes the repository's row.  The row
 		 * is the lock: two consumers never change the held events of one repository at the same time.
 		 */
-		repo->changed |= repo->stays || repo->adds || repo->follows;
-		if (repo->hold == NULL ? !waits : atp_repo_is_held(repo, "resync") || (waits && atp_repo_is_held(repo, hold)))
-			continue;
-		/* keep hold: events that this subscription may not take are still held */
-		if (!waits && repo->nothers > 0)
-			continue;
-		/* the release that is due will judge the held events, and set hold to the reason of a further wait */
-		if (waits && atp_repo_is_held(repo, "release") && !repo->follows)
-			continue;
-		/* the events after the missing commit were removed from the table unjudged, and no source sends them again */
-		if (!waits && atp_repo_is_held(repo, "gap") && !repo->follows)
-			atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
-		repo->hold = waits ? cstring_to_text(hold) : NULL;
-		repo->changed = true;
+		repo->row.changed |= atp_hold_is_touched(&repo->hold);
+		repo->row.changed |= atp_hold_update(&repo->hold, &lost);
+		if (lost)
+			(void) atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 	}
 }
 
@@ -407,14 +351,15 @@ atp_admission_end(AtpRepos *s, int lo, int hi)
 static bool
 says_nothing(const AtpEvent *event)
 {
-	switch (event->judged)
+	switch (event->verdict.judged)
 	{
 		case ATP_JUDGED_TRUE:
 			return event->proven == ATP_REV_AHEAD;
 		case ATP_JUDGED_IGNORED:
-			return event->held != NULL || event->ignored_as == ATP_SKIP_NO_IDENTITY || event->ignored_as == ATP_SKIP_OTHER_HOST;
+			return event->held != NULL || event->verdict.ignored_as == ATP_SKIP_NO_IDENTITY ||
+				event->verdict.ignored_as == ATP_SKIP_OTHER_HOST;
 		default:
-			return event->judged == ATP_JUDGED_FALSE;
+			return event->verdict.judged == ATP_JUDGED_FALSE;
 	}
 }
 
@@ -442,7 +387,7 @@ release_behind(AtpApply *a)
 	{
 		const AtpEvent *event = &a->batch->events[i];
 
-		if (event->closes)
+		if (event->effects.closes)
 			dids[n++] = event->held != NULL ? event->held->did : event->did;
 	}
 	atp_held_release(dids, atp_sort_dids(dids, n));
@@ -462,6 +407,8 @@ forget_repos(AtpApply *a)
 
 		if (!event->ignored && says_nothing(event))
 			dids[n++] = event->did;
+		else if (event->ignored && event->held != NULL)
+			dids[n++] = event->held->did;
 	}
 	if (n > 0)
 		atp_repos_forget(a, dids, atp_sort_dids(dids, n));
@@ -476,7 +423,7 @@ atp_admission_reject_unsigned(AtpApply *a)
 	{
 		const AtpEvent *event = &a->batch->events[i];
 
-		if (!event->ignored && event->judged == ATP_JUDGED_FALSE)
+		if (!event->ignored && event->verdict.judged == ATP_JUDGED_FALSE)
 			(void) atp_admission_dead_letter(a->batch, event, event->did,
 											 psprintf("The commit is not signed by the account's key, \\x%s.", atp_signed_key(event->signature)));
 	}
@@ -490,7 +437,7 @@ atp_admission_request_statuses(AtpApply *a)
 	int			n = 0;
 
 	for (int i = a->lo; i < a->hi; i++)
-		if (!a->batch->events[i].ignored && a->batch->events[i].doubts)
+		if (!a->batch->events[i].ignored && a->batch->events[i].effects.doubts)
 			doubts[n++] = &a->batch->events[i];
 	qsort(doubts, n, sizeof(AtpEvent *), atp_admission_compare_dids);
 	atp_request_statuses(a, doubts, n);
@@ -516,9 +463,9 @@ atp_admission_after_apply(AtpApply *a)
 const char *
 atp_admission_reason(const AtpEvent *event)
 {
-	if (event->judged == ATP_JUDGED_IGNORED)
+	if (event->verdict.judged == ATP_JUDGED_IGNORED)
 		return "the account's identity does not function, or it is elsewhere";
-	switch (event->why_held)
+	switch (event->verdict.why_held)
 	{
 		case ATP_HELD_IDENTITY:
 			return "the account's key is not known";

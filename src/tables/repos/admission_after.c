@@ -19,28 +19,28 @@
 void
 atp_admission_ignore(AtpEvent *event, AtpSkip skip)
 {
-	event->judged = ATP_JUDGED_IGNORED;
-	event->ignored_as = skip;
+	event->verdict.judged = ATP_JUDGED_IGNORED;
+	event->verdict.ignored_as = skip;
 }
 
 void
 atp_admission_hold(AtpEvent *event, AtpWhyHeld why)
 {
-	event->judged = ATP_JUDGED_HELD;
-	event->why_held = why;
+	event->verdict.judged = ATP_JUDGED_HELD;
+	event->verdict.why_held = why;
 }
 
 bool
 atp_admission_waits_from_now(const AtpEvent *event)
 {
-	return event->held == NULL && event->judged == ATP_JUDGED_HELD;
+	return event->held == NULL && event->verdict.judged == ATP_JUDGED_HELD;
 }
 
 void
 atp_admission_request_identity(AtpEvent *event, bool refresh)
 {
-	event->request_identity = true;
-	event->refresh = refresh;
+	event->verdict.request_identity = true;
+	event->verdict.refresh = refresh;
 }
 
 /*
@@ -97,7 +97,7 @@ atp_admission_has_key(const AtpApply *a, AtpEvent *event, const AtpIdentity *who
 	{
 		atp_admission_hold(event, ATP_HELD_IDENTITY);
 		/* a known identity without a usable key has to be read again, or no look-up would start */
-		atp_admission_request_identity(event, event->refresh || who->state == ATP_IDENTITY_GOOD);
+		atp_admission_request_identity(event, event->verdict.refresh || who->state == ATP_IDENTITY_GOOD);
 	}
 	else
 		return true;
@@ -129,10 +129,10 @@ void
 atp_admission_by_signature(AtpEvent *event, const AtpIdentity *who, bool fits)
 {
 	if (fits)
-		event->judged = ATP_JUDGED_TRUE;
+		event->verdict.judged = ATP_JUDGED_TRUE;
 	/* V-41: false only after a successful look-up; a failed look-up proves nothing */
 	else if (atp_admission_was_answered(event, who) && event->held->why != ATP_HELD_IDENTITY)
-		event->judged = ATP_JUDGED_FALSE;
+		event->verdict.judged = ATP_JUDGED_FALSE;
 	else
 	{
 		/* V-41: the account may have a new key that no #identity has announced yet, or the directory lags behind */
@@ -185,7 +185,7 @@ request_lookups(AtpEvent *const *events, int n, bool refresh, AtpRequestPriority
 	int			ndids = 0;
 
 	for (int i = 0; i < n; i++)
-		if (events[i]->refresh == refresh && (events[i]->judged == ATP_JUDGED_HELD) == (priority == ATP_REQUEST_HELD) &&
+		if (events[i]->verdict.refresh == refresh && (events[i]->verdict.judged == ATP_JUDGED_HELD) == (priority == ATP_REQUEST_HELD) &&
 			(ndids == 0 || atp_compare_dids(dids[ndids - 1], events[i]->did) != 0))
 			dids[ndids++] = events[i]->did;
 	if (ndids == 0)
@@ -209,14 +209,14 @@ atp_admission_write(AtpApply *a, AtpEvent *const *events, int n)
 		if (atp_admission_waits_from_now(event))
 			held[nheld++] = event;
 		/* V-41: the event and the later held events of the repository wait for a newer look-up */
-		else if (event->judged == ATP_JUDGED_HELD && event->why_held == ATP_HELD_SIGNATURE &&
-				 event->held->asked_at != event->asked_at)
-			atp_held_wait_again(a, event, event->asked_at);
+		else if (event->verdict.judged == ATP_JUDGED_HELD && event->verdict.why_held == ATP_HELD_SIGNATURE &&
+				 event->held->asked_at != event->verdict.asked_at)
+			atp_held_wait_again(a, event, event->verdict.asked_at);
 		/* the wait for a missing commit has a time limit, which release.c finds by why in the held event's row: keep why current */
-		else if (event->judged == ATP_JUDGED_HELD && event->held->gap != (event->why_held == ATP_HELD_GAP) &&
-				 event->why_held != ATP_HELD_ORDER && event->why_held != ATP_HELD_RESYNC)
+		else if (event->verdict.judged == ATP_JUDGED_HELD && event->held->gap != (event->verdict.why_held == ATP_HELD_GAP) &&
+				 event->verdict.why_held != ATP_HELD_ORDER && event->verdict.why_held != ATP_HELD_RESYNC)
 			atp_held_set_why(a, event);
-		if (event->request_identity)
+		if (event->verdict.request_identity)
 			requests[nrequests++] = event;
 	}
 	if (nheld > 0)

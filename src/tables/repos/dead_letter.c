@@ -305,7 +305,7 @@ supersede_late(const Letters *l, const AtpDeadLetter *letter, Datum path)
 {
 	AtpCaller	caller;
 
-	if (letter->event == NULL || !letter->event->passed || letter->path.len == 0)
+	if (letter->event == NULL || !letter->event->effects.passed || letter->path.len == 0)
 		return;
 	caller = atp_as_table_owner("dead_letter");
 	atp_run(atp_identity_sql("UPDATE atproto.dead_letter SET superseded_rev = $4 WHERE subscription = $1 AND digest = $2 AND path = $3"),

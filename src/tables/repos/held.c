@@ -221,6 +221,14 @@ atp_held_count(AtpApply *a, struct varlena *const *dids, int n, AtpHeldCount *co
 	count_held(a, dids, n, counts, NULL);
 }
 
+void
+atp_held_order_follow(AtpHeldOrder *order, const AtpHeldRow *row, int64 nheld, uint64 first_rev)
+{
+	if (!order->follows)
+		order->stays |= nheld == 0 || row->rev != first_rev;
+	order->follows = true;
+}
+
 /* Estimate of the bytes that the subscription holds.  The subscription's further workers add events, too, so limit_held() reads the sum again. */
 static struct
 {
@@ -489,7 +497,7 @@ put_event(const AtpApply *a, AtpRows *rows, const AtpEvent *event, TimestampTz a
 	atp_put_ref(rows, event->did);
 	atp_put(rows, AtpTidGetDatum(event->rev), false);
 	atp_put(rows, Int64GetDatum(number_of(a, event)), false);
-	atp_put(rows, CStringGetTextDatum(why_names[event->why_held]), false);
+	atp_put(rows, CStringGetTextDatum(why_names[event->verdict.why_held]), false);
 	atp_put(rows, TimestampTzGetDatum(asked_at), asked_at == DT_NOBEGIN);
 	atp_put(rows, Int64GetDatum(event->key), false);
 	atp_put_ref(rows, atp_varlena(event->message.ptr, event->message.len));
@@ -531,7 +539,7 @@ atp_held_add(AtpApply *a, AtpEvent *const *events, int n)
 			continue;
 		}
 		for (int e = i; e < end; e++)
-			put_event(a, rows, sorted[e], sorted[e]->asked_at);
+			put_event(a, rows, sorted[e], sorted[e]->verdict.asked_at);
 		sum += new_bytes;
 	}
 	if (rows->n == 0)
@@ -563,7 +571,7 @@ atp_held_set_why(AtpApply *a, const AtpEvent *event)
 	const AtpHeldRow *row = event->held;
 	Datum		args[7] = {
 		target_of(a), PointerGetDatum(row->did), AtpTidGetDatum(row->rev), PointerGetDatum(row->subscription),
-		Int64GetDatum(row->seq), CStringGetTextDatum(why_names[event->why_held]), PointerGetDatum(row->endpoint)
+		Int64GetDatum(row->seq), CStringGetTextDatum(why_names[event->verdict.why_held]), PointerGetDatum(row->endpoint)
 	};
 
 	(void) execute_as_table_owner(a, SET_WHY, args, NULL);

@@ -4,7 +4,7 @@
  *
  * The transaction that moves the cursor past an event either applies the event or writes the event to
  * atproto.held_event.  The transaction that applies a held event deletes its row.  A repository with held
- * events has a reason in the column hold of its row: a consumer adds or removes held events of the
+ * events has a reason in the column hold of its row (hold.h): a consumer adds or removes held events of the
  * repository only in a transaction that has locked or written this row (held_leave.c is the exception).
  *
  * All statements run with the rights of the table's owner.  The caller has SPI connected, in a transaction
@@ -51,6 +51,19 @@ typedef struct AtpHeldCount
 	bool		any_gap;		/* at least one event waits for a missing commit */
 } AtpHeldCount;
 
+/* The order of an account's events in a release: the held events first, by their revisions. */
+typedef struct AtpHeldOrder
+{
+	bool		follows;		/* the release batch has held events of the account ... */
+	bool		stays;			/* ... but from here on the batch's events and the stream's events wait on */
+} AtpHeldOrder;
+
+/*
+ * The next event of the release batch is this held event of the account.  nheld and first_rev: the held events of the
+ * account as counted after the batch was read.  If an earlier event was held meanwhile, the batch's events wait on.
+ */
+extern void atp_held_order_follow(AtpHeldOrder *order, const AtpHeldRow *row, int64 nheld, uint64 first_rev);
+
 /* Count the held events of n repositories of the target.  The DIDs are sorted, without duplicates. */
 extern void atp_held_count(AtpApply *a, struct varlena *const *dids, int n, AtpHeldCount *counts);
 
@@ -67,7 +80,7 @@ extern void atp_held_add(AtpApply *a, AtpEvent *const *events, int n);
  */
 extern void atp_held_wait_again(AtpApply *a, const AtpEvent *event, TimestampTz asked_at);
 
-/* Update the column why of a held event to event->why_held. */
+/* Update the column why of a held event to event->verdict.why_held. */
 extern void atp_held_set_why(AtpApply *a, const AtpEvent *event);
 
 /*

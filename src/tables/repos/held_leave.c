@@ -25,6 +25,7 @@
 #include "source.h"
 #include "tables/base/audit_request.h"
 #include "tables/base/error_class.h"
+#include "tables/base/gap.h"
 #include "tables/repos/held.h"
 #include "tables/repos/held_by.h"
 #include "tables/base/job.h"
@@ -160,18 +161,6 @@ hand_over(const Leaving *l, const AtpSubscription *heir)
 	atp_held_release(l->dids, l->ndids);
 }
 
-/* Count the events that are about to be dropped in atproto.gap: a row for each stream, and for labels for each labeler. */
-static void
-note_lost(const Leaving *l)
-{
-	(void) run_as_table_owner("INSERT INTO atproto.gap (subscription, target, endpoint, did, events, after_seq, before_seq, reason)"
-							  " SELECT CASE WHEN NOT $3 THEN $1 END, target, endpoint, CASE WHEN kind = 'label' THEN did END,"
-							  "  count(*), min(seq) - 1, max(seq) + 1, 'held events dropped'"
-							  " FROM atproto.held_event WHERE subscription = $1 AND target = $2::name"
-							  " GROUP BY target, endpoint, CASE WHEN kind = 'label' THEN did END",
-							  ATP_ARGS(atp_text_arg(l->sub->name), atp_text_arg(l->sub->target), atp_bool_arg(l->removed)));
-}
-
 static void
 remove_rows(const Leaving *l)
 {
@@ -304,21 +293,6 @@ leave_refills(const AtpSubscription *sub)
 				(errmsg("a refill of subscription \"%s\" could not be ended in schema \"%s\": %s", sub->name, sub->target, error->message)));
 }
 
-/*
- * R-34: rows about events that a limit has dropped stay when the subscription is removed, because the tables go on
- * lacking these events.
- */
-static void
-keep_gaps(const AtpSubscription *sub)
-{
-	AtpCaller	caller = atp_as_table_owner("gap");
-
-	atp_run("UPDATE atproto.gap SET subscription = NULL, target = COALESCE(target, $2::name)"
-			" WHERE subscription = $1 AND reason = 'held events dropped' AND closed_at IS NULL",
-			ATP_ARGS(atp_text_arg(sub->name), atp_text_arg(sub->target)));
-	atp_owner_end(caller);
-}
-
 static void
 leave_held(const AtpSubscription *sub, bool removed)
 {
@@ -327,7 +301,7 @@ leave_held(const AtpSubscription *sub, bool removed)
 	int			nest;
 
 	if (removed)
-		keep_gaps(sub);
+		atp_gap_keep(sub);
 	leave_refills(sub);
 	find_dids(&l);
 	if (l.ndids == 0)
@@ -337,7 +311,7 @@ leave_held(const AtpSubscription *sub, bool removed)
 		hand_over(&l, heir);
 		return;
 	}
-	note_lost(&l);
+	atp_gap_left(sub, removed);
 	/* constraint triggers run now, with the owner's rights: deferred to commit, they would run with the caller's rights */
 	nest = atp_caller_begin();
 	if (!mark_repos(&l))

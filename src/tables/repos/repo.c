@@ -30,67 +30,67 @@
 static const AtpColumn columns[] = {
 	{"did", ATP_TYPE_DID, ATP_KEY, "PRIMARY KEY", "the account that owns the repository", MEMBER(did)},
 	{"rev", ATP_TYPE_TID, ATP_VALUE, NULL,
-	"revision of the last commit processed; older ones are ignored", MEMBER(rev), MEMBER(has_rev)},
+	"revision of the last commit processed; older ones are ignored", MEMBER(head.rev), MEMBER(head.has_rev)},
 	{"first_rev", ATP_TYPE_TID, ATP_VALUE, NULL,
 		"the tables may lack commits before this revision, which is the revision of the first commit processed, or the next revision after the first #sync",
-	MEMBER(first_rev), MEMBER(has_first)},
-	{"commit", ATP_TYPE_CID, ATP_VALUE, NULL, "CID of the last commit processed", MEMBER(commit)},
-	{"data", ATP_TYPE_CID, ATP_VALUE, NULL, "root of the Merkle search tree of the last commit processed", MEMBER(data)},
+	MEMBER(head.first_rev), MEMBER(head.has_first)},
+	{"commit", ATP_TYPE_CID, ATP_VALUE, NULL, "CID of the last commit processed", MEMBER(head.commit)},
+	{"data", ATP_TYPE_CID, ATP_VALUE, NULL, "root of the Merkle search tree of the last commit processed", MEMBER(head.data)},
 	{"rev_paths", ATP_TYPE_BYTEA, ATP_VALUE, NULL,
 		"which operations of the last commit were processed, when a stream sends them in separate messages: hashes of their paths; null: all operations",
-	MEMBER(rev_paths)},
+	MEMBER(head.rev_paths)},
 	{"active", ATP_TYPE_BOOL, ATP_VALUE, "NOT NULL DEFAULT true",
-	"false while the host does not serve the repository", MEMBER(active)},
+	"false while the host does not serve the repository", MEMBER(account.active)},
 	{"status", ATP_TYPE_TEXT, ATP_VALUE, NULL,
-	"why the repository is not active: takendown, suspended, deleted, deactivated, ...", MEMBER(status)},
+	"why the repository is not active: takendown, suspended, deleted, deactivated, ...", MEMBER(account.status)},
 	{"status_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, NULL,
-	"time of the event that set active and status", MEMBER(status_at), MEMBER(has_status)},
+	"time of the event that set active and status", MEMBER(account.status_at), MEMBER(account.has_status)},
 	{"status_endpoint", ATP_TYPE_TEXT, ATP_VALUE, NULL,
-	"the stream of the event that set active and status, as in atproto.cursor", MEMBER(status_endpoint)},
+	"the stream of the event that set active and status, as in atproto.cursor", MEMBER(account.status_endpoint)},
 	{"status_seq", ATP_TYPE_INT8, ATP_VALUE, NULL,
 		"sequence number of the event that set active and status: events before this number in the same stream are ignored, and events before status_at in different streams",
-	MEMBER(status_seq), MEMBER(has_status_seq)},
-	{"host", ATP_TYPE_TEXT, ATP_VALUE, NULL, "host of the stream that set active and status", MEMBER(host)},
+	MEMBER(account.status_seq), MEMBER(account.has_status_seq)},
+	{"host", ATP_TYPE_TEXT, ATP_VALUE, NULL, "host of the stream that set active and status", MEMBER(account.host)},
 	{"handle", ATP_TYPE_HANDLE, ATP_VALUE, NULL, "last handle announced; unverified",
-	MEMBER(handle), 0, "CREATE INDEX IF NOT EXISTS repo_handle ON #.repo (handle) WHERE handle IS NOT NULL"},
+	MEMBER(account.handle), 0, "CREATE INDEX IF NOT EXISTS repo_handle ON #.repo (handle) WHERE handle IS NOT NULL"},
 	{"sync", ATP_TYPE_TEXT, ATP_VALUE, "NOT NULL DEFAULT 'partial'",
 		"whether the records in the tables are the account's; synchronized: all of them; partial: true records, but older records may be missing;"
 		" unproven: synchronized until a commit came that could not be checked completely; desynchronized: changes were missed;"
 		" resyncing: an export is replacing the records",
-	MEMBER(sync)},
+	MEMBER(sync.word)},
 	{"hold", ATP_TYPE_TEXT, ATP_VALUE, NULL,
-		"why events of the repository wait in atproto.held_event: identity, gap, resync; release: the events are about to be judged again; null: no events wait",
-	MEMBER(hold), 0, "CREATE INDEX IF NOT EXISTS repo_hold ON #.repo (hold, did) WHERE hold IS NOT NULL"},
+		"why events of the repository wait in atproto.held_event: " ATP_WORD_IDENTITY ", " ATP_WORD_GAP ", " ATP_WORD_RESYNC "; " ATP_WORD_RELEASE ": the events are about to be judged again; null: no events wait",
+	MEMBER(hold.word), 0, "CREATE INDEX IF NOT EXISTS repo_hold ON #.repo (hold, did) WHERE hold IS NOT NULL"},
 	{"verified", ATP_TYPE_BOOL, ATP_VALUE, "NOT NULL DEFAULT false",
-	"whether the account's signature of the commit with rev and data was verified", MEMBER(verified)},
+	"whether the account's signature of the commit with rev and data was verified", MEMBER(head.verified)},
 	{"synced_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, NULL, "when an export of the repository last came into the tables",
-	MEMBER(synced_at), MEMBER(has_synced)},
+	MEMBER(sync.synced_at), MEMBER(sync.has_synced)},
 	{"purge_rev", ATP_TYPE_TID, ATP_APART, NULL,
 	"records up to this revision are being removed, because the account was deleted"},
 	{"purge_seq", ATP_TYPE_INT8, ATP_APART, NULL, "sequence number of the event that deleted the account"},
 	{"deleted_rev", ATP_TYPE_TID, ATP_VALUE, NULL,
 		"the value of rev when the account was last deleted: records up to this revision do not come back",
-	MEMBER(deleted_rev), MEMBER(deleted)},
+	MEMBER(account.deleted_rev), MEMBER(account.deleted)},
 	{"refill_by", ATP_TYPE_TEXT, ATP_VALUE, NULL,
-	"id of the subscription that reads the events up to rev again (atproto.subscription): see atproto.refill()", MEMBER(refill_by), 0,
+	"id of the subscription that reads the events up to rev again (atproto.subscription): see atproto.refill()", MEMBER(refill.by), 0,
 	/*
 	 * unsubscribe() looks for the repositories of its refills, and would read the whole table.  The index is empty while no
 	 * refill runs.  Its price: a refill of all repositories cannot set and clear the column within the pages.
 	 */
 	"CREATE INDEX IF NOT EXISTS repo_refill ON #.repo (refill_by) WHERE refill_by IS NOT NULL", "repo_refill"},
-	{"refill_rev", ATP_TYPE_TID, ATP_VALUE, NULL, "the last revision that the refill has read", MEMBER(refill_rev), MEMBER(refilled)},
-	{"refill_data", ATP_TYPE_CID, ATP_VALUE, NULL, "root of the repository's tree at refill_rev: the next commit that is read again continues it", MEMBER(refill_data)},
+	{"refill_rev", ATP_TYPE_TID, ATP_VALUE, NULL, "the last revision that the refill has read", MEMBER(refill.rev), MEMBER(refill.has_rev)},
+	{"refill_data", ATP_TYPE_CID, ATP_VALUE, NULL, "root of the repository's tree at refill_rev: the next commit that is read again continues it", MEMBER(refill.data)},
 	{"refill_sync", ATP_TYPE_TEXT, ATP_VALUE, NULL,
 		"the value of sync when the refill first wrote records; sync gets this value again when the refill reaches rev without a break; null: the refill has written no records",
-	MEMBER(refill_sync)},
-	{"refill_to", ATP_TYPE_TID, ATP_VALUE, NULL, "the value of rev when refill() was called", MEMBER(refill_to), MEMBER(has_refill_to)},
+	MEMBER(refill.sync)},
+	{"refill_to", ATP_TYPE_TID, ATP_VALUE, NULL, "the value of rev when refill() was called", MEMBER(refill.to), MEMBER(refill.has_to)},
 	{"refill_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, NULL,
 		"when refill() was called: the refill wrote all records up to refill_to that were indexed since then",
-	MEMBER(refill_at), MEMBER(has_refill_at)},
+	MEMBER(refill.at), MEMBER(refill.has_at)},
 	{"audited_at", ATP_TYPE_TIMESTAMP, ATP_APART, NULL, "when an audit last decided sync, or last tried this repository alone"},
-	{"updated_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, "NOT NULL DEFAULT now()", "when this row was written last", MEMBER(updated_at)},
+	{"updated_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, "NOT NULL DEFAULT now()", "when this row was written last", MEMBER(row.updated_at)},
 	{"handle_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, NULL,
-	"time of the event that announced the handle: with version 1 of Jetstream, older announcements are ignored", MEMBER(handle_at), MEMBER(has_handle_at)},
+	"time of the event that announced the handle: with version 1 of Jetstream, older announcements are ignored", MEMBER(account.handle_at), MEMBER(account.has_handle_at)},
 };
 
 enum
@@ -153,7 +153,7 @@ static const AtpStatement statements[] = {
 	},
 	[MARK_DROPPED] = {
 		"UPDATE #.repo SET sync = 'desynchronized', updated_at = now()"
-		" WHERE did OPERATOR(@.=) ANY ($1) AND (hold IN ('resync', 'gap') OR rev IS NOT NULL) RETURNING did",
+		" WHERE did OPERATOR(@.=) ANY ($1) AND " ATP_SQL_LOSES " RETURNING did",
 		SPI_OK_UPDATE_RETURNING, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
 	[LEAVE_TO_PURGE] = {
@@ -178,11 +178,11 @@ static const AtpStatement statements[] = {
 		SPI_OK_SELECT, {ATP_TYPE_DID}, {0}, &atp_repo_table
 	},
 	[HOLDING] = {
-		"SELECT did FROM #.repo WHERE hold IN ('identity', 'gap', 'release') AND ($1 IS NULL OR did OPERATOR(@.=) ANY ($1))",
+		"SELECT did FROM #.repo WHERE " ATP_SQL_ENDS " AND ($1 IS NULL OR did OPERATOR(@.=) ANY ($1))",
 		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
 	[RELEASED] = {
-		"SELECT did FROM #.repo WHERE hold = 'release' AND ($1 IS NULL OR did OPERATOR(@.=) ANY ($1)) LIMIT $2",
+		"SELECT did FROM #.repo WHERE hold = " ATP_SQL_RELEASE " AND ($1 IS NULL OR did OPERATOR(@.=) ANY ($1)) LIMIT $2",
 		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_INT8}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
 	[LOCK_HOLDING] = {
@@ -194,10 +194,7 @@ static const AtpStatement statements[] = {
 		}
 	},
 	[UNHOLD] = {
-		"UPDATE #.repo SET hold = NULL, updated_at = now(),"
-		/* the events after the missing commit were removed unjudged, and no source sends them again */
-		" sync = CASE WHEN hold = 'gap' THEN 'desynchronized' ELSE sync END"
-		" WHERE did OPERATOR(@.=) ANY ($1) AND hold IN ('identity', 'gap', 'release')",
+		"UPDATE #.repo SET " ATP_SQL_END ", updated_at = now() WHERE did OPERATOR(@.=) ANY ($1) AND " ATP_SQL_ENDS,
 		SPI_OK_UPDATE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
 	[FORGET_REPOS] = {
@@ -240,11 +237,11 @@ typedef struct EventDid
 } EventDid;
 
 static EventDid
-did_of(const AtpEvent *event, int index)
+did_of(struct varlena *did, int index)
 {
-	const uint8_t *stored = (const uint8_t *) VARDATA_ANY(event->did);
+	const uint8_t *stored = (const uint8_t *) VARDATA_ANY(did);
 
-	return (EventDid) {atp_did_abbrev(stored, VARSIZE_ANY_EXHDR(event->did)), event->did, index};
+	return (EventDid) {atp_did_abbrev(stored, VARSIZE_ANY_EXHDR(did)), did, index};
 }
 
 static int
@@ -287,7 +284,7 @@ not_null(const AtpColumn *column, Datum value, bool isnull)
 static void
 read_repo(const AtpRepos *s, AtpRepoState *repo, const Datum *values, const bool *nulls)
 {
-	repo->found = true;
+	repo->row.found = true;
 	for (int c = 1; c < s->ncolumns; c++)
 	{
 		const AtpColumn *column = s->columns[c];
@@ -314,7 +311,8 @@ read_repo(const AtpRepos *s, AtpRepoState *repo, const Datum *values, const bool
 				*(void **) at = copy_of(values[c], nulls[c]);
 		}
 	}
-	repo->audited = atp_repo_is_audited(repo);
+	atp_hold_read(&repo->hold);
+	repo->row.audited = atp_repo_is_audited(repo);
 }
 
 static void
@@ -354,7 +352,7 @@ did_array(AtpRepos *s, bool only_missing)
 	int			n = 0;
 
 	for (int i = 0; i < s->nrepos; i++)
-		if (!only_missing || !s->repos[i].found)
+		if (!only_missing || !s->repos[i].row.found)
 			dids[n++] = PointerGetDatum(s->repos[i].did);
 	return atp_array(s->apply->statements, ATP_TYPE_DID, dids, NULL, n);
 }
@@ -384,7 +382,7 @@ lock_repos(AtpRepos *s)
 	}
 	SPI_freetuptable(SPI_tuptable);
 	for (int i = 0; i < s->nrepos; i++)
-		all = all && s->repos[i].found;
+		all = all && s->repos[i].row.found;
 	return all;
 }
 
@@ -414,11 +412,11 @@ find_repos(AtpRepos *s)
 		Datum		values[lengthof(columns)];
 		bool		nulls[lengthof(columns)];
 
-		if (atp_direct_find(s->direct, &(const Datum) {PointerGetDatum(repo->did)}, &repo->place, values, nulls))
+		if (atp_direct_find(s->direct, &(const Datum) {PointerGetDatum(repo->did)}, &repo->row.place, values, nulls))
 			read_repo(s, repo, values, nulls);
 		else
 		{
-			repo->active = true;
+			repo->account.active = true;
 			atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
 		}
 	}
@@ -440,7 +438,10 @@ atp_repos_load(AtpApply *apply, int lo, int hi)
 	s->endpoint = cstring_to_text(atp_apply_endpoint(apply)->scope);
 	for (int i = lo; i < hi; i++)
 		if (!events[i].ignored)
-			dids[n++] = did_of(&events[i], i - lo);
+			dids[n++] = did_of(events[i].did, i - lo);
+		/* a held event that could not be decoded leaves atproto.held_event, too, and its repository's wait may end */
+		else if (events[i].held != NULL)
+			dids[n++] = did_of(events[i].held->did, i - lo);
 	if (n == 0)
 		return s;
 	qsort(dids, n, sizeof(EventDid), compare_event_dids);
@@ -493,8 +494,8 @@ make_rev_entries(AtpRepos *s)
 	{
 		const AtpRepoState *repo = &s->repos[i];
 
-		if (repo->has_rev && repo->active && repo->refill_by == NULL && repo->rev_paths == NULL &&
-			atp_rev_cache_make_entry(&a->rev_entries[a->nrev_entries], repo->did, repo->commit, repo->rev, atp_repo_floor(repo)))
+		if (repo->head.has_rev && repo->account.active && repo->refill.by == NULL && repo->head.rev_paths == NULL &&
+			atp_rev_cache_make_entry(&a->rev_entries[a->nrev_entries], repo->did, repo->head.commit, repo->head.rev, atp_repo_floor(repo)))
 			a->nrev_entries++;
 	}
 }
@@ -515,13 +516,13 @@ store_directly(AtpRepos *s)
 	{
 		AtpRepoState *repo = &s->repos[i];
 
-		if (!repo->found)
+		if (!repo->row.found)
 			put_repo(s, added, repo);
-		else if (repo->changed)
+		else if (repo->row.changed)
 		{
 			changed->n = 0;
 			put_repo(s, changed, repo);
-			atp_direct_update(s->direct, &repo->place, changed, 0);
+			atp_direct_update(s->direct, &repo->row.place, changed, 0);
 		}
 	}
 	atp_direct_insert(s->direct, added);
@@ -535,7 +536,7 @@ store_by_statement(AtpRepos *s)
 	Datum		args[lengthof(columns)];
 
 	for (int i = 0; i < s->nrepos; i++)
-		if (s->repos[i].changed)
+		if (s->repos[i].row.changed)
 			put_repo(s, changed, &s->repos[i]);
 	if (changed->n == 0)
 		return;
@@ -554,7 +555,7 @@ static void
 request_audits(const AtpRepos *s)
 {
 	for (int i = 0; i < s->nrepos; i++)
-		if (s->repos[i].changed && !s->repos[i].audited && atp_repo_is_audited(&s->repos[i]))
+		if (s->repos[i].row.changed && !s->repos[i].row.audited && atp_repo_is_audited(&s->repos[i]))
 		{
 			atp_audit_request(atp_target(s->apply->statements));
 			return;
@@ -565,7 +566,7 @@ void
 atp_repos_store(AtpRepos *s)
 {
 	for (int i = 0; i < s->nrepos; i++)
-		s->repos[i].updated_at = GetCurrentTransactionStartTimestamp();
+		s->repos[i].row.updated_at = GetCurrentTransactionStartTimestamp();
 	if (s->direct != NULL)
 		store_directly(s);
 	else
@@ -594,6 +595,16 @@ with_dids(AtpStatements *set, int statement, struct varlena *const *dids, int n)
 	return atp_execute(set, &statements[statement], &arg, dids == NULL ? "n" : NULL);
 }
 
+/* The held events of these repositories are dropped: mark the repositories that lose by that (ATP_SQL_LOSES). */
+static int
+mark_losing(AtpApply *a, struct varlena *const *dids, int n, struct varlena ***marked)
+{
+	int			found = with_dids(a->statements, MARK_DROPPED, dids, n);
+
+	*marked = palloc(sizeof(struct varlena *) * Max(found, 1));
+	return atp_sort_dids(*marked, atp_take_dids(*marked, found));
+}
+
 int
 atp_repos_mark_dropped(AtpApply *a, struct varlena **dids, int n, struct varlena ***marked, int *nmarked)
 {
@@ -610,22 +621,15 @@ atp_repos_mark_dropped(AtpApply *a, struct varlena **dids, int n, struct varlena
 	n = found;
 	if (n == 0)
 		return 0;
-	found = with_dids(a->statements, MARK_DROPPED, dids, n);
-	*marked = palloc(sizeof(struct varlena *) * Max(found, 1));
-	*nmarked = atp_take_dids(*marked, found);
-	*nmarked = atp_sort_dids(*marked, *nmarked);
+	*nmarked = mark_losing(a, dids, n, marked);
 	return n;
 }
 
 int
 atp_repos_mark_left(AtpApply *a, struct varlena *const *dids, int n, struct varlena ***marked)
 {
-	int			found;
-
 	(void) with_dids(a->statements, LOCK_HOLDING, dids, n);
-	found = with_dids(a->statements, MARK_DROPPED, dids, n);
-	*marked = palloc(sizeof(struct varlena *) * Max(found, 1));
-	return atp_sort_dids(*marked, atp_take_dids(*marked, found));
+	return mark_losing(a, dids, n, marked);
 }
 
 void
@@ -666,6 +670,27 @@ atp_repos_unhold(AtpApply *a, struct varlena *const *some, int nsome)
 		return;
 	(void) with_dids(a->statements, UNHOLD, dids, n);
 	atp_repos_forget(a, dids, n);
+}
+
+void
+atp_repos_give_up(AtpApply *a, struct varlena *const *dids, int n)
+{
+	AtpBatch   *batch = a->batch;
+	AtpEvent   *events = palloc0(sizeof(AtpEvent) * n);
+	AtpRepos   *s;
+
+	/* stand for the repositories; never judged */
+	for (int i = 0; i < n; i++)
+	{
+		events[i].kind = ATP_REPOS_IDENTITY;
+		events[i].did = dids[i];
+	}
+	a->batch = &(AtpBatch) {.cxt = CurrentMemoryContext, .events = events, .nevents = n};
+	s = atp_repos_load(a, 0, n);
+	for (int i = 0; i < s->nrepos; i++)
+		s->repos[i].row.changed |= atp_repo_give_up(&s->repos[i]);
+	atp_repos_store(s);
+	a->batch = batch;
 }
 
 int

@@ -67,6 +67,9 @@ extern void atp_repos_forget(AtpApply *a, struct varlena *const *dids, int n);
 /* Clear hold in the rows of these repositories (NULL: all repositories) if the repository has no held events. */
 extern void atp_repos_unhold(AtpApply *a, struct varlena *const *dids, int n);
 
+/* The fetches of these repositories, whose rows the caller has locked, were given up (atp_repo_give_up()). */
+extern void atp_repos_give_up(AtpApply *a, struct varlena *const *dids, int n);
+
 /* Find up to max repositories with hold = release that the subscription follows; returns their number. */
 extern int	atp_repos_released(const AtpSubscription *sub, AtpStatements *set, struct varlena **dids, int max);
 

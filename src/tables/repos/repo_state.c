@@ -45,13 +45,7 @@ is_text(const text *value, const char *name)
 static bool
 is_sync(const AtpRepoState *repo, AtpSync sync)
 {
-	return is_text(repo->sync, sync_names[sync]);
-}
-
-bool
-atp_repo_is_held(const AtpRepoState *repo, const char *why)
-{
-	return is_text(repo->hold, why);
+	return is_text(repo->sync.word, sync_names[sync]);
 }
 
 bool
@@ -59,8 +53,22 @@ atp_repo_set_sync(AtpRepoState *repo, AtpSync sync)
 {
 	if (is_sync(repo, sync))
 		return false;
-	repo->sync = cstring_to_text(sync_names[sync]);
+	repo->sync.word = cstring_to_text(sync_names[sync]);
 	return true;
+}
+
+bool
+atp_repo_give_up(AtpRepoState *repo)
+{
+	if (is_sync(repo, ATP_SYNC_RESYNCING))
+		repo->row.changed |= atp_repo_set_sync(repo, repo->head.has_rev ? ATP_SYNC_DESYNCHRONIZED : ATP_SYNC_PARTIAL);
+	return atp_hold_fetched(&repo->hold);
+}
+
+bool
+atp_repo_fetch_is_whole(const AtpRepoState *repo)
+{
+	return repo->hold.state != ATP_HOLD_RESYNC || is_sync(repo, ATP_SYNC_RESYNCING);
 }
 
 static bool
@@ -79,20 +87,20 @@ atp_is_deletion(const AtpEvent *event)
 static bool
 is_empty(const AtpRepoState *repo)
 {
-	return !repo->has_rev || (repo->deleted && repo->deleted_rev == repo->rev);
+	return !repo->head.has_rev || (repo->account.deleted && repo->account.deleted_rev == repo->head.rev);
 }
 
 bool
 atp_repo_is_audited(const AtpRepoState *repo)
 {
-	return is_sync(repo, ATP_SYNC_UNPROVEN) && (repo->refill_sync == NULL || repo->refill_by == NULL) && repo->data != NULL &&
-		!(repo->has_rev && repo->deleted && repo->deleted_rev == repo->rev);
+	return is_sync(repo, ATP_SYNC_UNPROVEN) && (repo->refill.sync == NULL || repo->refill.by == NULL) && repo->head.data != NULL &&
+		!(repo->head.has_rev && repo->account.deleted && repo->account.deleted_rev == repo->head.rev);
 }
 
 bool
 atp_repo_is_deleted(const AtpRepoState *repo)
 {
-	return !repo->active && is_deleted(repo->status) && is_empty(repo);
+	return !repo->account.active && is_deleted(repo->account.status) && is_empty(repo);
 }
 
 AtpStanding
@@ -103,16 +111,16 @@ atp_repos_standing(AtpRepos *s, int index)
 
 	if (event->kind != ATP_REPOS_COMMIT && event->kind != ATP_REPOS_SYNC)
 		return ATP_STANDING_NEW;
-	if (!repo->active)
+	if (!repo->account.active)
 		return atp_repo_is_deleted(repo) ? ATP_STANDING_OBSOLETE : ATP_STANDING_INACTIVE;
 	/* records of a deleted account do not come back when the account begins again */
-	if (repo->deleted && event->rev <= repo->deleted_rev)
+	if (repo->account.deleted && event->rev <= repo->account.deleted_rev)
 		return ATP_STANDING_OBSOLETE;
-	if (!repo->has_rev || event->rev > repo->rev)	/* T-12 */
+	if (!repo->head.has_rev || event->rev > repo->head.rev)	/* T-12 */
 		return ATP_STANDING_NEW;
 	if (event->kind == ATP_REPOS_SYNC)
 		return ATP_STANDING_OBSOLETE;
-	return event->rev == repo->rev ? ATP_STANDING_LAST : ATP_STANDING_LATE;
+	return event->rev == repo->head.rev ? ATP_STANDING_LAST : ATP_STANDING_LATE;
 }
 
 /*
@@ -135,6 +143,16 @@ own_time(const AtpRepos *s, const AtpEvent *event)
 	return Min(now, event->time - ATP_UNIX_TO_POSTGRES);
 }
 
+/* Does the status come from this stream, so that sequence numbers can be compared? */
+static bool
+is_status_of(const AtpRepoState *repo, const text *endpoint)
+{
+	const AtpRepoAccount *account = &repo->account;
+
+	return endpoint != NULL && account->status_endpoint != NULL && account->has_status_seq &&
+		same_bytes(account->status_endpoint, endpoint);
+}
+
 /*
  * Is the stored status newer than the event?  An old deletion must not remove records that came after it.
  *
@@ -148,26 +166,26 @@ own_time(const AtpRepos *s, const AtpEvent *event)
 static bool
 is_old_status(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event, TimestampTz status_at)
 {
-	bool		same_stream = repo->status_endpoint != NULL && repo->has_status_seq && same_bytes(repo->status_endpoint, s->endpoint);
+	bool		same_stream = is_status_of(repo, s->endpoint);
 	int64		rewind = s->apply->sub->source->rewind;
 
 	if (same_stream && rewind == 0)
-		return event->seq <= repo->status_seq;
-	if (same_stream && event->seq > repo->status_seq && event->seq - repo->status_seq > rewind)
+		return event->seq <= repo->account.status_seq;
+	if (same_stream && event->seq > repo->account.status_seq && event->seq - repo->account.status_seq > rewind)
 		return false;
-	if (!repo->has_status || status_at > repo->status_at)
+	if (!repo->account.has_status || status_at > repo->account.status_at)
 		return false;
-	return status_at < repo->status_at || (same_stream && event->seq < repo->status_seq);
+	return status_at < repo->account.status_at || (same_stream && event->seq < repo->account.status_seq);
 }
 
 void
 atp_repo_doubt(const AtpRepoState *repo, AtpEvent *event)
 {
-	event->doubts = true;
-	event->has_status = repo->has_status;
-	event->status_at = repo->status_at;
-	event->has_status_seq = repo->has_status_seq;
-	event->status_seq = repo->status_seq;
+	event->effects.doubts = true;
+	event->effects.has_status = repo->account.has_status;
+	event->effects.status_at = repo->account.status_at;
+	event->effects.has_status_seq = repo->account.has_status_seq;
+	event->effects.status_seq = repo->account.status_seq;
 }
 
 /* Commits and their records were missed: the repository is desynchronized. */
@@ -175,24 +193,7 @@ static void
 note_break(AtpRepos *s, AtpRepoState *repo)
 {
 	s->apply->skips[ATP_SKIP_BREAK]++;
-	repo->changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
-}
-
-/*
- * F-15: the account is deleted, so its held events go, too (atp_held_erase()).  Events of nothers, which this
- * subscription may not take, stay, and so does hold.  Events of a repository that is being fetched stay.
- */
-static void
-forget_held(AtpRepoState *repo)
-{
-	if (atp_repo_is_held(repo, "resync"))
-		return;
-	repo->nheld = repo->nown = repo->nunread = repo->nbeyond = 0;
-	repo->waits = repo->adds = repo->stays = repo->gap = false;
-	if (repo->nothers > 0)
-		return;
-	repo->any_gap = false;
-	repo->hold = NULL;
+	repo->row.changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 }
 
 static void
@@ -201,46 +202,47 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	TimestampTz status_at = own_time(s, event);
 
 	/* V-47; a repository that is being fetched for the first time may have records without a revision */
-	bool		has_some = !is_empty(repo) || atp_repo_is_held(repo, "resync");
+	bool		has_some = !is_empty(repo) || repo->hold.state == ATP_HOLD_RESYNC;
 
-	event->unconfirmed = s->apply->sub->settings.verify == ATP_VERIFY_FULL && atp_purge_after_s > 0 && atp_is_deletion(event) && has_some;
+	event->effects.unconfirmed = s->apply->sub->settings.verify == ATP_VERIFY_FULL && atp_purge_after_s > 0 &&
+		atp_is_deletion(event) && has_some;
 	if (is_old_status(s, repo, event, status_at))
 	{
 		s->apply->skips[ATP_SKIP_OLD]++;
-		event->passed = true;
+		event->effects.passed = true;
 		return;
 	}
-	repo->active = event->active;
-	repo->status = event->status;
-	repo->status_at = status_at;
-	repo->has_status = true;
-	repo->status_endpoint = s->endpoint;
-	repo->status_seq = event->seq;
+	repo->account.active = event->active;
+	repo->account.status = event->status;
+	repo->account.status_at = status_at;
+	repo->account.has_status = true;
+	repo->account.status_endpoint = s->endpoint;
+	repo->account.status_seq = event->seq;
 	/* do not store a position that is a future time: all later events of the account would be old */
-	repo->has_status_seq = s->apply->sub->source->rewind == 0 || !atp_is_ahead(event->seq);
-	repo->host = cstring_to_text(atp_apply_endpoint(s->apply)->host);
-	repo->changed = true;
+	repo->account.has_status_seq = s->apply->sub->source->rewind == 0 || !atp_is_ahead(event->seq);
+	repo->account.host = cstring_to_text(atp_apply_endpoint(s->apply)->host);
+	repo->row.changed = true;
 	/* release events that wait for a missing commit: the account is inactive, and held events must not outlive a deletion */
-	event->closes = repo->any_gap && !repo->active;
+	event->effects.closes = repo->hold.any_gap && !repo->account.active;
 	/* a second source can bring the missing commits only after this event, when they have no effect */
-	if (event->closes && !atp_is_deletion(event))
+	if (event->effects.closes && !atp_is_deletion(event))
 		note_break(s, repo);
-	if (event->unconfirmed || (event->by_stranger && !repo->active && has_some))
+	if (event->effects.unconfirmed || (event->verdict.by_stranger && !repo->account.active && has_some))
 		atp_repo_doubt(repo, event);
-	if (event->unconfirmed || !atp_is_deletion(event))
+	if (event->effects.unconfirmed || !atp_is_deletion(event))
 		return;
 	effect->erase = true;
-	effect->has_rev = repo->has_rev;
-	effect->rev = repo->rev;
+	effect->has_rev = repo->head.has_rev;
+	effect->rev = repo->head.rev;
 	/* the deleted records must not come back by a refill: note deleted_rev, and end the refill */
-	if (repo->has_rev)
+	if (repo->head.has_rev)
 	{
-		repo->deleted = true;
-		repo->deleted_rev = repo->rev;
-		repo->rev_paths = NULL;
+		repo->account.deleted = true;
+		repo->account.deleted_rev = repo->head.rev;
+		repo->head.rev_paths = NULL;
 	}
 	atp_repo_forget_refill(repo);
-	forget_held(repo);
+	atp_hold_erase(&repo->hold);
 }
 
 /* F-15: the handle is a hint, and unverified.  In a stream whose positions are times, an older handle must not replace a newer one. */
@@ -249,18 +251,18 @@ take_identity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 {
 	TimestampTz handle_at = own_time(s, event);
 
-	if (s->apply->sub->source->rewind > 0 && repo->has_handle_at && handle_at < repo->handle_at)
+	if (s->apply->sub->source->rewind > 0 && repo->account.has_handle_at && handle_at < repo->account.handle_at)
 	{
 		s->apply->skips[ATP_SKIP_OLD]++;
 		return;
 	}
 	if (event->handle != NULL)
 	{
-		repo->handle = event->handle;
-		repo->handle_at = handle_at;
-		repo->has_handle_at = true;
+		repo->account.handle = event->handle;
+		repo->account.handle_at = handle_at;
+		repo->account.has_handle_at = true;
 	}
-	repo->changed = true;
+	repo->row.changed = true;
 }
 
 /*
@@ -272,8 +274,8 @@ note_first(AtpRepoState *repo, const AtpEvent *event)
 {
 	uint64		first = event->rev + (event->kind == ATP_REPOS_SYNC);
 
-	repo->first_rev = repo->has_first ? Min(repo->first_rev, first) : first;
-	repo->has_first = true;
+	repo->head.first_rev = repo->head.has_first ? Min(repo->head.first_rev, first) : first;
+	repo->head.has_first = true;
 }
 
 bool
@@ -298,32 +300,33 @@ is_known_as(text *name, text *id)
 bool
 atp_repo_is_refilled(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 {
-	if (repo->refill_by == NULL)
+	if (repo->refill.by == NULL)
 		return false;
 	if (atp_repos_came_by_others(s, event))
-		return is_known_as(event->held->subscription, repo->refill_by);
-	return same_bytes(repo->refill_by, s->subscription_id) || same_bytes(repo->refill_by, s->subscription);
+		return is_known_as(event->held->subscription, repo->refill.by);
+	return same_bytes(repo->refill.by, s->subscription_id) || same_bytes(repo->refill.by, s->subscription);
 }
 
 bool
 atp_repo_is_forked(const AtpRepoState *repo, const AtpEvent *event)
 {
-	return repo->has_rev && event->rev == repo->rev && event->commit != NULL && repo->commit != NULL &&
-		!same_bytes(event->commit, repo->commit);
+	return repo->head.has_rev && event->rev == repo->head.rev && event->commit != NULL && repo->head.commit != NULL &&
+		!same_bytes(event->commit, repo->head.commit);
 }
 
 bool
 atp_repo_is_old(const AtpRepoState *repo, const AtpEvent *event)
 {
-	return repo->has_rev && (event->rev < repo->rev ||
-							 (event->rev == repo->rev && (repo->rev_paths == NULL || event->kind != ATP_REPOS_COMMIT)));
+	return repo->head.has_rev && (event->rev < repo->head.rev ||
+							 (event->rev == repo->head.rev && (repo->head.rev_paths == NULL || event->kind != ATP_REPOS_COMMIT)));
 }
 
 uint64
 atp_repo_floor(const AtpRepoState *repo)
 {
-	return repo->has_first && !repo->deleted && !is_sync(repo, ATP_SYNC_SYNCHRONIZED) && !is_sync(repo, ATP_SYNC_RESYNCING)
-		? repo->first_rev : 0;
+	return repo->head.has_first && !repo->account.deleted &&
+		!is_sync(repo, ATP_SYNC_SYNCHRONIZED) && !is_sync(repo, ATP_SYNC_RESYNCING)
+		? repo->head.first_rev : 0;
 }
 
 AtpVerify
@@ -338,13 +341,12 @@ atp_repo_is_inactive(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent
 	const AtpHeldRow *held = event->held;
 
 	/* a deletion removes all earlier records, so a held event must not bring them back */
-	if (repo->active || held == NULL || atp_repo_is_deleted(repo))
-		return !repo->active;
-	if (held->endpoint != NULL && repo->status_endpoint != NULL && repo->has_status_seq && held->source->rewind == 0 &&
-		same_bytes(held->endpoint, repo->status_endpoint))
-		return event->seq >= repo->status_seq;
+	if (repo->account.active || held == NULL || atp_repo_is_deleted(repo))
+		return !repo->account.active;
+	if (is_status_of(repo, held->endpoint) && held->source->rewind == 0)
+		return event->seq >= repo->account.status_seq;
 	/* events of different streams, or with positions that are times, can only be compared by time (is_old_status) */
-	return event->time == 0 || !repo->has_status || event->time - ATP_UNIX_TO_POSTGRES >= repo->status_at;
+	return event->time == 0 || !repo->account.has_status || event->time - ATP_UNIX_TO_POSTGRES >= repo->account.status_at;
 }
 
 /* A second source may have more commits than ours had, or a replay may go further back. */
@@ -358,8 +360,8 @@ atp_repo_lacks(const AtpRepoState *repo, const AtpEvent *event)
 bool
 atp_repo_is_overtaken(const AtpRepoState *repo, const AtpEvent *event)
 {
-	return !event->partial && repo->has_rev && repo->rev_paths != NULL &&
-		event->rev < repo->rev && !(repo->deleted && event->rev <= repo->deleted_rev);
+	return !event->partial && repo->head.has_rev && repo->head.rev_paths != NULL &&
+		event->rev < repo->head.rev && !(repo->account.deleted && event->rev <= repo->account.deleted_rev);
 }
 
 /* ------------------------------------------------------------------------
@@ -369,12 +371,7 @@ atp_repo_is_overtaken(const AtpRepoState *repo, const AtpEvent *event)
 void
 atp_repo_forget_refill(AtpRepoState *repo)
 {
-	repo->refill_by = NULL;
-	repo->refilled = false;
-	repo->refill_data = NULL;
-	repo->refill_sync = NULL;
-	repo->has_refill_to = false;
-	repo->has_refill_at = false;
+	repo->refill = (AtpRepoRefill) {0};
 }
 
 /*
@@ -385,8 +382,8 @@ atp_repo_forget_refill(AtpRepoState *repo)
 static void
 begin_refill(AtpRepoState *repo)
 {
-	if (!is_sync(repo, ATP_SYNC_UNPROVEN) || repo->refill_sync == NULL)
-		repo->refill_sync = repo->sync;
+	if (!is_sync(repo, ATP_SYNC_UNPROVEN) || repo->refill.sync == NULL)
+		repo->refill.sync = repo->sync.word;
 	if (is_sync(repo, ATP_SYNC_SYNCHRONIZED) || is_sync(repo, ATP_SYNC_PARTIAL))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_UNPROVEN);
 }
@@ -395,8 +392,8 @@ begin_refill(AtpRepoState *repo)
 static void
 end_refill(AtpRepoState *repo)
 {
-	if (repo->refill_sync != NULL && is_sync(repo, ATP_SYNC_UNPROVEN))
-		repo->sync = repo->refill_sync;
+	if (repo->refill.sync != NULL && is_sync(repo, ATP_SYNC_UNPROVEN))
+		repo->sync.word = repo->refill.sync;
 	atp_repo_forget_refill(repo);
 }
 
@@ -408,10 +405,10 @@ static void
 break_refill(AtpRepos *s, AtpRepoState *repo, AtpEffect *effect)
 {
 	note_break(s, repo);
-	repo->refill_sync = repo->sync;
-	effect->undo = repo->has_refill_to && repo->has_refill_at;
-	effect->undo_rev = Min(repo->refill_rev, repo->refill_to);
-	effect->undo_since = repo->refill_at;
+	repo->refill.sync = repo->sync.word;
+	effect->undo = repo->refill.has_to && repo->refill.has_at;
+	effect->undo_rev = Min(repo->refill.rev, repo->refill.to);
+	effect->undo_since = repo->refill.at;
 }
 
 /* V-31, V-32: does the event continue the refill's chain?  The rule is that of check_continuity() for new events. */
@@ -421,9 +418,9 @@ continues_refill(const AtpRepoState *repo, const AtpEvent *event)
 	bool		sync = event->kind == ATP_REPOS_SYNC;
 	const struct varlena *before = sync ? event->data : event->prev_data;
 
-	if (before != NULL && repo->refill_data != NULL)
-		return same_bytes(before, repo->refill_data);
-	return !sync && event->has_since && event->since == repo->refill_rev;
+	if (before != NULL && repo->refill.data != NULL)
+		return same_bytes(before, repo->refill.data);
+	return !sync && event->has_since && event->since == repo->refill.rev;
 }
 
 static bool
@@ -439,25 +436,26 @@ puts_records(const AtpBatch *batch, const AtpEvent *event)
 static void
 note_unproven(AtpRepoState *repo, const AtpEvent *event)
 {
-	if (event->kind != ATP_REPOS_COMMIT || !(is_text(repo->refill_sync, "synchronized") || is_text(repo->refill_sync, "unproven")))
+	if (event->kind != ATP_REPOS_COMMIT || !(is_text(repo->refill.sync, "synchronized") || is_text(repo->refill.sync, "unproven")))
 		return;
 	if (event->proven == ATP_NOT_ASKED)
-		repo->refill_sync = cstring_to_text(sync_names[ATP_SYNC_PARTIAL]);
+		repo->refill.sync = cstring_to_text(sync_names[ATP_SYNC_PARTIAL]);
 	else if (event->proven == ATP_OPS_INCOMPLETE || event->lacking)
-		repo->refill_sync = cstring_to_text(sync_names[ATP_SYNC_UNPROVEN]);
+		repo->refill.sync = cstring_to_text(sync_names[ATP_SYNC_UNPROVEN]);
 }
 
 /* Check the chain of a commit or #sync that the refill reads, and note the root. */
 static void
 follow_refill(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *effect)
 {
-	if (repo->refill_sync != NULL && !continues_refill(repo, event))
+	if (repo->refill.sync != NULL && !continues_refill(repo, event))
 		break_refill(s, repo, effect);
-	if (repo->refill_sync != NULL || puts_records(s->apply->batch, event))
+	if (repo->refill.sync != NULL || puts_records(s->apply->batch, event))
 		begin_refill(repo);
 	note_unproven(repo, event);
-	repo->refill_data = event->data;
-	if (event->rev == repo->rev && event->commit != NULL && repo->commit != NULL && !same_bytes(event->commit, repo->commit))
+	repo->refill.data = event->data;
+	if (event->rev == repo->head.rev && event->commit != NULL && repo->head.commit != NULL &&
+		!same_bytes(event->commit, repo->head.commit))
 		break_refill(s, repo, effect);
 }
 
@@ -469,25 +467,26 @@ follow_refill(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect 
 static bool
 has_own_chain(const AtpRepoState *repo)
 {
-	return repo->data != NULL || is_sync(repo, ATP_SYNC_SYNCHRONIZED) || is_sync(repo, ATP_SYNC_UNPROVEN);
+	return repo->head.data != NULL || is_sync(repo, ATP_SYNC_SYNCHRONIZED) || is_sync(repo, ATP_SYNC_UNPROVEN);
 }
 
 /* Is the event read again by atproto.refill()?  If so, move refill_rev to the event's revision. */
 static bool
 take_again(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *effect)
 {
-	bool		last = !repo->has_rev || event->rev >= repo->rev + event->partial;	/* partial: more events of the revision may follow, so the refill ends only with a later revision */
+	/* partial: more events of the revision may follow, so the refill ends only with a later revision */
+	bool		last = !repo->head.has_rev || event->rev >= repo->head.rev + event->partial;
 
 	/* a dead letter that is replayed does not show how far the refill has come */
 	if (!atp_repo_is_refilled(s, repo, event) || s->apply->replay)
 		return false;
-	if (!last && repo->refilled && event->rev + event->partial <= repo->refill_rev)
+	if (!last && repo->refill.has_rev && event->rev + event->partial <= repo->refill.rev)
 		return false;
-	repo->changed = true;
-	if (!repo->has_rev || event->rev > repo->rev)
+	repo->row.changed = true;
+	if (!repo->head.has_rev || event->rev > repo->head.rev)
 	{
 		/* the stream has passed the repository's revision without the commits up to it */
-		if (repo->refill_sync != NULL)
+		if (repo->refill.sync != NULL)
 			break_refill(s, repo, effect);
 		end_refill(repo);
 		return false;
@@ -500,8 +499,8 @@ take_again(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *ef
 	}
 	if (!event->partial)
 		follow_refill(s, repo, event, effect);
-	repo->refilled = true;
-	repo->refill_rev = event->rev;
+	repo->refill.has_rev = true;
+	repo->refill.rev = event->rev;
 	note_first(repo, event);
 	if (last)
 		end_refill(repo);
@@ -515,9 +514,9 @@ take_again(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *ef
 static void
 check_continuity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 {
-	bool		rev_fits = event->has_since && event->since == repo->rev;
-	bool		known = event->prev_data != NULL && repo->data != NULL;
-	bool		data_fits = known && same_bytes(event->prev_data, repo->data);
+	bool		rev_fits = event->has_since && event->since == repo->head.rev;
+	bool		known = event->prev_data != NULL && repo->head.data != NULL;
+	bool		data_fits = known && same_bytes(event->prev_data, repo->head.data);
 
 	if (is_empty(repo))
 	{
@@ -539,7 +538,7 @@ check_continuity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 static bool
 begins_anew(const AtpRepoState *repo)
 {
-	return repo->rev_paths != NULL && (repo->data != NULL || atp_paths_are_anew(repo->rev_paths));
+	return repo->head.rev_paths != NULL && (repo->head.data != NULL || atp_paths_are_anew(repo->head.rev_paths));
 }
 
 /* Set sync by a newer commit. */
@@ -553,7 +552,7 @@ judge_commit(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 	else if (!event->partial && begins_anew(repo))
 		note_break(s, repo);
 	/* an event with only a part of its commit does not name the commit before it */
-	else if (repo->has_rev && !event->partial)
+	else if (repo->head.has_rev && !event->partial)
 		check_continuity(s, repo, event);
 	if (event->proven == ATP_OPS_INCOMPLETE)
 		s->apply->skips[ATP_SKIP_INCOMPLETE]++;
@@ -570,8 +569,8 @@ take_refuted(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 {
 	if (event->mismatch)
 		s->apply->skips[ATP_SKIP_MISMATCH]++;
-	if (repo->active && (!repo->has_rev || event->rev > repo->rev))
-		repo->changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
+	if (repo->account.active && (!repo->head.has_rev || event->rev > repo->head.rev))
+		repo->row.changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 }
 
 /* F-12, V-36: does a #sync announce a tree that may differ from the tables? */
@@ -579,9 +578,9 @@ static bool
 announces_others(const AtpRepoState *repo, const AtpEvent *event)
 {
 	if (is_empty(repo))
-		return repo->has_rev || event->proven != ATP_NOT_ASKED;
+		return repo->head.has_rev || event->proven != ATP_NOT_ASKED;
 	/* after events with only a part of their commit the stored root is unknown */
-	return repo->data == NULL || !same_bytes(repo->data, event->data);
+	return repo->head.data == NULL || !same_bytes(repo->head.data, event->data);
 }
 
 /* Mark the rows of a whole commit whose operations were applied already from separate messages, so that no row is applied twice. */
@@ -596,9 +595,9 @@ note_known(AtpBatch *batch, const AtpEvent *event, const bytea *paths)
 static void
 begin_anew(AtpRepoState *repo, AtpEffect *effect)
 {
-	effect->erase = repo->has_rev;
-	effect->has_rev = repo->has_rev;
-	effect->rev = repo->rev;
+	effect->erase = repo->head.has_rev;
+	effect->has_rev = repo->head.has_rev;
+	effect->rev = repo->head.rev;
 	if (!is_sync(repo, ATP_SYNC_RESYNCING))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
 }
@@ -607,7 +606,7 @@ begin_anew(AtpRepoState *repo, AtpEffect *effect)
 static bytea *
 paths_with(const AtpRepoState *repo, const AtpEvent *event, bool rest)
 {
-	bytea	   *paths = rest ? repo->rev_paths : NULL;
+	bytea	   *paths = rest ? repo->head.rev_paths : NULL;
 
 	if (!event->partial)
 		return NULL;
@@ -643,7 +642,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 		take_refuted(s, repo, event);
 	if (event->proven == ATP_OPS_REFUTED || event->proven == ATP_REV_AHEAD)
 		return;
-	effect->reread = event->reread = take_again(s, repo, event, effect);
+	effect->reread = event->effects.reread = take_again(s, repo, event, effect);
 	effect->rows = effect->reread && event->nrows > 0;
 	if (effect->reread)
 		return;
@@ -653,41 +652,41 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 		skips[ATP_SKIP_INACTIVE]++;
 		return;
 	}
-	rest = repo->has_rev && event->rev == repo->rev;
-	if (atp_repo_is_old(repo, event) || (rest && event->partial && atp_paths_have(repo->rev_paths, event->path)))
+	rest = repo->head.has_rev && event->rev == repo->head.rev;
+	if (atp_repo_is_old(repo, event) || (rest && event->partial && atp_paths_have(repo->head.rev_paths, event->path)))
 	{
 		skips[ATP_SKIP_OLD]++;
-		event->passed = true;
+		event->effects.passed = true;
 		if (tells_of_loss(s, repo, event))
 			note_break(s, repo);
 		return;
 	}
-	note_known(s->apply->batch, event, rest ? repo->rev_paths : NULL);
+	note_known(s->apply->batch, event, rest ? repo->head.rev_paths : NULL);
 	if (event->kind == ATP_REPOS_COMMIT && !rest)
 		judge_commit(s, repo, event);
 	else if (event->kind == ATP_REPOS_SYNC && event->partial)
 		begin_anew(repo, effect);
 	else if (event->kind == ATP_REPOS_SYNC && announces_others(repo, event))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
-	if (!repo->has_rev)
+	if (!repo->head.has_rev)
 		note_first(repo, event);
 	/* earlier commits came in separate messages, perhaps not all: a whole commit of a second source may still bring the rest */
-	else if (repo->rev_paths != NULL && !event->partial && event->kind == ATP_REPOS_COMMIT)
+	else if (repo->head.rev_paths != NULL && !event->partial && event->kind == ATP_REPOS_COMMIT)
 	{
-		repo->first_rev = event->rev;
-		repo->has_first = true;
+		repo->head.first_rev = event->rev;
+		repo->head.has_first = true;
 	}
-	repo->has_rev = true;
-	repo->rev = event->rev;		/* F-13: also without operations */
-	event->closes = repo->any_gap && event->held == NULL;
+	repo->head.has_rev = true;
+	repo->head.rev = event->rev;		/* F-13: also without operations */
+	event->effects.closes = repo->hold.any_gap && event->held == NULL;
 	if (!rest || !event->partial)
 	{
-		repo->commit = event->commit;
-		repo->data = event->data;
-		repo->verified = event->signature != NULL;
+		repo->head.commit = event->commit;
+		repo->head.data = event->data;
+		repo->head.verified = event->signature != NULL;
 	}
-	repo->rev_paths = paths_with(repo, event, rest);
-	repo->changed = true;
+	repo->head.rev_paths = paths_with(repo, event, rest);
+	repo->row.changed = true;
 	effect->rows = event->nrows > 0;
 }
 
@@ -701,33 +700,15 @@ why_fetched(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 {
 	AtpBackfill backfill = s->apply->sub->settings.backfill;
 
-	if (backfill == ATP_BACKFILL_NONE || !repo->active || (event->kind != ATP_REPOS_COMMIT && event->kind != ATP_REPOS_SYNC))
+	if (backfill == ATP_BACKFILL_NONE || !repo->account.active || (event->kind != ATP_REPOS_COMMIT && event->kind != ATP_REPOS_SYNC))
 		return ATP_FETCH_NOT;
 	if (is_sync(repo, ATP_SYNC_DESYNCHRONIZED))
 		return event->proven == ATP_OPS_REFUTED ? ATP_FETCH_MISMATCH
-			: event->judged == ATP_JUDGED_IGNORED ? ATP_FETCH_FORK
+			: event->verdict.judged == ATP_JUDGED_IGNORED ? ATP_FETCH_FORK
 			: event->kind == ATP_REPOS_SYNC ? ATP_FETCH_SYNC : ATP_FETCH_BREAK;
 	/* has_synced: at level hash a repository stays partial after its fetch, and would be fetched with every event */
-	return backfill >= ATP_BACKFILL_SEEN && is_sync(repo, ATP_SYNC_PARTIAL) && !repo->has_synced ? ATP_FETCH_SEEN : ATP_FETCH_NOT;
-}
-
-void
-atp_repo_note_held(AtpRepoState *repo, const AtpEvent *event)
-{
-	bool		gap = event->why_held == ATP_HELD_GAP;
-
-	if (event->held == NULL)
-	{
-		repo->adds = true;
-		repo->any_gap |= gap;
-		if (gap)
-			repo->first_held = repo->waits ? Min(repo->first_held, event->rev) : event->rev;
-	}
-	if (event->why_held != ATP_HELD_ORDER)
-		repo->gap = gap;
-	repo->waits = true;
-	/* events of the stream waiting for a missing commit must not hold back the commit */
-	repo->stays |= event->held != NULL || !repo->gap;
+	return backfill >= ATP_BACKFILL_SEEN && is_sync(repo, ATP_SYNC_PARTIAL) && !repo->sync.has_synced
+		? ATP_FETCH_SEEN : ATP_FETCH_NOT;
 }
 
 /* Count an event whose verdict is not true; the event changes no rows (admission.h). */
@@ -736,22 +717,22 @@ pass_over(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 {
 	int64	   *skips = s->apply->skips;
 
-	switch (event->judged)
+	switch (event->verdict.judged)
 	{
 		case ATP_JUDGED_HELD:
-			atp_repo_note_held(repo, event);
+			atp_hold_note_held(&repo->hold, event);
 			skips[ATP_SKIP_HELD] += event->held == NULL;
 			break;
 		case ATP_JUDGED_FALSE:
 			skips[ATP_SKIP_BAD_SIGNATURE]++;
 			break;
 		default:
-			skips[event->ignored_as]++;
+			skips[event->verdict.ignored_as]++;
 			/* V-15: two commits have one revision, and only the account's server knows which is valid */
-			if (event->ignored_as == ATP_SKIP_FORKED)
+			if (event->verdict.ignored_as == ATP_SKIP_FORKED)
 			{
-				repo->changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
-				event->fetch = why_fetched(s, repo, event);
+				repo->row.changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
+				event->effects.fetch = why_fetched(s, repo, event);
 			}
 	}
 }
@@ -763,12 +744,12 @@ atp_repos_take(AtpRepos *s, int index)
 	AtpRepoState  *repo = s->of_event[index - s->first];
 	AtpEffect	effect = {0};
 
-	event->fetch = ATP_FETCH_NOT;
-	event->passed = event->reread = false;
-	event->closes = false;
+	event->effects.fetch = ATP_FETCH_NOT;
+	event->effects.passed = event->effects.reread = false;
+	event->effects.closes = false;
 	if (!s->judged)
 		atp_admission_judge(s, index);
-	if (event->judged != ATP_JUDGED_TRUE)
+	if (event->verdict.judged != ATP_JUDGED_TRUE)
 	{
 		pass_over(s, repo, event);
 		return effect;
@@ -780,14 +761,14 @@ atp_repos_take(AtpRepos *s, int index)
 		case ATP_REPOS_COMMIT:
 		case ATP_REPOS_SYNC:
 			take_commit(s, repo, event, &effect);
-			event->fetch = why_fetched(s, repo, event);
+			event->effects.fetch = why_fetched(s, repo, event);
 			break;
 		case ATP_REPOS_IDENTITY:
 			take_identity(s, repo, event);
 			break;
 		case ATP_REPOS_ACCOUNT:
 			take_account(s, repo, event, &effect);
-			event->fetch = effect.erase ? ATP_FETCH_DELETED : repo->active ? ATP_FETCH_ACTIVE : ATP_FETCH_INACTIVE;
+			event->effects.fetch = effect.erase ? ATP_FETCH_DELETED : repo->account.active ? ATP_FETCH_ACTIVE : ATP_FETCH_INACTIVE;
 			break;
 		case ATP_REPOS_INFO:
 		case ATP_REPOS_UNKNOWN:

@@ -10,6 +10,7 @@
 
 #include "identity/identity.h"
 #include "tables/direct/direct_insert.h"
+#include "tables/repos/hold.h"
 #include "tables/repos/repo.h"
 
 /* V-37: do the tables have the account's records?  The column sync. */
@@ -22,10 +23,9 @@ typedef enum AtpSync
 	ATP_SYNC_SYNCHRONIZED		/* the tables have all records of the account */
 } AtpSync;
 
-/* The state of a repository. */
-typedef struct AtpRepoState
+/* The last commit processed. */
+typedef struct AtpRepoHead
 {
-	struct varlena *did;
 	bool		has_rev;
 	uint64		rev;
 	bool		has_first;
@@ -33,6 +33,12 @@ typedef struct AtpRepoState
 	struct varlena *commit;
 	struct varlena *data;
 	bytea	   *rev_paths;		/* the operations of rev that were applied (repo_paths.h); NULL: all */
+	bool		verified;		/* at level full: the account has signed the commit */
+} AtpRepoHead;
+
+/* What the streams, or the account's server, say of the account. */
+typedef struct AtpRepoAccount
+{
 	bool		active;
 	text	   *status;
 	bool		has_status;		/* an #account event was seen */
@@ -41,44 +47,55 @@ typedef struct AtpRepoState
 	bool		has_status_seq;
 	int64		status_seq;		/* ... and the event's sequence number */
 	text	   *host;
+	bool		deleted;		/* the account was deleted at some time, with all records up to deleted_rev */
+	uint64		deleted_rev;
 	struct varlena *handle;
 	bool		has_handle_at;
 	TimestampTz handle_at;		/* limited like status_at */
-	text	   *sync;
-	text	   *hold;			/* why events of the repository are held; NULL: no held events */
+} AtpRepoAccount;
+
+/* Do the tables have the account's records? */
+typedef struct AtpRepoSync
+{
+	text	   *word;			/* the column sync: a word for an AtpSync */
 	bool		has_synced;
 	TimestampTz synced_at;		/* when an export of the repository was last applied */
-	bool		verified;		/* at level full: the account has signed the commit */
-	bool		deleted;		/* the account was deleted at some time, with all records up to deleted_rev */
-	uint64		deleted_rev;
-	text	   *refill_by;		/* id of the subscription whose refill reads the repository again; NULL: no refill */
-	bool		refilled;		/* the refill has reached refill_rev */
-	uint64		refill_rev;
-	struct varlena *refill_data;	/* root of the tree at refill_rev */
-	text	   *refill_sync;	/* sync before the refill first wrote records; NULL: no records written */
-	bool		has_refill_to;
-	uint64		refill_to;		/* rev when refill() was called ... */
-	bool		has_refill_at;
-	TimestampTz refill_at;		/* ... and when refill() was called */
-	TimestampTz updated_at;
-	bool		audited;		/* the state as read fulfilled ATP_IS_AUDITED */
+} AtpRepoSync;
+
+/* The refill that reads the repository again (atproto.refill()). */
+typedef struct AtpRepoRefill
+{
+	text	   *by;				/* id of the subscription; NULL: no refill */
+	bool		has_rev;		/* the refill has reached rev */
+	uint64		rev;
+	struct varlena *data;		/* root of the tree at rev */
+	text	   *sync;			/* the column sync before the refill first wrote records; NULL: no records written */
+	bool		has_to;
+	uint64		to;				/* the repository's revision when refill() was called ... */
+	bool		has_at;
+	TimestampTz at;				/* ... and when refill() was called */
+} AtpRepoRefill;
+
+/* The row of the table repo. */
+typedef struct AtpRepoRow
+{
 	bool		found;
 	ItemPointerData place;		/* where the row was, if the row was read without a statement */
-	bool		changed;
+	bool		audited;		/* the state as read fulfilled ATP_IS_AUDITED */
+	bool		changed;		/* the row has to be written */
+	TimestampTz updated_at;
+} AtpRepoRow;
 
-	/* admission.c: the held events of the repository; read only if hold is set */
-	int64		nheld;			/* held events that this subscription may take, and behind which its own events wait (held_by.h) */
-	int64		nown;			/* of nheld, the events received by this subscription itself */
-	int64		nothers;		/* held events that this subscription may not take: of a higher level, or of a foreign role */
-	int64		nunread;		/* of nheld, the events that are not in the current release batch: some may precede the batch's events */
-	int64		nbeyond;		/* of nheld, the events for which a full release batch had no room: all follow the batch's events */
-	uint64		first_held;
-	bool		any_gap;		/* at least one held event waits for a missing commit */
-	bool		waits;			/* events are held, so events from the stream wait, too */
-	bool		follows;		/* the release batch has held events of the repository ... */
-	bool		stays;			/* ... but from here on the batch's events and the stream's events wait on */
-	bool		gap;			/* the first held event waits for a missing commit, so exactly that commit must not wait */
-	bool		adds;			/* this transaction adds held events */
+/* The state of a repository. */
+typedef struct AtpRepoState
+{
+	struct varlena *did;
+	AtpRepoHead head;
+	AtpRepoAccount account;
+	AtpRepoSync sync;
+	AtpRepoRefill refill;
+	AtpRepoHold hold;			/* why events of the repository wait */
+	AtpRepoRow	row;
 } AtpRepoState;
 
 struct AtpRepos
@@ -103,11 +120,17 @@ struct AtpRepos
 /* Set sync; returns whether sync has changed. */
 extern bool atp_repo_set_sync(AtpRepoState *repo, AtpSync sync);
 
-/* End the refill of the repository: clear all refill_ fields. */
+/* End the refill of the repository. */
 extern void atp_repo_forget_refill(AtpRepoState *repo);
 
-/* Is hold this word (identity, gap, resync, release)? */
-extern bool atp_repo_is_held(const AtpRepoState *repo, const char *why);
+/*
+ * The fetch of the repository was given up: its held events are released, and sync tells that the tables may lack
+ * records.  False: no fetch had begun.
+ */
+extern bool atp_repo_give_up(AtpRepoState *repo);
+
+/* false if a held event was dropped during the fetch, so that sync is no longer resyncing. */
+extern bool atp_repo_fetch_is_whole(const AtpRepoState *repo);
 
 /* Was the event held by a different subscription than s->subscription, which judges the event now? */
 extern bool atp_repos_came_by_others(const AtpRepos *s, const AtpEvent *event);
@@ -151,9 +174,6 @@ extern bool atp_repo_is_audited(const AtpRepoState *repo);
 
 /* Has the account been deleted, and is the deletion confirmed? */
 extern bool atp_repo_is_deleted(const AtpRepoState *repo);
-
-/* An event of the repository was judged as held: note the effect on the events that follow. */
-extern void atp_repo_note_held(AtpRepoState *repo, const AtpEvent *event);
 
 /* The state of the repository with this DID; NULL: the DID is not in the set. */
 extern AtpRepoState *atp_repo_of(const AtpRepos *s, struct varlena *did);

@@ -13,7 +13,9 @@
 #include "identity/identity.h"
 #include "tables/repos/resync.h"
 #include "tables/repos/held.h"
+#include "tables/repos/hold.h"
 #include "tables/base/job.h"
+#include "tables/repos/repo.h"
 #include "types/types.h"
 
 /* Repositories examined by a call of atp_resync_end_abandoned(). */
@@ -22,28 +24,21 @@
 enum
 {
 	FETCHED_REPOS,				/* -> did */
-	LOCK_FETCHED,				/* did[] */
-	LET_GO						/* did[] */
+	LOCK_FETCHED				/* did[] */
 };
 
 static const AtpStatement statements[] = {
 	[FETCHED_REPOS] = {
-		"SELECT did FROM #.repo WHERE hold = 'resync' ORDER BY did LIMIT " LOOK_MAX,
+		"SELECT did FROM #.repo WHERE hold = " ATP_SQL_RESYNC " ORDER BY did LIMIT " LOOK_MAX,
 		SPI_OK_SELECT, {0}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
 	[LOCK_FETCHED] = {
-		"SELECT did FROM #.repo WHERE did OPERATOR(@.=) ANY ($1) AND hold = 'resync' ORDER BY did FOR NO KEY UPDATE",
+		"SELECT did FROM #.repo WHERE did OPERATOR(@.=) ANY ($1) AND hold = " ATP_SQL_RESYNC " ORDER BY did FOR NO KEY UPDATE",
 		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW,
 		&(const AtpStatement) {
-			"UPDATE #.repo SET hold = hold WHERE did OPERATOR(@.=) ANY ($1) AND hold = 'resync' RETURNING did",
+			"UPDATE #.repo SET hold = hold WHERE did OPERATOR(@.=) ANY ($1) AND hold = " ATP_SQL_RESYNC " RETURNING did",
 			SPI_OK_UPDATE_RETURNING, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table
 		}
-	},
-	[LET_GO] = {
-		"UPDATE #.repo SET hold = 'release', updated_at = now(),"
-		" sync = CASE WHEN sync <> 'resyncing' THEN sync WHEN rev IS NULL THEN 'partial' ELSE 'desynchronized' END"
-		" WHERE did OPERATOR(@.=) ANY ($1) AND hold = 'resync'",
-		SPI_OK_UPDATE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
 };
 
@@ -86,7 +81,7 @@ fold_events(AtpEvent *const *events, int n, bool *deleted, AtpFetchWhy *account)
 	*deleted = false;
 	*account = ATP_FETCH_NOT;
 	for (int i = 0; i < n; i++)
-		switch (events[i]->fetch)
+		switch (events[i]->effects.fetch)
 		{
 			case ATP_FETCH_DELETED:
 				*deleted = true;
@@ -94,11 +89,11 @@ fold_events(AtpEvent *const *events, int n, bool *deleted, AtpFetchWhy *account)
 				break;
 			case ATP_FETCH_ACTIVE:
 			case ATP_FETCH_INACTIVE:
-				*account = events[i]->fetch;
+				*account = events[i]->effects.fetch;
 				break;
 			default:
-				if (why == ATP_FETCH_NOT || reasons[events[i]->fetch].priority < reasons[why].priority)
-					why = events[i]->fetch;
+				if (why == ATP_FETCH_NOT || reasons[events[i]->effects.fetch].priority < reasons[why].priority)
+					why = events[i]->effects.fetch;
 		}
 	return why;
 }
@@ -119,7 +114,7 @@ atp_resync_after_apply(AtpApply *a)
 	int			ninactive = 0;
 
 	for (int i = a->lo; i < a->hi; i++)
-		if (!a->batch->events[i].ignored && a->batch->events[i].fetch != ATP_FETCH_NOT)
+		if (!a->batch->events[i].ignored && a->batch->events[i].effects.fetch != ATP_FETCH_NOT)
 			events[n++] = &a->batch->events[i];
 	if (n == 0)
 		return;
@@ -210,7 +205,6 @@ atp_resync_end_abandoned(AtpApply *a)
 	n = take_dids(atp_execute(a->statements, &statements[LOCK_FETCHED], &arg, NULL), &dids);
 	if (n == 0 || (n = without_job(a, dids, n)) == 0)
 		return;
-	arg = did_array(a, dids, n);
-	(void) atp_execute(a->statements, &statements[LET_GO], &arg, NULL);
+	atp_repos_give_up(a, dids, n);
 	atp_held_release(dids, n);
 }

@@ -33,7 +33,7 @@ atp_status_request_init(void)
 static bool
 is_deletion(const AtpEvent *event)
 {
-	return event->unconfirmed;
+	return event->effects.unconfirmed;
 }
 
 /* Choose one event of each account: the last deletion, or the first event if no event is a deletion. */
@@ -76,10 +76,10 @@ atp_request_statuses(const AtpApply *a, AtpEvent *const *events, int n)
 	{
 		dids[i] = chosen[i]->did;
 		values[0][i] = CStringGetTextDatum(is_deletion(chosen[i]) ? "deleted" : "inactive");
-		values[1][i] = TimestampTzGetDatum(chosen[i]->status_at);
-		nulls[1][i] = !chosen[i]->has_status;
-		values[2][i] = Int64GetDatum(chosen[i]->status_seq);
-		nulls[2][i] = !chosen[i]->has_status_seq;
+		values[1][i] = TimestampTzGetDatum(chosen[i]->effects.status_at);
+		nulls[1][i] = !chosen[i]->effects.has_status;
+		values[2][i] = Int64GetDatum(chosen[i]->effects.status_seq);
+		nulls[2][i] = !chosen[i]->effects.has_status_seq;
 	}
 	caller = atp_as_table_owner("status_request");
 	if (atp_run(atp_identity_sql("INSERT INTO atproto.status_request AS w (target, subscription, requested_at, did, why, status_at, status_seq)"

@@ -146,11 +146,11 @@ SQL
 	my $operator = $node->background_psql('postgres');
 
 	query('CREATE SCHEMA target');
-	$points->hold('sources next', 'atproto s');
+	$points->hold('preparation next', 'atproto s');
 	query(subscribe_sql('s', $server, cursor => 0, target => "'target'", links => "'all'"));
-	$points->wait('sources next', 'atproto s');
+	$points->wait('preparation next', 'atproto s');
 	$operator->query_safe('BEGIN; LOCK TABLE target.link_source');
-	$points->release('sources next', 'atproto s');
+	$points->release('preparation next', 'atproto s');
 	$points->blocked('atproto s');
 	ok(eval { $operator->query_safe('LOCK TABLE target.link_source, target.link, target.record IN ACCESS EXCLUSIVE MODE NOWAIT; COMMIT'); 1 },
 		'who is about to add sources of links, and waits, has no table') or diag($@);
