@@ -79,6 +79,26 @@ around(unsigned chunks, unsigned bytes)
 	return err;
 }
 
+/* How many bytes of an extension that never ends the decoder takes before it refuses the body; at most 1,000,000. */
+static unsigned
+endless(void)
+{
+	AtpChunked	c = {0};
+	AtpBytes	piece;
+	const uint8_t *in = (const uint8_t *) "1;";
+	size_t		n = 2;
+	AtpErr		err = atp_chunked_next(&c, &in, &n, &piece);
+	unsigned	taken = 0;
+
+	for (; taken < 1000000 && err == ATP_OK; taken++)
+	{
+		in = (const uint8_t *) "e";
+		n = 1;
+		err = atp_chunked_next(&c, &in, &n, &piece);
+	}
+	return taken;
+}
+
 int
 main(void)
 {
@@ -98,6 +118,7 @@ main(void)
 	check("a chunk that is longer than it says", "1\r\nxy\r\n0\r\n\r\n", NULL, ATP_E_CHUNK);
 	ok(around(100000, 6) == ATP_OK, "W-55: a chunk for each byte is a waste, but allowed");
 	ok(around(100000, 60) == ATP_E_CHUNK_PADDED, "W-55: far more around the bytes is not");
-	ok(around(1, 65000) == ATP_OK && around(1, 70000) == ATP_E_CHUNK_PADDED, "W-55: nor one extension that does not end");
+	ok(around(1, 65000) == ATP_OK && around(1, 70000) == ATP_E_CHUNK_PADDED, "W-55: nor one long extension");
+	ok(endless() < 66000, "W-55: an extension that does not end is refused while it comes");
 	return done_testing();
 }
