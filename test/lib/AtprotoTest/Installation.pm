@@ -39,8 +39,11 @@ sub new
 	BAIL_OUT('no private PostgreSQL') unless $private;
 	chomp($self->{pg_config} = $private);
 	run('cp', '-a', (grep { -e } map { "$tree/$_" } qw(Makefile atproto.control src upgrade)), $self->{sources});
+	# builds for tests link a task of the fetcher that lies there
+	run('mkdir', "$self->{sources}/test");
+	run('cp', '-a', "$tree/test/probe", "$self->{sources}/test");
 	# what is compiled already serves the PostgreSQL that it was compiled for
-	run('find', "$self->{sources}/src", '-name', '*.o', '-delete') if defined $pg_config;
+	run('find', $self->{sources}, '-name', '*.o', '-delete') if defined $pg_config;
 	return $self;
 }
 

@@ -55,6 +55,7 @@ refused(q{SELECT atproto.distribute(shards => 0)}, qr/at least one shard/, 'no s
 refused(q{SELECT atproto.distribute(NULL)}, qr/target must not be null/, 'no target');
 query(q{CREATE SCHEMA hand; SELECT atproto.create_tables('hand')});
 query('CREATE SCHEMA wrong');
+expect_check('not readable', qr/\|wrong\|\|deletion that nobody confirms\|/);
 query(q{SELECT atproto.create_tables('wrong'); SELECT create_distributed_table('wrong.record', 'collection')});
 refused(q{SELECT atproto.distribute('wrong')}, qr/table "wrong.record" is distributed, and not by column "did"/, 'a table by another column');
 is(query(q{SELECT count(*) FROM citus_tables WHERE table_name = 'wrong.repo'::regclass}), '0', 'and nothing is done by halves');
@@ -67,6 +68,7 @@ query(q{CREATE SCHEMA copies; SELECT atproto.create_tables('copies')});
 my $copies = 'SET citus.shard_replication_factor = 2;';
 refused("$copies SELECT atproto.distribute('copies')", qr/shard_replication_factor is 2: there would be several copies/, 'copies of shards');
 query("$copies SELECT create_distributed_table('copies.record', 'did')");
+expect_check('not readable', qr/\|copies\.record\|Citus keeps several copies/);
 refused(q{SELECT atproto.distribute('copies')}, qr/keeps several copies of each shard of table "copies.record"\n(?s:.*)HINT/, 'copies that are there');
 query(q{CREATE ROLE nobody; GRANT USAGE ON SCHEMA atproto TO nobody});
 refused(qq{BEGIN ISOLATION LEVEL \U$_\E; SELECT atproto.distribute()}, qr/at isolation level "read committed" only/, "at $_, whose snapshot may be older than rows")
@@ -86,7 +88,7 @@ like($notices, qr/"atproto.repo": 8 shards by "did".*"atproto.record": by "did",
 unlike($notices, qr/shards by/, 'once more it does nothing');
 my @beside = split /\n/, query(q{SELECT table_name FROM citus_tables WHERE colocation_id =
 	(SELECT colocation_id FROM citus_tables WHERE table_name = 'atproto.repo'::regclass) ORDER BY table_name::text});
-is_deeply(\@beside, [ map { "atproto.$_" } qw(record record_event repo) ], 'what is of a repository lies together');
+is_deeply(\@beside, [ map { "atproto.$_" } qw(node_mark record record_event repo) ], 'what is of a repository lies together');
 my $shell = sub {
 	return query('BEGIN; SET LOCAL citus.enable_ddl_propagation = off; '
 		  . q{SELECT sum(pg_relation_size(format('atproto.%s', t)::regclass)) FROM unnest(ARRAY['record', 'repo', 'record_event']) t; COMMIT});
@@ -228,6 +230,8 @@ query(q{SELECT atproto.pause('s')});
 # an audit runs on the node that has both tables' shards; where a user has separated the shards, the coordinator
 # builds the tree
 my $did = query('SELECT did FROM atproto.record GROUP BY did ORDER BY count(*) DESC LIMIT 1');
+# check() compares them too, as far as Citus joins them, and says of the rest that it was not read
+expect_check('not readable', qr/\|apart\|\|(?:record without repository|deletion that nobody confirms)\|/);
 query(q{CREATE SCHEMA apart; SELECT atproto.create_tables('apart')});
 query("SELECT create_distributed_table('apart.$_', 'did', colocate_with => 'none')") foreach 'record', 'repo';
 query("INSERT INTO apart.$_ SELECT * FROM atproto.$_ WHERE did = '$did'") foreach 'record', 'repo';

@@ -168,7 +168,7 @@ is(query('SELECT min(seq), sum(events), sum(record_ops) FROM atproto.cursor'), "
 tables_match($node, $capture, 'and so was every operation', modes => ['event']);
 is(query('SELECT count(*) > 0 FROM atproto.link'), 't', 'there are links');
 query("CREATE SCHEMA plain; BEGIN; " . subscribe_sql('plain', $server, target => q{'plain'}, links => q{'all'}) . q{; SELECT atproto.pause('plain'); COMMIT});
-my %columns = (record => '*', link_source => '*', link => 'target, source, rkey, did');
+my %columns = (record => '*', repo => '*', link_source => '*', link => 'target, source, rkey, did');
 query("INSERT INTO plain.$_ SELECT $columns{$_} FROM atproto.$_") foreach sort keys %columns;
 is(query(qq{SELECT count(*) FROM atproto.link_problems('$_')}), '0', "$_: and they are those of the records") foreach 'atproto', 'plain';
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'nothing was refused');
