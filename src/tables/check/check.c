@@ -423,7 +423,7 @@ check_all(CheckRun *c, bool once)
  * ------------------------------------------------------------------------
  */
 
-/* Schemas that have our tables, and that the caller may use. */
+/* Schemas with the extension's tables, where the caller has USAGE. */
 static List *
 find_targets(void)
 {
