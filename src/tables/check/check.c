@@ -314,7 +314,7 @@ say_failed(const CheckRun *c, const AtpInvariant *invariant, const ErrorData *er
 
 	if (error->sqlerrcode == ERRCODE_INSUFFICIENT_PRIVILEGE || error->sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED)
 		add_finding(c, "not readable", c->target, NULL, invariant->what, error->message, NULL);
-	/* a user has dropped a column, or has given it another type */
+	/* a user has dropped a column or changed its type */
 	else if (category == ERRCODE_TO_CATEGORY(ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION) ||
 			 category == ERRCODE_TO_CATEGORY(ERRCODE_DATA_EXCEPTION))
 		add_finding(c, "not checked", c->target, NULL, invariant->what, error->message,
@@ -423,7 +423,7 @@ check_all(CheckRun *c, bool once)
  * ------------------------------------------------------------------------
  */
 
-/* Schemas with the extension's tables, where the caller has USAGE. */
+/* Schemas with our tables, usable by the caller. */
 static List *
 find_targets(void)
 {

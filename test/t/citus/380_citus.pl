@@ -230,7 +230,7 @@ query(q{SELECT atproto.pause('s')});
 # an audit runs on the node that has both tables' shards; where a user has separated the shards, the coordinator
 # builds the tree
 my $did = query('SELECT did FROM atproto.record GROUP BY did ORDER BY count(*) DESC LIMIT 1');
-# check() compares them too, as far as Citus joins them, and says of the rest that it was not read
+# check() compares such separated tables too, as far as Citus joins them, and reports the rest as not readable
 expect_check('not readable', qr/\|apart\|\|(?:record without repository|deletion that nobody confirms)\|/);
 query(q{CREATE SCHEMA apart; SELECT atproto.create_tables('apart')});
 query("SELECT create_distributed_table('apart.$_', 'did', colocate_with => 'none')") foreach 'record', 'repo';

@@ -131,7 +131,7 @@ answers($above->{text} =~ s/WHERE did = '[^']*' AND rkey = '[^']*'/WHERE did = '
 my $likes = 'SELECT did, rkey, likes FROM post_likes WHERE likes <> 0';
 answers($likes, $answers->{likes}, 'A feed with like counts: all numbers');
 
-# one by one, so that the page of the table has room
+# row by row, so that the table's page has room for new versions
 query("INSERT INTO atproto.record (did, collection, rkey, cid, rev, value)
 	VALUES ('$did', 'app.bsky.feed.like', 'like$_', cidlink_of(''), '3jwdwj2ctlk26', '{\"subject\": {\"uri\": \"$answers->{deepest}\"}}')") foreach 1 .. 20;
 query("DELETE FROM atproto.record WHERE did = '$did' AND rkey = 'like$_'") foreach 1 .. 20;

@@ -4,7 +4,8 @@
 #		connection begins some seconds before the end of the last connection.  In the end each operation
 #		must have been applied once.
 #
-#		ATPROTO_SEED is the seed of the run, ATPROTO_KILLS the number of kills, ATPROTO_WORKERS the number of workers.
+#		ATPROTO_SEED is the seed of the run, ATPROTO_KILLS the number of kills, ATPROTO_WORKERS the number
+#		of workers.
 
 use strict;
 use warnings FATAL => 'all';

@@ -195,7 +195,7 @@ foreach my $workers (1, 3)
 
 # --- after the gap is closed, the missed records are stored ---
 
-# The numbers of records that are missing, and that are too much.
+# The number of missing records, and the number of surplus records.
 my $records = q{SELECT count(*) FILTER (WHERE r IS NULL), count(*) FILTER (WHERE c IS NULL) FROM complete c
 	FULL JOIN (SELECT did, collection, rkey, cid FROM atproto.record) r USING (did, collection, rkey, cid)};
 start_over('gap');

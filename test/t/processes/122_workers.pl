@@ -170,7 +170,7 @@ query('UPDATE atproto.subscription SET workers = 3');
 wait_for_seq($node, 's', $PDS_LAST);
 pass('too many are not started; fewer are');
 
-# --- a worker that is ahead begins after its position, not at its position ---
+# --- a worker ahead of the other shards begins with the event after its position ---
 
 follow(AtprotoTest::Server->start($pds), workers => 2, events => "'keep'");
 wait_for_seq($node, 's', $PDS_LAST);

@@ -401,7 +401,7 @@ wait_for("SELECT finished_at > '-infinity' FROM atproto.enumeration WHERE subscr
 is(finished('stored'), 'recheck|4|12|2|0|0|t|', 'R-64: until somebody asks again');
 query('DELETE FROM atproto.repo_job');
 is(query("SELECT atproto.resync_all('stored')"), '8', 'resync_all: all that are active');
-# the server of one account says that it is inactive: its job may wait by now
+# the server reports an account as inactive: the job may wait by now
 is(query("SELECT string_agg(did::text, ' ' ORDER BY did::text) FROM atproto.repo_job WHERE subscription = 'stored'"), dids(qw(a b c e f h k l)), 'are fetched');
 
 # --- accounts without a known revision are asked about last of all ---

@@ -165,7 +165,7 @@ query(q{ALTER TABLE m.record ADD CONSTRAINT short CHECK (length(value->>'text') 
 refused(q{SELECT atproto.partition('m', ahead => 5)}, qr/new row for relation "record_2..._.." violates check constraint "short"/, 'a constraint that is not valid yet');
 query('ALTER TABLE m.record DROP CONSTRAINT short');
 
-# --- the first call: properties that it keeps ---
+# --- properties kept by the first call ---
 
 my $spaces = PostgreSQL::Test::Utils::tempdir('spaces');
 mkdir "$spaces/$_" foreach 'tables', 'indexes';

@@ -73,7 +73,7 @@ both('all actions', "$ROWS; $WHOLE", actions => 'NULL', untold => 1);
 tables_match($node, $pds, 'all actions: the tables are what the oracle says', schema => 'case_direct');
 again();
 
-# --- triggers that change rows, or skip them ---
+# --- triggers change or skip rows ---
 
 my $change = q{
 	IF new.collection = 'app.bsky.feed.like' THEN RETURN NULL; END IF;
