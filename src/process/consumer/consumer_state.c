@@ -1,7 +1,7 @@
 /*
  * consumer_state.c
- *		The states of a consumer, and each transition between them. doc/operate/consumer.md has
- *		the same table in words: what each state waits for, and what ends it.
+ *		The states of a consumer, and each transition between them. doc/operate/consumer.md says of
+ *		each state that other processes see what the state waits for, and what ends the state.
  */
 #include "postgres.h"
 

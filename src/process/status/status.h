@@ -17,7 +17,7 @@
 #include "net/drop.h"
 #include "stream/batch.h"
 
-/* The states of a consumer: doc/operate/consumer.md describes them, consumer_state.c has the transitions. */
+/* The states of a consumer: doc/operate/consumer.md describes the shown states, consumer_state.c has the transitions. */
 typedef enum AtpState
 {
 	ATP_STATE_STARTING,
