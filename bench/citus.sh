@@ -7,6 +7,7 @@
 #   EVENTS=100000        of 10,000 accounts
 #   SHARDS="4 8 16"      of each table, on both workers together
 #   APPLY="1 2"          processes that write: the subscription's workers
+#   RATE=500             events a second, so that batches are small; without it as fast as they are applied
 #   RUNS=3               medians
 #
 # The PostgreSQL of PG_CONFIG must have Citus (test/citus/build), or there is nothing to be measured.
@@ -15,6 +16,7 @@ EVENTS=${EVENTS:-100000}
 SHARDS=${SHARDS:-4 8 16}
 APPLY=${APPLY:-1 2}
 RUNS=${RUNS:-3}
+RATE=${RATE:-}
 PG_CONFIG=${PG_CONFIG:-pg_config}
 bin=$("$PG_CONFIG" --bindir)
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -69,7 +71,7 @@ sql -o /dev/null -c "SELECT citus_set_coordinator_host('127.0.0.1', $first)" \
 	-c 'CREATE EXTENSION atproto'
 
 "$root/test/simulator/simulate" --events "$EVENTS" --accounts 10000 --no-sign --mix identity=0,account=0 >"$work/capture"
-"$root/test/server/streamserver" --capture "$work/capture" --port-file "$work/port" >"$work/server.log" 2>&1 &
+"$root/test/server/streamserver" --capture "$work/capture" ${RATE:+--rate "$RATE"} --port-file "$work/port" >"$work/server.log" 2>&1 &
 server_pid=$!
 until [ -s "$work/port" ]; do
 	kill -0 "$server_pid" || { cat "$work/server.log" >&2; exit 1; }

@@ -183,8 +183,8 @@ atp_subscription_owned(PG_FUNCTION_ARGS)
 	return PointerGetDatum(NULL);
 }
 
-Oid
-atp_owner_of_table(const char *target, const char *name)
+static Oid
+table_owner(const char *target, const char *name)
 {
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(atp_table_in(target, name)));
 	Oid			owner;
@@ -193,6 +193,20 @@ atp_owner_of_table(const char *target, const char *name)
 		elog(ERROR, "cache lookup failed for table \"%s\"", name);
 	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
 	ReleaseSysCache(tuple);
+	return owner;
+}
+
+bool
+atp_has_owners_rights(const char *target, const char *name)
+{
+	return has_privs_of_role(GetUserId(), table_owner(target, name));
+}
+
+Oid
+atp_owner_of_table(const char *target, const char *name)
+{
+	Oid			owner = table_owner(target, name);
+
 	if (!has_privs_of_role(GetUserId(), owner))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, name);
 	return owner;

@@ -17,6 +17,9 @@ extern void atp_owner_note(Oid role);
 /* The owner of a data table of this schema; an ERROR unless the current user has the owner's rights. */
 extern Oid	atp_owner_of_table(const char *target, const char *name);
 
+/* Has the current user the rights of the owner of this table? */
+extern bool atp_has_owners_rights(const char *target, const char *name);
+
 /*
  * A function that acts for an owner uses two nested sections, with SPI connected.  An ERROR in a section ends
  * both.

@@ -64,7 +64,7 @@ extern uint64 atp_run(const char *sql, const AtpArg *args, int nargs);
 extern uint64 atp_run_unnamed(const char *sql, const AtpArg *args, int nargs);
 
 /*
- * Run several commands one after the other.  Citus sends the complete source text of a DDL command to its
+ * Run several commands in order.  Citus sends the complete source text of a DDL command to its
  * nodes, so each command has to be run with a text of its own.
  */
 extern void atp_run_each(const char *sql);

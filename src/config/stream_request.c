@@ -142,7 +142,7 @@ add_filters(AtpStreamRequest *request, StringInfo query, const AtpSubscription *
 	request->collections = false;
 }
 
-/* The cursor in the form that the server expects. */
+/* The position to request: before the cursor by the source's rewind; for cursor 0 the source's oldest. */
 static int64
 cursor_of(const AtpStreamKind *source, int64 cursor)
 {

@@ -112,7 +112,7 @@ typedef struct AtpSubscription
 	char	   *headers;		/* lines "Name: value\r\n", or "" */
 	int			workers;
 	bytea	   *digest;			/* ATP_SETTINGS_DIGEST of the row */
-	TimestampTz created_at;		/* tells apart subscriptions which had the same name one after the other */
+	TimestampTz created_at;		/* differs between successive subscriptions of the same name */
 	AtpSettings settings;
 } AtpSubscription;
 

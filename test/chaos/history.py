@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What a capture says, message by message and without any rule about what becomes of it.
+"""Prints the contents of a capture, message by message, without applying any rule.
 
     history.py CAPTURE
 

@@ -1,7 +1,6 @@
 /*
  * agree.h
- *		Hash functions for the fuzzers, which cannot find blocks whose SHA-256
- *		is right.
+ *		Hash functions for the fuzzers, which cannot find blocks with a right SHA-256.
  */
 #ifndef AGREE_H
 #define AGREE_H
@@ -17,9 +16,9 @@ real_sha256(void *ctx, const uint8_t *data, size_t len, uint8_t out[32])
 }
 
 /*
- * The digest that a CAR file claims for a block: the last 32 bytes of the CID,
- * which stands right before it.  ctx is the file (AtpBytes); what does not lie in
- * it, or has no CID before it, is hashed: the keys of trees.
+ * The digest that a CAR file claims for a block: the last 32 bytes of the CID, which stands right before the
+ * block.  ctx is the file (AtpBytes).  Data outside the file, or without a CID in front, is hashed: the keys
+ * of trees.
  */
 static inline void
 agree_sha256(void *ctx, const uint8_t *data, size_t len, uint8_t out[32])

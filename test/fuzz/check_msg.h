@@ -1,6 +1,6 @@
 /*
  * check_msg.h
- *		What must be true of a subscribeRepos message, whatever the bytes.
+ *		The laws of a subscribeRepos message, whatever the bytes.
  */
 #ifndef CHECK_MSG_H
 #define CHECK_MSG_H

@@ -1,7 +1,7 @@
 /*
  * fuzz_allow.c
- *		Addresses and the list of what may be asked: an address against inet_pton,
- *		and what is in the list of one word.
+ *		Addresses and the list of allowed addresses: an address against inet_pton, and the members of a list
+ *		of one word.
  *
  * Input: a list; and, after a line feed, an address.
  */
@@ -50,11 +50,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check_parse(text, &a, &valid);
 	good = atp_allow_check(list.ptr, list.len, &at) == ATP_OK;
 	CHECK(good || at <= list.len);
-	/* these take any list */
+	/* these functions take any list, valid or not */
 	if (valid)
 		(void) atp_allow_address(list.ptr, list.len, &a);
 	(void) atp_allow_host(list.ptr, list.len, (AtpSpan) {"https", 5}, text, 443);
-	/* a list's words, one by one, are lists */
+	/* each single word of a list is a valid list */
 	for (size_t i = 0; good && i < list.len; i++)
 		if (list.ptr[i] == ',')
 			CHECK(atp_allow_check(list.ptr, i, &at) == ATP_OK);

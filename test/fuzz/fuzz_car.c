@@ -1,8 +1,8 @@
 /*
  * fuzz_car.c
- *		CAR files: header, sections, the index, and the tree below the root's
- *		commit.  The sections cover the file without a hole, each block is found
- *		again, and each key of a tree that was walked to its end is found in it.
+ *		CAR files: header, sections, the index, and the tree below the root's commit.  The sections cover the
+ *		file without a hole, the index finds each block, and a lookup finds each key of a completely walked
+ *		tree.
  */
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@
 
 extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Walk the tree to its end or first fault; when told so, look up each key. */
+/* Walks the tree to its end or first fault; on request, looks up each key. */
 static AtpErr
 walk(const AtpCarIndex *index, const uint8_t *base, size_t size, AtpBytes root, bool look_up)
 {
@@ -41,8 +41,8 @@ walk(const AtpCarIndex *index, const uint8_t *base, size_t size, AtpBytes root, 
 }
 
 /*
- * That a key is where it should be is known at the end only.  A lookup takes
- * nothing that a walk refuses, but a part of a tree.
+ * The walk knows only at its end that every key is in its place.  A lookup must not accept a tree that the
+ * walk refuses, except a part of a tree.
  */
 static void
 check_tree(const AtpCarIndex *index, const uint8_t *base, size_t size, AtpBytes root)

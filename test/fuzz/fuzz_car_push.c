@@ -1,10 +1,10 @@
 /*
  * fuzz_car_push.c
- *		CAR files in pieces (R-40): however the input is cut, the blocks and the
- *		verdict are those of the reader of whole files.
+ *		CAR files in pieces (R-40): however the input is cut, the blocks and the verdict are those of the
+ *		reader of whole files.
  *
- * Input: a byte that chooses the pieces, and the file.  Each block's hash is
- * what its CID says, but that of blocks which begin with 0xff.
+ * Input: a byte that chooses the pieces, and the file.  Each block's hash is the digest of its CID, except
+ * for blocks that begin with 0xff.
  */
 #include <stdlib.h>
 
@@ -123,7 +123,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (at_b > size || a.n != b.n || memcmp(a.at, b.at, a.n * sizeof(a.at[0])) != 0 ||
 		memcmp(a.len, b.len, a.n * sizeof(a.len[0])) != 0)
 		abort();
-	/* a section that is too long is so before it is cut short */
+	/* a section may be both too long and cut short */
 	if (err_a != err_b && !(err_a == ATP_E_CAR_TRUNCATED &&
 							(err_b == ATP_E_CAR_SECTION_SIZE || err_b == ATP_E_CAR_HEADER_SIZE)))
 		abort();

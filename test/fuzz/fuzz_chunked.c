@@ -1,14 +1,14 @@
 /*
  * fuzz_chunked.c
- *		Bodies in chunks: wherever the network cuts a body, its contents, its fault and its end are
- *		the same; and a body that is taken brings no more traffic than W-55 allows.
+ *		Bodies in chunks: wherever the network cuts a body, its contents, its fault and its end are the
+ *		same; and an accepted body brings no more traffic than W-55 allows.
  *
  * Input: a byte, the length of the pieces in which the body comes; the body.
  */
 #include "core/wire/chunked.h"
 #include "syntax_fuzz.h"
 
-/* The body in pieces of this length: its contents into out, and how it ends. */
+/* Reads the body in pieces of this length: contents into out, the end as result. */
 static AtpErr
 take(const uint8_t *body, size_t size, size_t piece_len, AtpChunked *c, uint8_t *out, size_t *len)
 {

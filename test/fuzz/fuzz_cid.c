@@ -1,6 +1,6 @@
 /*
  * fuzz_cid.c
- *		CIDs: text and binary form must give each other back.
+ *		CIDs: converting text to binary and back, or binary to text and back, gives the same bytes.
  */
 #include <stdlib.h>
 

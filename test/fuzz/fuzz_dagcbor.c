@@ -1,8 +1,7 @@
 /*
  * fuzz_dagcbor.c
- *		The DAG-CBOR reader: it must agree with the tiny one on accept or reject
- *		and on every value; what it accepts must come out of the writer as the
- *		same bytes (B-11); and the record check must not fall over.
+ *		The DAG-CBOR reader must agree with the tiny reader on accept or reject and on every value; the writer
+ *		must reproduce the bytes of every accepted value (B-11); and the record check must not crash.
  */
 #include <stdlib.h>
 
@@ -14,7 +13,7 @@
 
 extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Hash a value as the tiny reader does, and write it again. */
+/* Hashes a value in the way of the tiny reader, and writes the value again. */
 static uint64_t
 one_item(const AtpCborItem *item, uint64_t hash, AtpCborWriter *w)
 {

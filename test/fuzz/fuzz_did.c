@@ -29,7 +29,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK(atp_did_normalize(normal, n, again) == n && memcmp(normal, again, n) == 0);
 	CHECK(atp_did_is_blessed(s, size) == (atp_span_is(atp_did_method(s, size), "plc") ||
 										  atp_span_is(atp_did_method(s, size), "web")));
-	/* what becomes part of a URL */
+	/* this host becomes part of a URL */
 	if (atp_did_document_host(s, size, host, &n, &at) == ATP_OK)
 	{
 		CHECK(n <= sizeof(host) && (n > 0) == (atp_did_is_plc(s, size) == false));

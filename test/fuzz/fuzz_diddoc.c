@@ -1,6 +1,6 @@
 /*
  * fuzz_diddoc.c
- *		DID documents: whatever the text is, what is taken from it keeps its rules.
+ *		DID documents: for every text, the values taken from the document keep their rules.
  *
  * Input: a document of did:plc:ewvi7nxzyoun6zhxrhs64oiz.
  */
@@ -8,7 +8,7 @@
 #include "core/codec/json.h"
 #include "syntax_fuzz.h"
 
-/* Any x is as good as another here: what would be no point is not what is tested. */
+/* Accepts any x: the arithmetic of curves is not tested here. */
 static bool
 is_point(void *ctx, AtpCurve curve, const uint8_t *point, size_t n)
 {

@@ -39,7 +39,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK(read ? records == taken.records : taken.records == 0);
 	CHECK(atp_dns_txt_read(data, size, "_ATPROTO.a.Example.COM", take, &again, &count) == read);
 	CHECK(count == records && again.records == taken.records && again.bytes == taken.bytes);
-	/* without its last byte nothing more is in it */
+	/* without its last byte the answer has no further record */
 	if (size > 0 && atp_dns_txt_read(data, size - 1, "_atproto.a.example.com", NULL, NULL, &count))
 		CHECK(read && count == records);
 	return 0;

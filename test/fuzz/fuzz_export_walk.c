@@ -1,12 +1,11 @@
 /*
  * fuzz_export_walk.c
- *		Exports: a tree of any keys comes back; one whose nodes were damaged, or
- *		left out, is refused, or it is the tree of the keys that it gives (V-23).
- *		Nodes that the walk has left are really gone.
+ *		Exports: a tree of any keys comes back.  A tree with damaged or missing nodes is refused, or is the
+ *		tree of the keys that the walk returns (V-23).  The memory of nodes that the walk has left is freed.
  *
- * Input: repeated (length, key), 0, then repeated (node, offset low, offset high, change): a
- * byte of the node is changed, or the node left out where the change is 0.  No node is
- * hashed: what a damaged one would have as its CID, its parents could say.
+ * Input: repeated (length, key), 0, then repeated (node, offset low, offset high, change): a byte of the
+ * node is changed, or the node left out where the change is 0.  No node is hashed, because an attacker could
+ * write the CID of a damaged node into its parents.
  */
 #include <stdlib.h>
 
@@ -106,7 +105,7 @@ drop(Nodes *nodes)
 		free(nodes->data[--nodes->n]);
 }
 
-/* Walks; the keys and values go into items, where there is room. */
+/* Walks the tree; keys and values go into items, as far as there is room. */
 static AtpErr
 walk_all(Nodes *nodes, const uint8_t *root, AtpMstItem *items, size_t *n)
 {
@@ -187,7 +186,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	{
 		bool		usual = true;
 
-		/* values of other lengths make other nodes */
+		/* values of unusual lengths make a different tree */
 		for (size_t i = 0; i < ngot; i++)
 			usual = usual && got[i].value.len == ATP_CID_BLESSED_LEN;
 		build(got, ngot, &again, root);

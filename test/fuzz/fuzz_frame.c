@@ -1,6 +1,6 @@
 /*
  * fuzz_frame.c
- *		A whole frame, as it comes out of the socket.
+ *		A whole frame, as the socket delivers it.
  */
 #include "check_msg.h"
 #include "protocol/one_go.h"

@@ -18,7 +18,7 @@ is_alnum(char c)
 	return is_letter(c) || (c >= '0' && c <= '9');
 }
 
-/* I-10, as its regular expression has it. */
+/* I-10, written as its regular expression. */
 static bool
 is_handle(const char *s, size_t n)
 {

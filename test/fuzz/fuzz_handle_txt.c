@@ -1,15 +1,13 @@
 /*
  * fuzz_handle_txt.c
- *		The account that a handle's domain names: against the rule spelt out over
- *		whole records.
+ *		The account that a handle's domain names, compared with the rule spelt out over whole records.
  *
- * Input: strings, each ended by a line feed; one that begins with '+' goes on with the
- * record before it.
+ * Input: strings, each ended by a line feed; a string that begins with '+' continues the record before it.
  */
 #include "core/syntax/handle_txt.h"
 #include "syntax_fuzz.h"
 
-/* What the records say so far, as W-20 has it. */
+/* The result for the records read so far, by W-20. */
 typedef struct Said
 {
 	AtpHandleFound found;

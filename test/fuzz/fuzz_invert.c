@@ -1,11 +1,11 @@
 /*
  * fuzz_invert.c
- *		Undoing operations, true and invented, on a part of a tree's nodes: what is
- *		said to be proven is what the whole trees say, and so is a mismatch.
+ *		Undoes true and invented operations on a part of a tree's nodes: a verdict of proven or mismatch
+ *		must be the verdict of the whole trees.
  *
- * Input: a byte for each key: its value before (two bits), its value after, whether
- * an operation names it, and what that one says it was.  The first byte chooses
- * the keys, and which nodes are absent.
+ * Input: a byte for each key: its value before (two bits), its value after, whether an operation names the
+ * key, and the previous value that the operation claims.  The first byte chooses the keys, and which nodes
+ * are absent.
  */
 #include "agree.h"
 #include "core/repo/invert.h"

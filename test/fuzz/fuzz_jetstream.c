@@ -1,9 +1,9 @@
 /*
  * fuzz_jetstream.c
- *		Messages in JSON: framing, and those of Jetstream (J-20 to J-26).  What is taken is in the message,
- *		or in the memory for texts, and valid; what is wrong is at a byte of the message.
+ *		Messages in JSON: framing, and the messages of Jetstream (J-20 to J-26).  Accepted values lie in the
+ *		message, or in the memory for texts, and are valid; a fault is at a byte of the message.
  *
- * Input: a byte that says which version, and the text.
+ * Input: a byte that chooses the version, and the text.
  */
 #include <stdlib.h>
 

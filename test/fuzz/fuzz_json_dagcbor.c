@@ -1,10 +1,9 @@
 /*
  * fuzz_json_dagcbor.c
- *		JSON to DAG-CBOR (J-01 to J-07): what it makes is canonical, in the data model, no longer than
- *		its memory, and the same when it is written as JSON again; a value that is DAG-CBOR
- *		and has JSON comes back as it was.
+ *		JSON to DAG-CBOR (J-01 to J-07): the output is canonical, in the data model, no longer than its
+ *		memory, and gives the same JSON again; a DAG-CBOR value that has JSON comes back unchanged.
  *
- * Input: a byte that says which of the two, and the value.
+ * Input: a byte that chooses the direction, and the value.
  */
 #include <stdlib.h>
 
@@ -40,7 +39,7 @@ convert(const char *s, size_t n, AtpBytes *cbor)
 	return err;
 }
 
-/* Through JSON, written in this way, it is what it was; false: there is no JSON of it. */
+/* Writes the value as JSON in this way and reads it back: must be unchanged; false: the value has no JSON. */
 static bool
 comes_back(AtpBytes cbor, bool reversed)
 {

@@ -1,10 +1,9 @@
 /*
  * fuzz_jsonb.c
- *		The jsonb writer: its image, of just the size it asked for, must read
- *		back as the value that it was made of.  The reader of images here knows
- *		the layout from utils/jsonb.h, and checks every offset and every pad.
- *		What jsonb cannot hold is DAG-CBOR all the same; and to check a record in
- *		the same go must come to the same as to check it before.
+ *		The jsonb writer: an image of exactly the requested size must read back as the original value.  The
+ *		reader of images in this file knows the layout from utils/jsonb.h, and checks every offset and every
+ *		pad.  A value that jsonb cannot hold is still valid DAG-CBOR; and checking a record during the
+ *		conversion must give the same result as checking the record before.
  */
 #include <stdlib.h>
 
@@ -51,7 +50,7 @@ padded(const Part *p)
 	return at;
 }
 
-/* Child i of nentries of the container at "at": by adding up all lengths before it. */
+/* Child i of nentries of the container at "at", found by adding all earlier lengths. */
 static Part
 child(const uint8_t *image, size_t at, uint32_t nentries, uint32_t i)
 {
@@ -207,7 +206,7 @@ is_unfit(AtpErr err)
 	return err == ATP_E_DATA_FLOAT || err == ATP_E_JSON_NUL || err == ATP_E_JSON_AMBIGUOUS;
 }
 
-/* As a record: its own fault comes first, and then that of the value. */
+/* Checks the value as a record: faults of the record are reported before faults of the value. */
 static void
 check_record(const uint8_t *data, size_t size, AtpErr value_err, size_t value_at)
 {
@@ -223,7 +222,7 @@ check_record(const uint8_t *data, size_t size, AtpErr value_err, size_t value_at
 		need(err != ATP_E_JSON_TOKENS && (err == ATP_E_DATA_FLOAT || !is_unfit(err)));
 }
 
-/* The scan tells how many tokens there are, and needs no more memory than for these. */
+/* The scan returns the number of tokens, and needs memory for no more. */
 static AtpErr
 scan(const uint8_t *data, size_t size, AtpJsonbToken **tokens, size_t *room)
 {
@@ -261,7 +260,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	image = malloc(room);
 	need(image != NULL);
-	memset(image, 0xee, room);	/* so that what is not written shows */
+	memset(image, 0xee, room);	/* so that unwritten bytes show */
 	len = atp_jsonb_build(tokens, image);
 	need(len <= room && u32_at(image, 0) == (uint32_t) len << 2);
 

@@ -25,7 +25,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	else
 		CHECK(size <= ATP_LANGUAGE_MAX && s[size - 1] != '-');
 	CHECK(graphemes <= size && (graphemes > 0) == (size > 0));
-	/* what is counted stops where it should */
+	/* counting stops at the limit */
 	CHECK(atp_graphemes(s, size, graphemes) == graphemes);
 	if (graphemes > 0)
 		CHECK(atp_graphemes(s, size, graphemes - 1) == graphemes);

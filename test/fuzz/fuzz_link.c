@@ -1,8 +1,8 @@
 /*
  * fuzz_link.c
- *		Links of a record in DAG-CBOR: the types of all elements, found in one go, are
- *		those that a look into each element finds; what the walk finds are links; and its
- *		paths are read as they were written.
+ *		Links of a record in DAG-CBOR: the types of all elements, found in one go, are equal to those found by
+ *		looking into each element; every target that the walk finds is a link; reading a written path gives the
+ *		same path.
  */
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@
 
 extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The "$type" of the map that begins here; its members are read over one by one. */
+/* The "$type" of the map that begins here, found by reading all members. */
 static AtpSpan
 type_of(const uint8_t *map, size_t n)
 {
@@ -38,7 +38,7 @@ type_of(const uint8_t *map, size_t n)
 	return type;
 }
 
-/* The names of a path, up to what is none; true when it is made of names only. */
+/* Reads the names of a path up to the first invalid name; true when the path consists of names only. */
 static bool
 take_names(AtpSpan path, AtpLinkPath *again)
 {
@@ -71,7 +71,7 @@ found(AtpLinkWalk *walk, AtpSpan target, const AtpUri *uri)
 	CHECK(again.authority.len == uri->authority.len && again.segments == uri->segments);
 	for (size_t i = 0; i < walk->path.len; i++)
 		CHECK(walk->path.text[i] > ' ' && walk->path.text[i] < 127);
-	/* read again, it is the same path, unless it leads through an array, or nowhere */
+	/* reading gives the same path, unless the path leads through an array, or nowhere */
 	if (take_names((AtpSpan) {walk->path.text, walk->path.len}, &path))
 		CHECK(path.len == walk->path.len && memcmp(path.text, walk->path.text, path.len) == 0);
 	else
@@ -117,7 +117,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK(elements == count);
 	atp_link_walk_begin(&walk, found, NULL);
 	atp_link_walk_items(&walk, data, size, types);
-	/* with too little room they are counted all the same */
+	/* with too little room all types are counted all the same */
 	CHECK(atp_link_types(data, size, types, 1, NULL, &few, &at) == ATP_OK && few == count);
 	return 0;
 }

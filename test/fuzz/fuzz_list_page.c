@@ -1,10 +1,9 @@
 /*
  * fuzz_list_page.c
- *		Pages of lists, and answers about repositories (R-12, R-60 to R-62): a page
- *		that is read to its end is JSON, what it gives is valid, and a byte more
- *		after it is a fault.
+ *		Pages of lists, and answers about repositories (R-12, R-60 to R-62): a page that is read to its end
+ *		is JSON, its entries are valid, and a byte behind the end is a fault.
  *
- * Input: a byte that says what it is, and the text.
+ * Input: a byte that chooses the kind, and the text.
  */
 #include <stdlib.h>
 

@@ -125,7 +125,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	look_up(&index, file, root_span, keys, nkeys, left_out, false);
 	if (index.n > 0)
 	{
-		/* without one of its nodes */
+		/* leaves out a random node */
 		size_t		absent = size > 0 ? data[0] % index.n : 0;
 		AtpCarBlock all[4 * KEYS_MAX];
 		size_t		nall = index.n;

@@ -28,7 +28,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		CHECK(text.len <= strlen("did:key:z") + ATP_BASE58_MAX);
 		CHECK(memcmp(key, atp_multikey_curve(key) == ATP_K256 ? "\xe7\x01" : "\x80\x24", 2) == 0);
 		CHECK(key[2] == 2 || key[2] == 3);
-		/* a key has one text */
+		/* a key has only one text */
 		CHECK(atp_multikey_text(key, own) == ATP_MULTIKEY_TEXT && text.len >= ATP_MULTIKEY_TEXT &&
 			  memcmp(text.ptr + text.len - ATP_MULTIKEY_TEXT, own, ATP_MULTIKEY_TEXT) == 0);
 	}
@@ -44,7 +44,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		w = (AtpCborWriter) {.buf = malloc(map.len), .cap = map.len};
 		if (atp_sig_cut((const uint8_t *) map.ptr, map.len, is_label, &w, &sig, &at) == ATP_OK)
 		{
-			/* what is left is a map, and has nothing to cut */
+			/* the rest is a map without a signature */
 			CHECK(w.len < map.len && atp_cbor_check(w.buf, w.len, ATP_CBOR_DEPTH_DEFAULT, &at) == ATP_OK);
 			CHECK(atp_sig_cut(w.buf, w.len, is_label, &(AtpCborWriter) {NULL, 0, 0}, &sig, &at) == ATP_E_SIG_MAP);
 		}

@@ -1,6 +1,6 @@
 /*
  * fuzz_tid.c
- *		TIDs: what is read is written the same, and ordered as its text.
+ *		TIDs: formatting a parsed TID gives the same text, and TIDs sort as their texts.
  */
 #include "core/syntax/tid.h"
 #include "syntax_fuzz.h"

@@ -1,7 +1,7 @@
 /*
  * fuzz_unzstd.c
- *		Messages that are packed with zstd: whatever comes, there is content of at most
- *		E-11's length, or a reason; and what was packed properly comes out again.
+ *		Messages packed with zstd: for every input the result is content of at most E-11's length, or a
+ *		reason; and properly packed content comes out unchanged.
  *
  * Input: two bytes with the length of a dictionary, the dictionary, a message.
  */
@@ -14,7 +14,7 @@
 
 extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What a server would make of it. */
+/* Packs the content as a server would. */
 static void
 check_packed(AtpUnzstd *z, const uint8_t *dictionary, size_t dictionary_len, const uint8_t *content, size_t n)
 {

@@ -22,7 +22,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (err == ATP_OK)
 	{
 		CHECK(head.len <= size && head.status <= 999 && (head.status == 101 || head.status >= 200));
-		/* the head is complete at its end, and not before */
+		/* the head is complete exactly at its end */
 		CHECK(atp_http_head_parse(s, head.len, &part, &at) == ATP_OK);
 		CHECK(part.status == head.status && part.len == head.len);
 		CHECK(atp_http_head_parse(s, head.len - 1, &part, &at) == ATP_E_HTTP_MORE);

@@ -1,9 +1,8 @@
 /*
  * replay.c
- *		Runs a fuzz target over its committed inputs, without a fuzzer, so that
- *		ordinary tests keep what fuzzing found.  Prints TAP: one test a target.
- *		The inputs are packed into one file (corpus.py): each with its length
- *		before it, four bytes, big-endian.
+ *		Runs a fuzz target over its committed inputs, without a fuzzer, so that ordinary tests keep the findings
+ *		of fuzzing.  Prints TAP: one test a target.  The inputs are packed into one file (corpus.py): each with
+ *		its length in front, four bytes, big-endian.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -39,7 +38,7 @@ main(void)
 		whole = got == sizeof(head) && length <= (size_t) (end - ftell(f));
 		if (!whole)
 			break;
-		/* exactly as long as the input, so that ASan sees a read past the end */
+		/* exactly as long as the input, so that ASan reports a read past the end */
 		data = malloc(length);
 		if (fread(data, 1, length, f) != length)
 			return 1;

@@ -22,7 +22,7 @@ extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 		} \
 	} while (0)
 
-/* What comes before and after the first line feed; the second may be empty. */
+/* The parts before and after the first line feed; the second may be empty. */
 static inline void
 split(const uint8_t *data, size_t size, AtpSpan *a, AtpSpan *b)
 {
@@ -49,7 +49,7 @@ text_order(AtpSpan a, AtpSpan b)
 	return c != 0 ? sign(c) : (a.len > b.len) - (a.len < b.len);
 }
 
-/* The functions of a type that has a stored form, and its laws. */
+/* The functions of a type with a stored form, and its laws. */
 typedef struct StoredType
 {
 	AtpErr		(*check) (const char *s, size_t n, size_t *at);
@@ -71,7 +71,7 @@ check_stored_type(const StoredType *type, const uint8_t *data, size_t size)
 	size_t		at = SIZE_MAX;
 	bool		valid = true;
 
-	/* of one text, and of two */
+	/* the laws of one text, and those of two texts */
 	split(data, size, &s[0], &s[1]);
 	for (int i = 0; i < 2; i++)
 	{

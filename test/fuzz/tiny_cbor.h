@@ -1,9 +1,8 @@
 /*
  * tiny_cbor.h
- *		A second reader of DAG-CBOR, to compare src/core with.  It shares no code
- *		with it and works the other way round: recursive, byte by byte, without
- *		libcbor, and slow.  It gives accept or reject, and a hash of all values
- *		in their order.
+ *		A second reader of DAG-CBOR, to compare with src/core.  The two readers share no code, and this reader
+ *		works in the opposite way: recursive, byte by byte, without libcbor, and slow.  The result is accept or
+ *		reject, and a hash of all values in their order.
  */
 #ifndef TINY_CBOR_H
 #define TINY_CBOR_H
@@ -30,7 +29,7 @@ tiny_mix(uint64_t hash, const void *data, size_t n)
 	return hash;
 }
 
-/* What a value looks like to the hash: a letter, a number, some bytes. */
+/* A value as the hash sees it: a letter, a number, some bytes. */
 static inline uint64_t
 tiny_value(uint64_t hash, char letter, uint64_t number, const void *data, size_t n)
 {
@@ -68,7 +67,7 @@ tiny_head(Tiny *t, unsigned *major, unsigned *info, uint64_t *arg)
 	return extra == 1 ? *arg >= 24 : *arg >> (extra * 4) != 0;
 }
 
-/* By decoding to code points and looking at those. */
+/* Decodes to code points and checks these. */
 static inline bool
 tiny_utf8(const uint8_t *s, size_t n)
 {
@@ -224,7 +223,7 @@ tiny_item(Tiny *t, unsigned depth)
 	}
 }
 
-/* One value and nothing after it. */
+/* Reads one value, which must end the data. */
 static inline bool
 tiny_read(const uint8_t *data, size_t n, unsigned depth, uint64_t *hash)
 {

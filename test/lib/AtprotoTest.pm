@@ -1,5 +1,5 @@
 # AtprotoTest.pm
-#		What the TAP tests of the consumer share: a cluster with the extension,
+#		Common parts of the TAP tests: a cluster with the extension,
 #		the stream server (AtprotoTest::Server), certificates
 #		(AtprotoTest::Certificates), and the comparison of tables with the oracle.
 #
@@ -15,8 +15,8 @@
 #		is(query('SELECT count(*) FROM atproto.gap'), '0', 'nothing was missed');
 #		done_testing();
 #
-#		done_testing() ends with atproto.check(), and so does a cluster that is stopped: in each of its databases nothing may be
-#		wrong.  A test that has damaged something says so before: expect_check('record without repository').
+#		done_testing() and the stop of a cluster end with atproto.check(): in each database of the cluster nothing may be
+#		wrong.  A test that has damaged a table announces the finding before: expect_check('record without repository').
 
 package AtprotoTest;
 
@@ -430,25 +430,20 @@ sub databases_to_check
 # Tests that nothing is wrong with the tables, but what is expected.
 sub check_database
 {
-	my ($node, $database, $note) = @_;
+	my ($node, $database) = @_;
 	my ($rc, $out, $err) = $node->psql($database, q{SET statement_timeout = '1min'; SET lock_timeout = '5s'; SELECT what, target, did, object, detail FROM atproto.check()});
 	my $rows = $rc == 0 ? $out : "$err\n$out";
 	my @wrong = grep { !is_expected($_) } split /\n/, $rows;
 
-	if ($note)
-	{
-		note("atproto.check() of database $database, before the cluster stops: $_") foreach @wrong;
-		return;
-	}
 	ok($rc == 0 && !@wrong, 'atproto.check() finds nothing in database ' . $node->name . " $database") or diag(join "\n", splice @wrong, 0, 20);
 	return;
 }
 
 sub check_cluster
 {
-	my ($node, $note) = @_;
+	my ($node) = @_;
 
-	check_database($node, $_, $note) foreach databases_to_check($node);
+	check_database($node, $_) foreach databases_to_check($node);
 	return;
 }
 
@@ -457,16 +452,6 @@ sub check_clusters
 	check_cluster($_) foreach @made;
 	ok($_->{found}, "atproto.check() has found what was expected: $_->{what}") foreach grep { !$_->{maybe} } @expected;
 	return;
-}
-
-# Tests named in the file unchecked stop clusters with damage that nobody has sorted out yet: what is found before they stop
-# is only noted.  ATPROTO_CHECK=all takes no notice of the file.
-sub is_unread
-{
-	my ($test) = $0 =~ m{([^/]+)\.pl$} or return 0;
-	my $list = slurp_file("$test_dir/lib/unchecked");
-
-	return ($ENV{ATPROTO_CHECK} // '') ne 'all' && $list =~ /^\Q$test\E$/m;
 }
 
 # At the end of the test, not of a subtest; and before a cluster stops, which may be for good.
@@ -481,7 +466,7 @@ sub is_unread
 	};
 	*PostgreSQL::Test::Cluster::stop = sub {
 		my ($node, $mode) = @_;
-		check_cluster($node, scalar is_unread()) if ($mode // 'fast') ne 'immediate' && grep { $_ == $node } @made;
+		check_cluster($node) if ($mode // 'fast') ne 'immediate' && grep { $_ == $node } @made;
 		goto $stop;
 	};
 }

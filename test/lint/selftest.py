@@ -155,7 +155,9 @@ def words_wrong():
         "src/net/a.c": "".join(plain) + "/* %s */\nchar *s = \"/* it is what that is */\";\n/* it it it */\n" % wordy(4),
         "src/a.sql": "COMMENT ON TABLE t IS '%s';\n-- %s\n" % (wordy(0), wordy(0)),
         page: wordy(0) + "\n\n```\n%s\n```\n\n`%s`\n" % (wordy(9), wordy(9)),
-        "doc/unlisted.md": wordy(9), "test/unit/a.c": "/* %s */\n" % wordy(9),
+        "doc/unlisted.md": wordy(9), "test/network/a.c": "/* %s */\n" % wordy(9),
+        "test/unit/a.c": "/* %s */\n" % wordy(0), "test/fuzz/a.h": "/* %s */\n" % wordy(0),
+        "test/t/a/1_a.pl": "#!/usr/bin/perl it it it\n# %s\n#\t\t%s\nmy $x = '# %s';\tcall();\t# it it it it\n" % (wordy(0), wordy(0), wordy(9)),
     }
     yield from ("good words: " + fault for fault in found_wordy(good))
     for place, bad, fault in (
@@ -164,6 +166,10 @@ def words_wrong():
             ("src/tables/base/b.c", "/* %s,\n * %s */\n" % (wordy(1), wordy(1)), "tables/base: 10.0 %"),
             ("src/b.sql", "COMMENT ON TABLE t IS '%s';\n" % wordy(1, " it''s"), "SQL: "),
             ("src/b.sql.in", "-- %s\n" % wordy(2), "SQL: 20.0 %"),
+            ("test/unit/b.c", "/* %s */\n" % wordy(1), "test/unit: 10.0 %"),
+            ("test/fuzz/b.h", "/* %s */\n" % wordy(1), "test/fuzz: 10.0 %"),
+            ("test/t/a/2_b.pl", "# %s\n" % wordy(2) + "\t# %s\n" % wordy(0), "test/t: 10.0 %"),
+            ("test/t/a/2_b.pl", "# %s\n\n" % wordy(0) * 99 + "# %s\n\n" % wordy(3) * 2, "test/t: 2 of 101 texts are riddles"),
             (page, wordy(2), page + ": 20.0 %")):
         if not any(found.startswith(fault) for found in found_wordy({place: bad})):
             yield "not found: " + fault

@@ -16,6 +16,7 @@ STAND_INS = re.compile(r"\b(?:it|its|that|those|these|what|who|whose|whom|whoeve
                        r"|such|none|nobody|somebody|anybody|likewise)\b", re.I)
 WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
 C_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|(/\*.*?\*/|//[^\n]*)', re.S)
+PERL_COMMENT = re.compile(r"^[ \t]*#(?!!)([^\n]*(?:\n[ \t]*#[^\n]+)*)", re.M)
 SQL_COMMENT = re.compile(r"COMMENT ON [^;]*? IS '((?:[^']|'')*)'|--([^\n]*(?:\n[ \t]*--[^\n]*)*)")
 
 PERCENT = 4.5       # of the words of a room or page
@@ -74,6 +75,11 @@ def sql_texts(text):
         yield comment.replace("''", "'") or re.sub(r"\s*\n\s*--", " ", dashes).strip(" -")
 
 
+def perl_texts(text):
+    for found in PERL_COMMENT.findall(text):
+        yield re.sub(r"\s*\n\s*#\s*", " ", found).strip(" -#")
+
+
 def page_texts(text):
     return re.sub(r"```.*?```|`[^`]*`", "", text, flags=re.S).split("\n\n")
 
@@ -82,6 +88,10 @@ def texts(name, text):
     """The texts of a file that people read, and the room or page that they count for."""
     if name in PAGES:
         return name, page_texts(text)
+    if re.match(r"test/(unit|fuzz)/\w+\.[ch]$", name):
+        return name.rsplit("/", 1)[0], c_texts(text)
+    if re.match(r"test/t/.*\.pl$", name):
+        return "test/t", perl_texts(text)
     place = re.match(r"src/(.*)/|(src)/", name)
     if place and re.search(r"\.[ch]$", name):
         return place.group(1) or place.group(2), c_texts(text)
@@ -104,7 +114,7 @@ def measure(read, files):
     """Room or page -> [words, stand-ins, texts, riddles]; read(name) gives a file's text."""
     sums = defaultdict(lambda: [0, 0, 0, 0])
     for name in files:
-        room, found = texts(name, read(name)) if re.search(r"\.([ch]|sql|in|md)$", name) else (None, ())
+        room, found = texts(name, read(name)) if re.search(r"\.([ch]|pl|sql|in|md)$", name) else (None, ())
         for text in found:
             words, stand_ins = share(text)
             if words >= FEWEST:

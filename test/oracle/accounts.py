@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A capture of accounts that come and go, one of them with very many records.
+"""A capture of accounts that are deactivated, reactivated and deleted, one with very many records.
 
     accounts.py FILE      writes the capture, and prints its landmarks: name and seq
 """

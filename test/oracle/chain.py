@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Commits that do not say what their account did, each of an account of its own (V-17, V-26 to V-38).
+"""Commits whose operations contradict their trees, each of a separate account (V-17, V-26 to V-38).
 
     chain.py > FILE          a capture
-    chain.py --last          the seq of its last message; before it, some are lost
-    chain.py --expect        did, case, state at the end, what the case does in it: applied, refused or nothing
+    chain.py --last          the seq of the last message; some earlier messages are lost
+    chain.py --expect        did, case, state at the end, effect of the case: applied, refused or nothing
 
-Each account begins with two commits, the first of which is its first one; then comes the case, and
-after it another commit that continues what the account has.
+Each account begins with its first two commits; then comes the case, and
+then a commit that continues the account's tree.
 """
 
 import sys

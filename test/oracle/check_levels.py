@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Do levels.py, trees.py and curves.py follow their rules, and does the simulator keep them?  TAP.
 
-    check_levels.py DIR     with what the simulator wrote: capture, directory/, exports/, expect/
+    check_levels.py DIR     with the output of the simulator: capture, directory/, exports/, expect/
 """
 
 import os

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Does the oracle follow its rules?  What synth.py's odd stream must leave, written down by hand; TAP."""
+"""Does the oracle follow its rules?  Compares its rows for synth.py's odd stream with rows written by hand; TAP."""
 
 import sys
 import tempfile

@@ -1,6 +1,6 @@
 """Signatures and public keys of k256 and P-256 (V-05 to V-08, W-08 to W-12), in Python alone.
 
-Slow, and not safe for anybody's secrets: for tests.
+Only for tests: slow, and with secrets open to attacks by time.
 """
 
 import hashlib

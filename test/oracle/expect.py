@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What must be in the tables after a capture: an oracle that is independent of the extension.
+"""Computes the rows that the tables must have after a capture, without any code of the extension.
 
     expect.py MODE CAPTURE [--first SEQ] [--last SEQ] [--collection PATTERN]... [--did DID]...
                            [--action ACTION]... [--after SEQ PATTERNS]... [--now MICROSECONDS] [--no-records]
@@ -9,13 +9,13 @@
 MODE: record   did, collection, rkey, cid, rev, JSON (keys sorted; \\N: jsonb cannot hold it)
       repo     did, rev, commit, data, active (t/f), status, handle
       count    collection, rows
-      events   messages by type, operations by action, what was ignored
+      events   messages by type, operations by action, ignored messages
       dead     seq, path ("" for a whole message), class of the fault
-      special  how many of the records written have something unusual
-      event    seq, action, did, collection, rkey, rev, cid, JSON of each operation that is applied; with
-               --no-records without those that remove the records of a deleted account
+      special  how many of the written records are unusual
+      event    seq, action, did, collection, rkey, rev, cid, JSON of each applied operation; with
+               --no-records without the removals of a deleted account's records
       label    src, uri, val, cid, neg, cts, exp, ver, sig, seq; times in microseconds since 1970;
-               with --now only those that hold then
+               with --now only the labels in force at this time
       message  seq, type, JSON of each message of an unknown lexicon
       bad      as dead, of labels
 
@@ -24,8 +24,8 @@ collections are these, separated by commas.
 
 Lines are tab-separated with PostgreSQL's COPY escapes, sorted bytewise.  --compare reads
 the same columns of the database, as COPY (SELECT ...) TO STDOUT writes them, in any
-order, and prints the first differences; the exit status tells whether there are any.
-canon prints what it reads so.  A column that holds a JSON object is compared as JSON, with exact integers.
+order, and prints the first differences; the exit status tells whether rows differ.
+canon prints the normalized lines.  A column that holds a JSON object is compared as JSON, with exact integers.
 """
 
 import argparse

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 """Makes exports of repositories: CAR files.
 
-    export.py DIR                writes those that test/t/repos/340_exports.pl loads
-    export.py --stream           the events of the first account's stream beside them, to standard output
-    export.py --long             the DID of some
+    export.py DIR                writes the exports for test/t/repos/340_exports.pl
+    export.py --stream           the events of the first account, as a stream, to standard output
+    export.py --long             prints the DID of the exports long and longer
     export.py --many N SMALL LARGE DIR
-                                 N of SMALL posts each and one of LARGE, in the order of a server's table
-    export.py --recipes N DIR    those of N accounts as DIR/DID.car, each with three recipes among other records, and
+                                 N exports of SMALL posts each and an export of LARGE posts, in the order of a server's table
+    export.py --recipes N DIR    exports of N accounts as DIR/DID.car, each with three recipes among other records, and
                                  in DIR/DID.json their collections; prints the DIDs
 
 The same arguments give the same bytes.

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""What is in an exported repository, and is it one?  (R-40 to R-44)
+"""Reads an exported repository, and checks its validity (R-40 to R-44).
 
     exports.py FILE [DID]     one JSON text a line: the commit, then each record in the order of paths
 
-A tree is right when it is the one that its keys make (synth.py): no rule about nodes is looked
-at here, all of them are compared at once.
+A tree is right when it equals the tree that synth.py builds of the same keys: instead of checking rules
+about nodes, all nodes are compared at once.
 """
 
 import json

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Do the commits of a capture prove what they say?  Undoes each on the nodes that it came with (F-09).
+"""Verifies the commits of a capture: undoes each commit on its partial tree (F-09).
 
     invert.py CAPTURE [LAST]     up to the message with this seq
 
-From a message's partial tree, all of its operations are taken back; the tree that is left must be that
-of prevData, which must be the tree of the commit before.  Prints the first faults and how many commits
-were undone; the exit status tells whether there are any faults.
+The program takes all operations back from the message's partial tree; the result must be the tree
+of prevData, which must be the tree of the previous commit.  Prints the first faults and how many commits
+were undone; the exit status tells whether a fault was found.
 """
 
 import sys

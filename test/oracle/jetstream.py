@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Turns a capture of subscribeRepos into what Jetstream makes of it: one text for each operation.
+"""Turns a capture of subscribeRepos into the messages of a Jetstream: one text for each operation.
 
     jetstream.py v1 CAPTURE [--spread MICROSECONDS] [--ties PERCENT] [--back MICROSECONDS] [--seed N] [--cursor] > FILE
     jetstream.py v2 CAPTURE [--first SEQ] [--step N] [--bare] > FILE
@@ -9,10 +9,10 @@ v1: as /subscribe sends them.  time_us is made from the time of the frame, and i
     percent have the time of the text before, with --back each is up to so much earlier.  An account's never
     go back.  With --cursor each has its position, as newer servers send.  No #sync.
 v2: as network.bsky.jetstream.subscribeEvents sends them.  seq counts up, by N.  After #sync come the account's records
-    as creates, of that revision; those that no message has named are not known here.  A #sync that is not
-    newer than the repository is not there: it breaks nothing.  With --bare each #sync is as the server makes
+    as creates, of that revision; records that no message has named are unknown here.  A #sync that is not
+    newer than the repository is left out, as it breaks nothing.  With --bare each #sync is as the server makes
     it when it has fetched the repository again by itself: without blocks.
-lies, broken: texts that no server should send, each with a fault of its own, of one account that is nobody else's.
+lies, broken: texts that no server should send, each with a different fault, of an account without other events.
 
 The output is a capture file of texts.  A frame that is not well-formed, or an operation of one, gives
 nothing: a Jetstream drops it.  The same arguments give the same bytes.

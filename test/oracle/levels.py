@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What must be in the tables after a capture, at each level of verification: what state.py says, and repo.sync.
+"""Computes the tables after a capture at each level of verification: the rules of state.py, and repo.sync.
 
     levels.py LEVEL CAPTURE OUT [--documents FILE]
     levels.py compare OUT/FILE < COPY-OUTPUT

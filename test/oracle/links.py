@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Captures of records that link more than anybody needs.
+"""Captures of records with extremely many or odd links.
 
     links.py hostile > FILE      a record of a megabyte that is all links, and its successor; as many
                                  paths; targets and names that are too long; links that only raw has;
                                  one block under many keys
-    links.py sources N > FILE    N records with 20 places each that no other has, of 50 accounts; 3 that all have;
-                                 and in the end one that somebody may name
+    links.py sources N > FILE    N records of 50 accounts, each with 20 places found in no other record, and with 3 common
+                                 places; at the end a place for the option links to name
     links.py exports DIR         an account's exports, one.car and two.car
 """
 

@@ -3,8 +3,8 @@
 
     lost.py CAPTURE BEFORE EVERY > FILE
 
-Each EVERY-th commit before the message BEFORE is left out which another of its account follows there, so that
-who reads the rest can tell.
+Each EVERY-th commit before the message BEFORE is left out if a later commit of the account follows before that message, so that
+a reader of the rest can notice the loss.
 """
 
 import sys

@@ -1,8 +1,8 @@
-"""What streams of other kinds than subscribeRepos must leave in the tables.
+"""Computes the rows that streams other than subscribeRepos must leave in the tables.
 
 labels (F-30 to F-33): one row for each (src, uri, val).  The latest cts wins, and of equal
-ones the greater seq, in whatever order they come.  A label that is not valid is left out
-alone.
+ones the greater seq, in whatever order they come.  Of a message, only an invalid label is
+left out.
 
 messages: every message of an unknown lexicon, in the order of the capture, with or
 without seq (D30).

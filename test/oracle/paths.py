@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""An account that again and again names records by paths that are none (B-65), at level full signed like everything else.
+"""An account that repeatedly writes records under invalid paths (B-65); for level full all commits are signed.
 
-    paths.py N DIR > FILE    its stream; DIR/0.car to DIR/N.car are its exports then
+    paths.py N DIR > FILE    its stream; DIR/0.car to DIR/N.car are its exports at each time
     paths.py --key           its DID and its key
 
-The stream is one commit, then N times two: one that writes a record and one that is none, and one that writes a record; and another
-one of these. An export is that of the account after so many times.
+The stream is one commit, then N times two commits: the first writes a record with a valid path and a record with an
+invalid path, the second writes a valid record; then a last valid commit.  Export n shows the account after n times.
 """
 
 import os

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""The network that doc/use/cookbook.md asks about, and what its recipes have to answer.
+"""The network for the recipes of doc/use/cookbook.md, and the rows that the recipes must return.
 
-    recipes.py make NOW CAPTURE > FILE   CAPTURE, and after it a network that does what the page asks for, as far
+    recipes.py make NOW CAPTURE > FILE   CAPTURE, and after it a network with the activity that the page queries, as far
                                          back as a week before NOW (microseconds since 1970); much of it hostile
     recipes.py answer NOW FILE           JSON: of each recipe its rows, from a reading of all events by state.py
 

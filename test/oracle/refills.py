@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 """Accounts whose records are deleted again, for a source that lacks some of their commits.
 
-    refills.py whole > FILE     a capture of all
-    refills.py lossy > FILE     the same without what it lacks
+    refills.py whole > FILE     a complete capture
+    refills.py lossy > FILE     the same without some commits
     refills.py --expect         did, case, state after a refill from the lossy source, the account's records
 
-What comes again of an account whose deletions are lacking cannot be judged.
+Of an account whose deletions are lacking, a repeated record cannot be judged: it may have been deleted.
 """
 
 import sys

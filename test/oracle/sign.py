@@ -1,6 +1,5 @@
-"""Keys and signatures by ECDSA on both curves, written from their definition: the library that the
-extension uses is not asked.  Slow, some milliseconds each, and no secret is kept from anybody who
-measures the time."""
+"""Keys and signatures by ECDSA on both curves, written from their definition, without the library that the
+extension uses.  Slow, some milliseconds each, and with secrets open to attacks by time."""
 
 import hashlib
 

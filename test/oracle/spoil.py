@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""Spoils a capture of test/simulator as a network does, and as strangers do.
+"""Spoils a capture of test/simulator with the faults of networks and of attackers.
 
     spoil.py CAPTURE DIRECTORY OUT [--percent N] [--seed N] [--only FAULT,...] [--sure]
 
-DIRECTORY is what the simulator wrote with --directory.  Into the directory OUT go
+DIRECTORY is the output of the simulator's --directory.  Into the directory OUT go
     frames      the capture, its seqs counted anew
     documents   the simulator's, with these seqs
     last        the seq of its last message
-    truth       seq, did, fault of each message that is another, or at which one is gone
+    truth       seq, did, fault of each changed message, or of the message at the place of a lost message
 
 The faults, each on so many percent of the commits (1; all together):
     lost        is not sent
@@ -18,16 +18,16 @@ The faults, each on so many percent of the commits (1; all together):
     altered     has another prevData
     omitted     names one operation less
     future      comes before with a rev in the future, which the account signed
-    stranger    is signed by a key of nobody's
+    stranger    is signed by an unknown key
     other       is signed by another account's key
     high        has a signature with high S
     before      comes before with another signature and rev
     fork        comes a second time, signed by the account, and with the same rev
-    sync        a #sync to a tree of nobody's comes before
+    sync        a #sync to an unknown tree comes before
 Besides, one account of 50 is at a host without prevData and prev.
 
-Nothing is moved over a change of the directory.  --sure: accounts of which the end would depend, at level full, on
-when the directory is asked are left out: messages of an unknown type take the places of theirs.
+Nothing is moved over a change of the directory.  --sure: leaves out accounts whose end, at level full, would depend on
+the time of look-ups: messages of an unknown type take the places of their messages.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What must be in the tables after a stream was consumed.
+"""Computes the tables after a stream was consumed.
 
 The rules, in the order in which they bite (numbers are those of doc/develop/conformance.md):
 
@@ -8,8 +8,8 @@ The rules, in the order in which they bite (numbers are those of doc/develop/con
   the commit, the commit's did or rev differ, an operation has no valid path, the
   same path as another, a cid that does not suit its action, or one that is not
   among the blocks.  Nothing of it is applied.
-- One of an account that is not active is ignored (F-05).
-- One whose rev is not newer than the repository's is ignored (F-03).
+- A #commit or #sync of an inactive account is ignored (F-05).
+- A #commit or #sync whose rev is not newer than the repository's is ignored (F-03).
 - create and update store the record with the rev of their commit; delete
   removes it.  A record that is not valid is not stored, the row that was there
   stays, and the commit's other operations are applied (B-29).

@@ -6,11 +6,11 @@
 A step is one event of an account, named by a letter:
 
     a 3 +x =y -z    its commit of revision 3: creates x, updates y, deletes z;
-                    !x creates what is no record; >x creates a like, which has a link; @TIME is when the event says it happened;
-                    a name with a slash is a path, any other that of a post
+                    !x creates an invalid record; >x creates a like, which has a link; @TIME is the time written in the event;
+                    a name with a slash is a path, a name without is the key of a post
     a deleted       an #account event: deleted, deactivated, ..., or active
     a is NAME       an #identity event with this handle
-    a sync 4        a #sync of revision 4, with a tree that nobody knows
+    a sync 4        a #sync of revision 4, with an unknown tree
 
 The text of a record is its key and its revision.  An #account event carries the time of its
 place in the stream.

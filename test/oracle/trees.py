@@ -1,6 +1,6 @@
-"""Merkle search trees of which not all nodes are there: forward proofs, and the tree before a commit.
+"""Merkle search trees with missing nodes: forward proofs, and the tree before a commit.
 
-What V-17 to V-22 and V-28 say, and nothing else: no order of the operations, no node that is changed.
+Follows V-17 to V-22 and V-28 literally: no order of operations, no node is changed.
 (invert.py undoes a commit operation by operation; the two must agree.)
 """
 

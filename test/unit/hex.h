@@ -8,7 +8,7 @@
 #include "core/atp.h"
 #include "syntax.h"
 
-/* In memory of just that length, so that ASan sees a read past the end. */
+/* In memory of exactly this length, so that ASan reports a read past the end. */
 static inline AtpBytes
 unhex(const char *hex)
 {
@@ -26,7 +26,7 @@ unhex(const char *hex)
 	return (AtpBytes) {out, n};
 }
 
-/* A copy of just that length. */
+/* A copy in memory of exactly this length. */
 static inline uint8_t *
 copy_of(const void *data, size_t n)
 {
@@ -37,7 +37,7 @@ copy_of(const void *data, size_t n)
 	return copy;
 }
 
-/* The next field of a line, cut off at its tab; "-" stands for nothing. */
+/* The next field of a line, cut off at the tab; "-" stands for an empty field. */
 static inline char *
 field(char **line)
 {

@@ -148,7 +148,7 @@ index_fill(Index *ix, const uint8_t *buf, size_t len, size_t *at)
 	return err == ATP_E_CAR_END ? ATP_OK : err;
 }
 
-/* One key in a tree of which the index may hold a part only. */
+/* A key in a tree whose nodes may be missing from the index. */
 static inline AtpErr
 mst_find(const AtpCarIndex *index, const uint8_t *base, AtpBytes root, AtpBytes key,
 		 AtpBytes *value, size_t *at)
@@ -169,8 +169,8 @@ typedef struct NodeEntry
 } NodeEntry;
 
 /*
- * A tree node, right or wrong, written as a block of a CAR file; returns its CID
- * in cid.  All its values are the CID of a block without bytes.
+ * A tree node, right or wrong, written as a block of a CAR file; returns the CID in cid.  All values of the
+ * node are the CID of an empty block.
  */
 static inline void
 put_node(AtpCborWriter *car, const NodeEntry *entries, size_t n, const uint8_t *left,

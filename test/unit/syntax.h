@@ -13,7 +13,7 @@
 
 typedef AtpErr (*SyntaxCheck) (const char *s, size_t n, size_t *at);
 
-/* A value that must be refused with this error at this byte. */
+/* A value whose parse must fail with this error at this byte. */
 typedef struct Refused
 {
 	const char *text;
@@ -21,7 +21,7 @@ typedef struct Refused
 	size_t		at;
 } Refused;
 
-/* s as it can stand in the name of a TAP test. */
+/* s, made safe for the name of a TAP test. */
 static inline const char *
 show(const char *s, size_t n)
 {
@@ -87,7 +87,7 @@ expect_invalid(char *line, size_t n, void *check)
 	ok(err != ATP_OK && at <= n, "invalid: %s (%s)", show(line, n), atp_err_text(err));
 }
 
-/* interop/NAME_syntax_valid.txt and its counterpart, of so many lines. */
+/* Reads interop/NAME_syntax_valid.txt and NAME_syntax_invalid.txt, which must have so many lines. */
 static inline void
 check_interop(const char *name, SyntaxCheck check, int valid, int invalid)
 {
@@ -172,7 +172,7 @@ check_charset(const char *rule, SyntaxCheck check, const char *template, const c
 #define DIGITS "0123456789"
 #define ALNUM LOWER UPPER DIGITS
 
-/* prefix and then c, n bytes in all, in a buffer that lasts. */
+/* prefix followed by c up to n bytes, in a static buffer. */
 static inline char *
 filled(const char *prefix, char c, size_t n)
 {

@@ -1,6 +1,6 @@
 /*
  * test_address.c
- *		Addresses, and the list of what may be asked: rules W-50 and W-51.
+ *		Addresses, and the list of allowed addresses: rules W-50 and W-51.
  */
 #include "core/syntax/address.h"
 #include "core/syntax/allow_list.h"
@@ -127,7 +127,7 @@ main(void)
 			{"1:", ATP_E_ADDRESS, 0}, {":1", ATP_E_ADDRESS, 0}, {"fe80::1%eth0", ATP_E_ADDRESS, 0}, {"[::1]", ATP_E_ADDRESS, 0},
 			{"1:2:3:4:5:6:7:1.2.3.4", ATP_E_ADDRESS, 0}, {"::1.2.3", ATP_E_ADDRESS, 0}, {"::1.2.3.4:5", ATP_E_ADDRESS, 0});
 
-	/* an IPv4 address is judged as one, whatever it wears */
+	/* an IPv4 address is judged by its IPv4 rules, also when written as IPv6 */
 	same_address("::ffff:127.0.0.1", "127.0.0.1");
 	same_address("::ffff:7f00:1", "127.0.0.1");
 	same_address("0:0:0:0:0:ffff:0a00:0001", "10.0.0.1");

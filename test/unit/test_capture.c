@@ -1,7 +1,7 @@
 /*
  * test_capture.c
- *		Captures of real servers, message by message: every frame, block, commit,
- *		operation and record of them is valid (data/README.md says what is in).
+ *		Captures of real servers, message by message: every frame, block, commit, operation and record is valid
+ *		(data/README.md lists the contents).
  */
 #include "core/codec/cbor_write.h"
 #include "core/codec/dagcbor.h"
@@ -20,23 +20,23 @@ typedef struct Count
 	unsigned	kinds[ATP_REPOS_INFO + 1];
 	unsigned	ops[3];
 	unsigned	records;
-	unsigned	from_json;		/* records that JSON gives back, however it is written */
+	unsigned	from_json;		/* records that come back from their JSON, however the JSON is written */
 	unsigned	faults;
 	unsigned	proven;			/* commits whose operations lead from prevData to data */
-	unsigned	first;			/* of those, from nothing */
-	unsigned	continued;		/* commits that follow the one before */
-	unsigned	rewritten;		/* blocks that the writer gives back */
+	unsigned	first;			/* proven commits whose prevData is the empty tree */
+	unsigned	continued;		/* commits that continue the previous commit */
+	unsigned	rewritten;		/* blocks that the writer reproduces */
 	unsigned	blocks;
-	unsigned	in_one_go;		/* frames that are read so */
-	unsigned	changed;		/* frames with a fault of one byte or a few that are, too */
+	unsigned	in_one_go;		/* frames read in one go */
+	unsigned	changed;		/* damaged frames (a byte or a few) read in one go */
 	unsigned	disagree;		/* and are something else then */
 } Count;
 
 #define CHANGES		20			/* of each frame */
 
 /*
- * The frame, and the frame with a few of its bytes changed, left out or there twice: in one go it
- * is what the general readers make of it, or it is not read in one go.
+ * Reads the frame, and copies of the frame with a few bytes changed, left out or doubled.  Reading in one go
+ * must give the result of the general readers, or decline.
  */
 static void
 in_one_go(const uint8_t *data, size_t len, Count *count)
@@ -58,7 +58,7 @@ in_one_go(const uint8_t *data, size_t len, Count *count)
 	count->in_one_go += taken;
 	for (int i = 0; taken && i < CHANGES; i++)
 	{
-		/* mostly before the blocks, or behind them */
+		/* mostly before or behind the blocks */
 		size_t		place;
 		size_t		n = len;
 
@@ -169,7 +169,7 @@ typedef struct Account
 	uint8_t		data[ATP_CID_BLESSED_LEN];	/* all zeros: unknown */
 } Account;
 
-/* What the account had last. */
+/* The account's last data. */
 static uint8_t *
 data_of(AtpSpan did)
 {

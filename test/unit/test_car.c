@@ -52,7 +52,7 @@ headers(void)
 	check("B-50", "11a26776657273696f6e0165726f6f747380", ATP_E_CBOR_KEY_ORDER, 11);
 }
 
-/* A header with a text of n bytes in it. */
+/* A header that contains a text of n bytes. */
 static void
 large_header(size_t n, AtpErr expected)
 {
@@ -114,7 +114,7 @@ hashes(void)
 	   "B-53: another hash function");
 }
 
-/* Blocks whose CIDs differ in nothing but the end, or the beginning. */
+/* Blocks whose CIDs differ only in the end, or only in the beginning. */
 static void
 index_of(uint64_t seed)
 {
@@ -157,7 +157,10 @@ index_of(uint64_t seed)
 	   ix.index.n == 1, "B-52: a block that comes twice is kept once");
 }
 
-/* One block under many codecs: CIDs of one digest.  How many slots in a row are taken says how long a search can be. */
+/*
+ * One block under many codecs: CIDs with the same digest.  The number of slots in a row that are taken bounds
+ * the length of a search.
+ */
 static void
 one_digest(uint64_t seed)
 {
@@ -228,7 +231,7 @@ mutilate(void)
 		accepted += index_fill(&ix, cut, len, &at) == ATP_OK;
 		free(cut);
 	}
-	/* after the header and after each block but the last, it is a file again */
+	/* a file cut after the header, or after a block, is a valid file again */
 	ok(accepted == ends, "B-53: cuts that are still a file: %zu of %zu", accepted, repo.len);
 	accepted = 0;
 	for (size_t bit = 8 * body; bit < 8 * repo.len; bit++)
@@ -240,7 +243,7 @@ mutilate(void)
 		free(flipped);
 	}
 
-	/* a CID's codec is not hashed: seven bits make it another CID of the block */
+	/* The parser does not hash the codec of a CID: seven bits turn the CID into another CID of the same block. */
 	ok(accepted == 7 * ends, "B-53: flipped bits that are not noticed: %zu", accepted);
 }
 

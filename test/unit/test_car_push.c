@@ -1,7 +1,7 @@
 /*
  * test_car_push.c
- *		CAR files in pieces: R-40, R-41.  However a file is cut, it is read as the
- *		parser of whole files reads it, or refused where that one refuses it.
+ *		CAR files in pieces (R-40, R-41): wherever a file is cut into pieces, the reader of pieces gives the
+ *		result of the parser of whole files.
  */
 #include "core/repo/car_push.h"
 #include "hex.h"
@@ -9,16 +9,16 @@
 
 #define SEEN_MAX	1024
 
-/* What a reader has seen of a file. */
+/* What a reader has read of a file. */
 typedef struct Seen
 {
 	size_t		n;
 	size_t		at[SEEN_MAX];
 	size_t		len[SEEN_MAX];
 	uint8_t		cid[SEEN_MAX][ATP_CID_MAX];
-	uint8_t	   *room;			/* of exactly the size asked for, so that ASan sees */
-	size_t		most;			/* asked for at one time */
-	size_t		limit;			/* of what is granted */
+	uint8_t	   *room;			/* of exactly the requested size, for ASan */
+	size_t		most;			/* greatest sum of requests */
+	size_t		limit;			/* limit of the granted room */
 	AtpErr		stop;			/* said at the last block */
 	size_t		stop_at;
 } Seen;
@@ -72,7 +72,7 @@ same(const Seen *a, const Seen *b)
 		memcmp(a->cid, b->cid, a->n * sizeof(a->cid[0])) == 0;
 }
 
-/* The whole file at once, with the parser that is not the subject. */
+/* Reads the whole file at once, with the parser of whole files. */
 static AtpErr
 whole(const uint8_t *file, size_t n, Seen *seen, size_t *at)
 {
@@ -165,7 +165,10 @@ all_splits(void)
 	   seen.most == 0, "R-46: what lies whole in a piece takes no memory");
 }
 
-/* wherever it is cut, it is known where that is within a section; between two the walk finds it. */
+/*
+ * R-43: a file that ends inside a section is recognized as truncated; at the end of a section only the walk
+ * finds the fault.
+ */
 static void
 truncated(void)
 {
@@ -195,7 +198,7 @@ truncated(void)
 	ok(whole_ones == expected.n + 1, "cut between two blocks no reader sees it");
 }
 
-/* Each bit wrong once: the same fault at the same place, and no block after it. */
+/* Each bit flipped once: the same fault at the same place, and no later block. */
 static void
 wrong_bits(void)
 {

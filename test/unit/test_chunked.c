@@ -17,7 +17,7 @@ contents(const char *body, size_t n, size_t give, AtpErr *err)
 	for (size_t at = 0; at < n && *err == ATP_OK; at += give)
 	{
 		size_t		given = give < n - at ? give : n - at;
-		uint8_t    *copy = malloc(given);	/* exactly so long: reading beyond it is found */
+		uint8_t    *copy = malloc(given);	/* exact size: ASan finds a read past the end */
 		const uint8_t *in = copy;
 		AtpBytes	piece;
 
@@ -48,7 +48,7 @@ check(const char *name, const char *body, const char *want, AtpErr expected)
 	ok(differ == 0, "W-55: %s, however it comes: %s", name, atp_err_text(expected));
 }
 
-/* So many chunks of one byte, each with so many bytes around it. */
+/* A body of some chunks of one byte each, with so many bytes of framing around each chunk. */
 static AtpErr
 around(unsigned chunks, unsigned bytes)
 {

@@ -67,7 +67,7 @@ binary(const char *hex, AtpErr expected, size_t expected_at, bool blessed)
 	free((void *) b.ptr);
 }
 
-/* B-44: the record of the fixture is the CID of its bytes; three of them. */
+/* B-44: the fixture's CID is the CID of the record's bytes; three lines. */
 static void
 fixture(char *line, size_t n, void *arg)
 {

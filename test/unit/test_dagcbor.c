@@ -129,7 +129,7 @@ rules(void)
 	check("B-10", "19", ATP_E_CBOR_TRUNCATED, 0);
 }
 
-/* Arrays or maps in each other, n deep. */
+/* n nested arrays or maps. */
 static void
 depth(unsigned n, bool map, AtpErr expected)
 {
@@ -246,7 +246,7 @@ writer(void)
 #undef WRITTEN
 }
 
-/* A buffer that is too small is not written beyond; the length is right. */
+/* The writer stays within a buffer that is too small, and returns the right length. */
 static void
 small_buffer(void)
 {
@@ -259,7 +259,7 @@ small_buffer(void)
 	free(buf);
 }
 
-/* The length of the character at s, from what Unicode says of code points; 0: there is none. */
+/* The length of the character at s, by Unicode's ranges of code points; 0: no valid character. */
 static size_t
 character(const uint8_t *s, size_t n)
 {
@@ -278,11 +278,11 @@ character(const uint8_t *s, size_t n)
 	return code >= least[len] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff) ? len : 0;
 }
 
-/* A text of n bytes, read as an item: what is valid of it, and has it U+0000? */
+/* Reads a text of n bytes as an item: is the validity right, and the answer about U+0000? */
 static bool
 is_read_right(const uint8_t *s, size_t n)
 {
-	uint8_t    *buf = malloc(n + 3);	/* no longer, so that sanitizers see what reads on */
+	uint8_t    *buf = malloc(n + 3);	/* exact size: sanitizers find a read past the end */
 	AtpCborWriter w = {.buf = buf, .cap = n + 3};
 	AtpCborReader r;
 	AtpCborItem item;

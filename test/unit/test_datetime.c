@@ -40,7 +40,7 @@ main(void)
 	gives("2000-02-29T23:59:59.999999Z", INT64_C(951868799999999));
 	gives("2023-05-22T21:40:19.774+02:30", INT64_C(1684782619774000));
 	gives("1970-01-01T00:00:00-01:30", INT64_C(5400000000));
-	/* a leap second is the first one of the next day */
+	/* a leap second is the first second of the next day */
 	gives("2016-12-31T23:59:60Z", INT64_C(1483228800000000));
 	gives("1969-12-31T23:59:59.5Z", -500000);
 	gives("0000-01-01T00:00:00Z", INT64_C(-62167219200000000));

@@ -39,7 +39,7 @@ check_normal(const char *s, const char *expected)
 	ok(atp_did_normalize(out, strlen(s), out) == n && memcmp(out, expected, n) == 0, "in place as well");
 }
 
-/* The host that has the document; "" for did:plc. */
+/* The host that serves the document; "" for did:plc. */
 static void
 check_host(const char *did, const char *expected)
 {
@@ -113,7 +113,7 @@ random_did(char *out)
 		p = out + strlen(method);
 		memcpy(out, method, p - out);
 		p = random_chars(p, set, n);
-		/* a common start and one odd character make the interesting pairs */
+		/* a common start and one odd character make interesting pairs */
 		if (random_below(2))
 			memset(p - n, '7', n < 12 ? n : random_below(12));
 		if (random_below(3) == 0)

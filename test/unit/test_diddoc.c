@@ -40,7 +40,7 @@ is_point(void *ctx, AtpCurve curve, const uint8_t *point, size_t n)
 
 static secp256k1_context *secp;
 
-/* In memory of just that length. */
+/* In memory of exactly this length. */
 static AtpErr
 parse(const char *s, size_t n, AtpDidDoc *doc)
 {
@@ -199,7 +199,7 @@ refused(void)
 	free(large);
 }
 
-/* What is found: of the key "k", "p" or "-"; of the PDS its host and port; the handle. */
+/* The values found in a document: kind of the key ("k", "p" or "-"); host and port of the PDS; the handle. */
 static void
 found(void)
 {
@@ -331,7 +331,7 @@ base58(const uint8_t *bytes, size_t n, char *out)
 	*out = '\0';
 }
 
-/* W-10, W-11: keys of 65 bytes are points, with the y that they name. */
+/* W-10, W-11: a key of 65 bytes is valid only as a point, with the right y. */
 static void
 long_keys(void)
 {
@@ -343,7 +343,7 @@ long_keys(void)
 	char		json_text[1000];
 	AtpDidDoc	doc;
 
-	/* one whose x and y are not both odd or both even */
+	/* a point whose x and y differ in parity */
 	do
 	{
 		secret[31]++;
@@ -354,7 +354,7 @@ long_keys(void)
 	} while (((point[32] ^ point[64]) & 1) == 0);
 	for (int fault = 0; fault < 5; fault++)
 	{
-		/* as it is, hybrid, y of the same parity, y of the other, too short */
+		/* unchanged, hybrid, y of the same parity, y of the opposite parity, too short */
 		static const char *const names[] = {"a point", "a hybrid form", "another y", "y less 1", "64 bytes"};
 		uint8_t		bytes[ATP_POINT_LONG_LEN];
 

@@ -27,7 +27,7 @@ put_number(unsigned n)
 	put((uint8_t[2]) {n >> 8, n}, 2);
 }
 
-/* A name; "@" is the one of the question, by a pointer to it. */
+/* Writes a name; "@" stands for the name of the question, written as a pointer. */
 static void
 put_name(const char *name)
 {
@@ -61,7 +61,7 @@ begin(const char *name)
 	put_number(IN);
 }
 
-/* A record; of a TXT record its text is one string, of an alias the name. */
+/* Writes a record; value is the only string of a TXT record, or the target of an alias. */
 static void
 record(const char *owner, unsigned type, unsigned class, const char *value)
 {
@@ -94,7 +94,7 @@ take(void *arg, const char *s, size_t n, bool first)
 static bool
 reads(size_t n, unsigned *records)
 {
-	uint8_t    *copy = malloc(n > 0 ? n : 1);	/* exactly so long: reading beyond it is found */
+	uint8_t    *copy = malloc(n > 0 ? n : 1);	/* exact size: ASan finds a read past the end */
 	bool		good;
 
 	memcpy(copy, message, n);
@@ -111,7 +111,7 @@ check(const char *what, bool good, const char *want)
 	bool		is = reads(used, &records);
 
 	ok(is == good && strcmp(got, want) == 0, "W-20: %s: %s", what, got);
-	/* whatever is cut off, nothing of it is taken */
+	/* W-20: a cut answer gives no text at all */
 	for (size_t n = 0; good && n < used; n++)
 		if (reads(n, &records) || got[0] != '\0')
 			ok(false, "W-20: %s: cut after %zu bytes", what, n);

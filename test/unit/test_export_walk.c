@@ -1,10 +1,8 @@
 /*
  * test_export_walk.c
- *		Exports: R-42 to R-45, V-23, V-24, V-51.
- *
- * All trees of fourteen keys (16,384), which fill layers 0 to 3, walked from
- * blocks that are not in one piece of memory; then without one of their blocks, and trees that
- * break a rule.
+ *		Exports: R-42 to R-45, V-23, V-24, V-51.  Walks all trees of fourteen keys (16,384), which fill layers 0
+ *		to 3, from blocks in separate pieces of memory; then each tree without one block, and trees that break a
+ *		rule.
  */
 #include "core/codec/cid.h"
 #include "core/repo/export_walk.h"
@@ -22,17 +20,17 @@ typedef struct Block
 } Block;
 
 /*
- * Blocks by their CIDs.  A node is given in memory of its level alone, of just
- * its size, which goes when the source may let it go.
+ * Blocks by their CIDs.  The walk gets a node in memory of exactly its size, one for each level; when the walk
+ * lets go of the level, the memory is freed, so that ASan finds a later read.
  */
 typedef struct Store
 {
 	Block		blocks[BLOCKS_MAX];
 	size_t		n;
-	size_t		nodes;			/* of them; the rest are records */
+	size_t		nodes;			/* number of nodes; all further blocks are records */
 	uint8_t    *level[ATP_MST_LEVELS_MAX];
 	size_t		reads;
-	size_t		all_there;		/* records are there though nobody put them: for trees alone */
+	size_t		all_there;		/* every record exists, though none was put: for tests of trees alone */
 } Store;
 
 static Store store;
@@ -88,7 +86,7 @@ read_node(void *ctx, unsigned level, AtpBytes cid, AtpBytes *node)
 	s->reads++;
 	if (block == NULL)
 		return false;
-	/* the CID may lie in what is let go only when it is of this level, and then it is the caller's fault */
+	/* The CID may lie in the memory that is freed here only if the caller is at fault: at this very level. */
 	let_go(s, level);
 	s->level[level] = copy_of(block->data, block->len);
 	*node = (AtpBytes) {s->level[level], block->len};
@@ -152,7 +150,7 @@ make_tree(const char *const *keys, size_t n, uint8_t root[ATP_CID_BLESSED_LEN])
 	}
 }
 
-/* Keys in their order, of these heights, so that subtrees of all shapes occur. */
+/* Keys in ascending order with these heights, so that subtrees of all shapes occur. */
 static char keys[KEYS][64];
 
 static void
@@ -173,7 +171,7 @@ choose_keys(void)
 	}
 }
 
-/* Each set of the keys is a tree; each of its blocks is needed. */
+/* Each set of keys is a tree, and each block of a tree is necessary. */
 static void
 all_trees(void)
 {
@@ -275,7 +273,7 @@ paths(void)
 
 /* --- trees that break a rule --- */
 
-/* put_node() writes sections of a CAR file: out of it into the store. */
+/* put_node() writes sections of a CAR file: copies them into the store. */
 static uint8_t car[3 * 1024 * 1024];
 static AtpCborWriter w;
 
@@ -371,7 +369,7 @@ broken_trees(void)
 #undef NODE
 }
 
-/* Nodes without entries, each above the next, as many as one likes: but no top has none. */
+/* A chain of nodes without entries, as deep as requested: the root must have an entry. */
 static void
 deep_tree(void)
 {
@@ -384,7 +382,7 @@ deep_tree(void)
 	expect("V-22: 40 levels of nothing", cid, ATP_E_MST_EMPTY);
 }
 
-/* V-51: nodes that are large alone, and together.  Their keys are of height 0 but one. */
+/* V-51: large nodes, alone and together.  All keys but one have height 0. */
 static void
 large_nodes(void)
 {
@@ -392,7 +390,7 @@ large_nodes(void)
 	static const size_t sizes[2] = {ATP_EXPORT_NODE_MAX, ATP_EXPORT_NODE_MAX + 1};
 	uint8_t		cid[ATP_CID_BLESSED_LEN];
 
-	/* their bytes are no node: what is too large is refused before that is known */
+	/* the bytes are no node: the size is refused before the walk looks inside */
 	for (int i = 0; i < 2; i++)
 	{
 		AtpErr		err;
@@ -404,7 +402,7 @@ large_nodes(void)
 		ok(err == (i == 0 ? ATP_E_MST_NODE : ATP_E_MST_NODE_SIZE), "V-51: a node of %zu bytes: %s", sizes[i], atp_err_text(err));
 	}
 
-	/* the path's bytes, as if the nodes above were that large */
+	/* the path's bytes, as if the upper nodes were so large */
 	{
 		static AtpExportWalk large;
 		AtpExportSource source = {.read = read_node, .has = has_record, .ctx = &store, .blocks = 9, .max_records = 9, .sha256 = sha256};

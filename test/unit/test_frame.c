@@ -1,7 +1,6 @@
 /*
  * test_frame.c
- *		Event-stream frames (E-20, E-21, E-22, E-23, E-24, E-26, E-27), and what
- *		mutilation does to one.
+ *		Event-stream frames (E-20, E-21, E-22, E-23, E-24, E-26, E-27), whole and mutilated.
  */
 #include "core/wire/commit_check.h"
 #include "core/wire/frame.h"
@@ -11,7 +10,7 @@
 
 static AtpReposMessage msg;
 
-/* What a consumer would do with a frame, in the words of the vectors. */
+/* A consumer's verdict on a frame, in the words of the vectors. */
 static const char *
 verdict(const uint8_t *buf, size_t len, AtpErr *err, size_t *at)
 {
@@ -110,7 +109,7 @@ bombs(void)
 	   "B-10: arrays without end in the header");
 	free(b);
 
-	/* not read beyond the limit: the bytes there are not CBOR */
+	/* bytes beyond the limit are not read: they are no CBOR */
 	b = malloc(ATP_FRAME_MAX + 1);
 	memset(b, 0xff, ATP_FRAME_MAX + 1);
 	memcpy(b, "\xa1\x62op\x02", 5);
@@ -119,7 +118,7 @@ bombs(void)
 	free(b);
 }
 
-/* All that can be done with a frame, as a consumer does it. */
+/* Reads a frame in the steps of a consumer. */
 static AtpErr
 consume(const uint8_t *buf, size_t len, bool *offset_good)
 {
@@ -143,9 +142,8 @@ consume(const uint8_t *buf, size_t len, bool *offset_good)
 }
 
 /*
- * Every cut of a valid frame is refused.  Every flipped bit is refused, unless
- * it is in something that the frame itself cannot prove: the digits of seq and
- * time, the digest in prevData, the names of the fields that may be absent.
+ * Every cut of a valid frame is refused.  Every flipped bit is refused, except in data that the frame itself
+ * cannot prove: the digits of seq and time, the digest in prevData, the names of optional fields.
  */
 static void
 mutilate(void)

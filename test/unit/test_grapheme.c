@@ -1,6 +1,6 @@
 /*
  * test_grapheme.c
- *		Graphemes: the tests of the Unicode Character Database, and what they leave out (L-12).
+ *		Graphemes: the tests of the Unicode Character Database, and further cases (L-12).
  */
 #include "core/lexicon/grapheme.h"
 #include "syntax.h"
@@ -57,7 +57,7 @@ main(void)
 	gives("\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x91\xa6", 1);
 	gives("\xf0\x9f\x87\xa9\xf0\x9f\x87\xaa\xf0\x9f\x87\xa9\xf0\x9f\x87\xaa", 2);
 	gives("\xf0\x9f\x87\xa9\xf0\x9f\x87\xaa\xf0\x9f\x87\xa9", 2);
-	/* Hangul: two syllables; one of its letters */
+	/* Hangul: two syllables; a syllable spelt as letters */
 	gives("\xed\x95\x9c\xea\xb5\xad", 2);
 	gives("\xe1\x84\x92\xe1\x85\xa1\xe1\x86\xab", 1);
 	/* GB9c: Devanagari "kta"; with U+200C, with U+200D between; Tamil has no conjuncts */
@@ -66,7 +66,7 @@ main(void)
 	gives("\xe0\xa4\x95\xe0\xa5\x8d\xe2\x80\x8d\xe0\xa4\xa4", 1);
 	gives("\xe0\xa4\x95\xe0\xa4\xbc\xe0\xa4\xa4", 2);
 	gives("\xe0\xae\x95\xe0\xaf\x8d\xe0\xae\xa4", 2);
-	/* a picture after two joiners is one by itself */
+	/* GB11 allows one joiner: a picture after two joiners counts separately */
 	gives("\xf0\x9f\x91\xa9\xe2\x80\x8d\xe2\x80\x8d\xf0\x9f\x91\xa9", 2);
 	ok(atp_graphemes("aaaaaaaaaa", 10, 3) == 4, "L-12: no more is counted than is asked for");
 	return done_testing();

@@ -8,7 +8,7 @@
 #define A	"did:plc:aaaaaaaaaaaaaaaaaaaaaaaa"
 #define B	"did:web:b.example.com"
 
-/* Strings of records; one that begins with '+' goes on with the record before it. */
+/* Records as strings; a string that begins with '+' continues the record before it. */
 static void
 check_txt(const char *name, AtpHandleFound want, const char *did, const char *const *strings)
 {
@@ -34,7 +34,7 @@ check_txt(const char *name, AtpHandleFound want, const char *did, const char *co
 static void
 check_file(const char *name, const char *s, size_t n, const char *want)
 {
-	char	   *copy = malloc(n ? n : 1);	/* exactly so long: reading beyond it is found */
+	char	   *copy = malloc(n ? n : 1);	/* exact size: ASan finds a read past the end */
 	AtpSpan		did;
 
 	memcpy(copy, s, n);

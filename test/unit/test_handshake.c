@@ -1,7 +1,6 @@
 /*
  * test_handshake.c
- *		How a WebSocket begins: the request, and each answer that a server may
- *		give to it (E-02, E-05, E-09).
+ *		The beginning of a WebSocket: the request, and each answer that a server may give (E-02, E-05, E-09).
  */
 #include "net/handshake.h"
 #include "unit.h"
@@ -15,7 +14,7 @@ static bool more;				/* of the answer is under way */
 #define SWITCH	"HTTP/1.1 101 Switching Protocols\r\n"
 #define UP		"Upgrade: websocket\r\nConnection: Upgrade\r\n"
 
-/* RFC 6455, section 1.3, has this nonce and its proof. */
+/* The nonce and proof of RFC 6455, section 1.3. */
 static void
 begin(void)
 {
@@ -27,7 +26,7 @@ static AtpHandshakeState
 answer(const char *s)
 {
 	size_t		n = strlen(s);
-	char	   *copy = malloc(n);	/* exact, so that ASan sees a read too far */
+	char	   *copy = malloc(n);	/* exact size: ASan finds a read past the end */
 	AtpHandshakeState state;
 
 	begin();
@@ -132,7 +131,7 @@ test_refused(void)
 	ok(answer(big) == ATP_HANDSHAKE_REFUSED && strcmp(end.why, expected) == 0, "E-05: a long reason and a long body are cut");
 }
 
-/* E-05: the name of an error, as XRPC has it. */
+/* E-05: the error's name in an XRPC body. */
 static void
 names(const char *body, const char *error)
 {
@@ -189,7 +188,7 @@ test_errors(void)
 #define BAD		"HTTP/1.1 400 Bad Request\r\n"
 #define CHUNKED	BAD "Transfer-Encoding: gzip, Chunked\r\n\r\n"
 
-/* What proxies make of it. */
+/* Bodies that proxies have sent in chunks. */
 static void
 test_chunks(void)
 {

@@ -1,6 +1,6 @@
 /*
  * test_host_limit.c
- *		How one host is asked: rules R-20 to R-23.
+ *		How many requests one host gets, and when: rules R-20 to R-23.
  */
 #include "fetch/engine/host_limit.h"
 #include "unit.h"
@@ -38,7 +38,7 @@ told(AtpHostLimiter *m, AtpHostOutcome what, int n, int64_t wait_s, int64_t now)
 		(void) atp_host_limit_told(m, what, wait_s, now);
 }
 
-/* A host that is known, with all that it may at once running. */
+/* A host that has answered before, with as many requests running as the limiter allows. */
 static int64_t
 known(AtpHostLimiter *m)
 {

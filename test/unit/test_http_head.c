@@ -34,7 +34,7 @@ header(const char *name)
 
 static const char *protocol;	/* that is offered */
 
-/* Does such a head, with these lines more or instead of its own, lead to a WebSocket? */
+/* Does a head with these values, and further lines, switch to a WebSocket? */
 static bool
 switches(const char *upgrade, const char *connection, const char *accept, const char *more)
 {
@@ -115,7 +115,7 @@ test_refusals(void)
 	refuses("HTTP/1.1 101 y\r\nA: b\r\n folded\r\n\r\n", ATP_E_HTTP_HEADER, 22);
 }
 
-/* Interim responses come before the answer; they are not it. */
+/* Interim responses come before the answer and must be skipped. */
 static void
 test_interim(void)
 {
@@ -144,7 +144,7 @@ test_interim(void)
 	ok(parse(full) == ATP_E_HTTP_INTERIM, "one more");
 	free(full);
 
-	/* the limit of bytes is one for all */
+	/* the limit of bytes counts all heads together */
 	full = malloc(ATP_HTTP_HEAD_MAX + 200);
 	n = sprintf(full, "HTTP/1.1 103\r\nA: ");
 	memset(full + n, 'a', ATP_HTTP_HEAD_MAX - 100);
@@ -153,7 +153,7 @@ test_interim(void)
 	free(full);
 }
 
-/* Every prefix of a head asks for more, and none is taken for the whole. */
+/* Every prefix of a head asks for more bytes, and no prefix counts as a whole head. */
 static void
 test_prefixes(const char *whole)
 {
@@ -161,7 +161,7 @@ test_prefixes(const char *whole)
 
 	for (size_t n = 0; n < strlen(whole); n++)
 	{
-		char	   *copy = malloc(n);	/* exact, so that ASan sees a read too far */
+		char	   *copy = malloc(n);	/* exact size: ASan finds a read past the end */
 
 		memcpy(copy, whole, n);
 		if (atp_http_head_parse(copy, n, &head, &at) != ATP_E_HTTP_MORE)

@@ -1,6 +1,6 @@
 /*
  * test_inflate.c
- *		gzip that a stranger has packed: rule W-55.
+ *		gzip from a hostile server: rule W-55.
  */
 #include <zlib.h>
 
@@ -11,7 +11,7 @@
 
 static uint8_t packed[2 * MB];
 
-/* n bytes, all the same, as one member; returns its length. */
+/* Packs n equal bytes as one member; returns the packed length. */
 static size_t
 pack(uint8_t *out, size_t room, int byte, size_t n)
 {
@@ -34,7 +34,10 @@ pack(uint8_t *out, size_t room, int byte, size_t n)
 	return room - z.avail_out;
 }
 
-/* All of it, given in steps of one size and taken in steps of another; how many bytes came. */
+/*
+ * Unpacks everything, with input in steps of one size and output in steps of a second size; returns the number
+ * of bytes.
+ */
 static size_t
 unpack(AtpInflate *z, const uint8_t *in, size_t n, size_t give, size_t take)
 {
@@ -80,7 +83,7 @@ main(void)
 			atp_inflate_free(z);
 		}
 
-	/* no more than was asked for, and no more than that is taken from the input */
+	/* no more output than requested, and no more input read than necessary */
 	n = pack(packed, sizeof(packed), 0, (size_t) 1000 * MB);
 	ok(n < sizeof(packed), "a bomb of %zu bytes", n);
 	z = atp_inflate_new();

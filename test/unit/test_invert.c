@@ -16,7 +16,7 @@
 #define KEYS_MAX	120
 #define NODES_MAX	(4 * KEYS_MAX)
 
-/* All keys that there are, in their order; state n of a key: 0 absent, else its value. */
+/* All keys in ascending order; state n of a key: 0 absent, else its value. */
 static size_t nkeys;
 static char keys[KEYS_MAX][1100];
 static unsigned heights[KEYS_MAX];
@@ -25,7 +25,7 @@ static const size_t value_lens[4] = {0, ATP_CID_BLESSED_LEN, ATP_CID_BLESSED_LEN
 
 typedef struct Node
 {
-	unsigned	lo;				/* of the keys that could be in or below it: the first, ... */
+	unsigned	lo;				/* of the keys that could be in or below the node: the first, ... */
 	unsigned	hi;				/* ... and the one after the last */
 	size_t		len;
 	uint8_t    *block;
@@ -132,9 +132,9 @@ make_tree(Tree *tree, const uint8_t *state)
 
 typedef struct Case
 {
-	uint8_t		state[KEYS_MAX];	/* what the operations say was before */
-	bool		op[KEYS_MAX];		/* the keys that they name */
-	bool		absent[NODES_MAX];	/* nodes of the new tree that did not come along */
+	uint8_t		state[KEYS_MAX];	/* state before the commit, by the operations */
+	bool		op[KEYS_MAX];		/* keys with an operation */
+	bool		absent[NODES_MAX];	/* nodes of the new tree that the commit lacks */
 	AtpBytes	prev_data;
 } Case;
 
@@ -187,7 +187,7 @@ invert(const Case *c)
 	return &inversion;
 }
 
-/* Is the node on the way to a key of an operation, or beside one? */
+/* Is the node on the path to a key of an operation, or to its neighbour? */
 static bool
 touches(const Case *c, const Node *node)
 {
@@ -206,7 +206,7 @@ typedef struct Count
 	unsigned	cases;
 	unsigned	proven;
 	unsigned	incomplete;
-	unsigned	wrong;			/* another verdict than there may be */
+	unsigned	wrong;			/* verdicts that are not allowed */
 } Count;
 
 static void
@@ -223,7 +223,7 @@ count_verdict(Count *count, const Case *c, bool may_prove, bool may_mismatch)
 
 static Count whole, proof, without, omitted, altered, other_tree;
 
-/* One commit: from the tree before to the one after, both made. */
+/* One commit, from an old tree to a new tree, both made here. */
 static void
 one_commit(Case *c)
 {
@@ -244,7 +244,7 @@ one_commit(Case *c)
 		c->absent[i] = !touches(c, &after.nodes[i]);
 	count_verdict(&proof, c, true, false);
 
-	/* V-20: a node less may be one too few, and is never a mismatch */
+	/* V-20: without a node the verdict may be incomplete, but never a mismatch */
 	for (size_t i = 0; i < after.n; i++)
 	{
 		if (c->absent[i])
@@ -344,7 +344,7 @@ random_keys(void)
 {
 	size_t		n = 1 + random_below(KEYS_MAX);
 	size_t		unique = 0;
-	bool		low = random_below(4) == 0;	/* large nodes, and none above them */
+	bool		low = random_below(4) == 0;	/* large nodes, and no layer above */
 
 	while (unique < n)
 	{
@@ -442,7 +442,7 @@ main(void)
 {
 	for (unsigned i = 1; i < 4; i++)
 		block_cid((const uint8_t *) &i, sizeof(i), values[i]);
-	/* a CID of another kind, as long as can be */
+	/* a CID of another kind, as long as allowed */
 	memcpy(values[3], "\x01\x55\x00\x60", 4);
 	memset(values[3] + 4, 7, 96);
 	no_operations();

@@ -21,7 +21,7 @@
 static AtpReposMessage msg;
 static AtpJetstream more;
 static AtpFrame frame;
-static char *text;				/* of the last message, in memory of just its length */
+static char *text;				/* of the last message, in memory of exactly its length */
 
 static AtpErr
 cut(const char *s, size_t n)
@@ -44,7 +44,7 @@ cut_text(const char *s)
 	return cut(s, strlen(s));
 }
 
-/* As a server sends it.  What is wrong with its framing comes first. */
+/* Reads the message as a server frames it.  A fault of the framing is reported first. */
 static AtpErr
 read_message(int version, const char *s, size_t n)
 {

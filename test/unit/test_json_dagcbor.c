@@ -8,7 +8,7 @@
 #include "hex.h"
 #include "protocol/cbor.h"
 
-/* In memory of just the lengths that are asked for.  *cbor is malloc'd. */
+/* In memory of exactly the requested lengths.  *cbor is malloc'd. */
 static AtpErr
 convert(const char *s, size_t n, AtpBytes *cbor, size_t *at)
 {

@@ -14,7 +14,7 @@ static AtpLabelsMessage msg;
 static AtpLabel label;
 static size_t at;
 
-/* The head of a message, up to its payload. */
+/* Writes the head of a message, up to its payload. */
 static void
 begin(const char *t)
 {
@@ -37,7 +37,7 @@ begin_labels(int64_t seq, int n)
 	atp_cbor_put_array(&w, n);
 }
 
-/* A label with the required fields; those that are NULL are left out. */
+/* A label with the required fields except those given as NULL. */
 static void
 put_label(const char *src, const char *uri, const char *val, const char *cts)
 {
@@ -109,7 +109,7 @@ test_full(void)
 	ok(label.has_ver && label.ver == 1 && label.sig.len == 3, "ver, sig");
 }
 
-/* A label alone is refused, and the one after it is read. */
+/* The bad label is refused alone, and the next label of the message is read. */
 static void
 refuses(const char *what, AtpErr expected, const char *src, const char *uri, const char *val, const char *cts)
 {

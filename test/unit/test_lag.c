@@ -8,7 +8,7 @@
 #define S	INT64_C(1000000)
 #define NOW	(INT64_C(800000000) * S)
 
-/* Events that were made from an hour ago on, speed seconds of them in each second. */
+/* Events whose times begin an hour ago and advance by speed seconds in each second. */
 static AtpLag
 follow(int seconds, int speed, int events)
 {
@@ -62,7 +62,7 @@ main(void)
 	ok(!atp_lag_note(&lag, NOW + 60 * S, NOW + 20 * S, 1) && !lag.behind, "a little late is not behind");
 	ok(!atp_lag_note(&lag, NOW + 61 * S, NOW - 20 * S, 1) && lag.behind, "a minute is");
 
-	/* what servers may say */
+	/* extreme values from servers must not overflow */
 	lag = (AtpLag) {0};
 	for (int i = 0; i < 40; i++)
 	{

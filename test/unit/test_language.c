@@ -11,7 +11,7 @@ main(void)
 	AtpErr		(*checker) (const char *, size_t, size_t *) = atp_language_check;
 
 	check_interop("language", atp_language_check, 18, 7);
-	/* repeated parts are well-formed, which is what a Lexicon asks for */
+	/* repeated parts are well-formed, and Lexicons ask for no more */
 	ok(each_line(VECTORS "interop/language_parse_invalid.txt", expect_valid, &checker) > 0, "language_parse_invalid.txt is there");
 
 	ACCEPTED("L-10", atp_language_check, "en", "pt-BR", "zh-cmn-Hans-CN", "sl-rozaj-biske-1994", "en-a-bbb-x-a-ccc",

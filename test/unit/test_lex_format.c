@@ -1,6 +1,6 @@
 /*
  * test_lex_format.c
- *		Formats of Lexicon strings (L-09), MIME types that blobs may have, base64.
+ *		Formats of Lexicon strings (L-09), MIME types of blobs, base64.
  */
 #include "core/syntax/base64.h"
 #include "core/lexicon/lex_format.h"

@@ -43,7 +43,7 @@ paths(void)
 	atp_link_path_element(&path, span("a]/b"));
 	check_path(&path, "[a%5D%2Fb]");
 
-	/* what is too long is counted and not written */
+	/* a path that is too long is counted and not written */
 	memset(name, 'x', sizeof(name));
 	atp_link_path_name(&other, (AtpSpan) {name, ATP_LINK_PATH_MAX});
 	ok(other.len == ATP_LINK_PATH_MAX, "as long as can be");
@@ -54,7 +54,7 @@ paths(void)
 	ok(memcmp(other.text, name, ATP_LINK_PATH_MAX) == 0, "and back");
 }
 
-/* The names of a path, each in <>; up to what is none. */
+/* Checks the names of a path, each in <>, up to the first invalid name. */
 static void
 check_names(const char *text, const char *expected)
 {
@@ -137,7 +137,7 @@ targets(void)
 	}
 }
 
-/* The longest DID is one whose URI is not too long. */
+/* The longest DID whose URI is still within the limit. */
 static void
 longest(void)
 {
@@ -156,7 +156,7 @@ longest(void)
 	}
 }
 
-/* What a walk finds, as "path target\n". */
+/* Notes each link that the walk finds as "path target\n". */
 static void
 note(AtpLinkWalk *walk, AtpSpan target, const AtpUri *uri)
 {
@@ -188,13 +188,13 @@ walk_all(AtpLinkWalk *walk, const void *record, size_t n)
 static void
 walks(void)
 {
-	/* a text under a name of the model is none; one in an array under such a name is */
+	/* A text under a member name of the data model is no link; a text in an array under such a name is. */
 	static const char record[] =
 		"\xa4" "\x61" "f\x83" TYPED("\x61" "d" DID) "\xa1\x61" "d" DID "\x68" "at://h.x"
 		"\x61" "g" DID
 		"\x63" "did\xa1\x65$link" DID
 		"\x65$type\x81" DID;
-	/* the type of what follows an empty container, and one that is not a text */
+	/* the type of the element after an empty container, and a "$type" that is not a text */
 	static const char arrays[] =
 		"\x84\x80" "\xa0" "\xa1\x65$type\x80" "\x82" "\xa1\x65$type\x61" "a" DID;
 	static const char types[] = "\x82" TYPED("\x61" "d" DID) "\xa2\x61" "d" DID "\x65$type\x61z";

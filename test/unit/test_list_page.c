@@ -1,6 +1,6 @@
 /*
  * test_list_page.c
- *		Pages of lists (R-60 to R-62), and what servers say of one repository (R-12).
+ *		Pages of lists (R-60 to R-62), and answers of servers about one repository (R-12).
  */
 #include "core/wire/list_page.h"
 #include "core/syntax/tid.h"
@@ -12,8 +12,7 @@
 #define REV	"3jqfcqzm3fo2j"
 
 /*
- * The page's entries, one text for each: its name, with what is not as usual,
- * and then its cursor.
+ * The page's entries as text: for each its name, marks for unusual members, and then its cursor.
  */
 static AtpErr
 read_page(AtpListKind kind, const char *text, size_t len, char *out, uint64_t *skipped)

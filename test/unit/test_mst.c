@@ -14,7 +14,7 @@
 
 static AtpMstWalk walk;
 
-/* A tree by itself, as a CAR file without a root, and an index over it. */
+/* A single tree, as a CAR file without a root, and an index of its blocks. */
 typedef struct Tree
 {
 	uint8_t		car[REPO_ROOM];
@@ -47,7 +47,7 @@ compare_strings(const void *a, const void *b)
 	return strcmp(*(char *const *) a, *(char *const *) b);
 }
 
-/* Build the tree of these keys, all with one value. */
+/* Builds the tree of these keys, each with this value. */
 static void
 tree_build(char **keys, size_t n, AtpBytes value)
 {
@@ -113,9 +113,8 @@ root_is(const char *cid)
 }
 
 /*
- * The commit proof fixtures: the trees before and after have the roots that
- * they should, and the blocks of the proof alone show each added key, and that
- * each deleted key is gone.
+ * The commit proof fixtures: the trees before and after have the expected roots, and the blocks of the proof
+ * alone show each added key, and the absence of each deleted key.
  */
 static void
 proof(char *line, size_t n, void *arg)
@@ -246,11 +245,11 @@ empty_tree(void)
 	   "B-64: nothing in it");
 }
 
-/* --- trees that break one rule each --- */
+/* --- trees with a single broken rule --- */
 
 /*
- * The tree below root; its fault must lie inside of the file.  A lookup finds
- * the same, but that it may do without a node (V-23).
+ * Walks the tree below root; the walk must report the fault at a place inside the file.  A lookup reports the
+ * same fault, except that a lookup may work without a missing node (V-23).
  */
 static void
 expect(const char *name, const uint8_t *root, AtpErr expected)
@@ -403,7 +402,7 @@ broken_trees(void)
 #undef NODE
 }
 
-/* Blocks that are not a node. */
+/* Blocks that are no node. */
 static void
 not_nodes(void)
 {
@@ -413,7 +412,7 @@ not_nodes(void)
 		"", "80", "a0", "a16165", "a2616580616c", "a2616580616c00", "a2616580616cf600",
 		"a26165f6616cf6", "a2616581a0616cf6", "a261659bffffffffffffffff616cf6",
 		"a2616581a4616b00617000", "a2616581a4616b4161617020", "a3616580616600616cf6",
-		/* heads that are too long: of k, of p */
+		/* non-canonical (too long) heads: of k, of p */
 		"a2616581a4616b580161617000" REST, "a2616581a4616b416161701800" REST
 	};
 #undef REST
@@ -492,7 +491,7 @@ one_large_node(void)
 	ok(hashes <= MANY + 1, "and %zu keys hashed", hashes);
 }
 
-/* Links to one node from everywhere do not make a walk longer than the file. */
+/* Many links to one node do not make a walk longer than the file. */
 static void
 many_links(void)
 {
@@ -505,7 +504,7 @@ many_links(void)
 	uint8_t		next[ATP_CID_BLESSED_LEN];
 	AtpErr		err;
 
-	/* nodes without entries, one above the other, of which the lowest is not there */
+	/* nodes without entries, in a chain of which the lowest node is missing */
 	tree_start();
 	memset(cid, 7, sizeof(cid));
 	memcpy(cid, "\x01\x71\x12\x20", 4);
@@ -530,8 +529,8 @@ many_links(void)
 }
 
 /*
- * Keys that begin alike, of which some are there: each lookup gives the keys that
- * the tree was built of, whatever the walk's memory held before.
+ * Keys with common beginnings, some of which are in the tree: each lookup must assemble the right key,
+ * whatever an earlier walk left in memory.
  */
 static void
 keys_that_begin_alike(void)

@@ -1,6 +1,6 @@
 /*
  * test_nsid.c
- *		NSIDs and patterns of them: rules I-01 to I-07.
+ *		NSIDs and patterns of NSIDs: rules I-01 to I-07.
  */
 #include "core/syntax/nsid.h"
 #include "syntax.h"

@@ -1,7 +1,7 @@
 /*
  * test_position.c
- *		Which sequence numbers a stream may bring (E-41, D13), and what it missed
- *		when its cursor was outdated (E-43, E-44).
+ *		Which sequence numbers a stream may bring (E-41, D13), and which events the consumer missed when its
+ *		cursor was outdated (E-43, E-44).
  */
 #include "stream/position.h"
 #include "unit.h"

@@ -1,11 +1,10 @@
 /*
  * test_proofs.c
- *		The tree nodes that a #commit comes with: which of them are needed, and
- *		that a wrong one is noticed wherever it is (F-07, V-17, V-22, V-23).
+ *		The tree nodes of a #commit: which nodes are necessary, and that a wrong node is noticed at every
+ *		place (F-07, V-17, V-22, V-23).
  *
- * Seven keys make a tree of three full layers; each set of them is a tree, and
- * each two of those are a commit: 16,384.  The trees are made here once more,
- * without atp_mst_build(), so that faults can be put into them.
+ * Seven keys make a tree of three full layers; each set of keys is a tree, and each pair of trees is a
+ * commit: 16,384.  The test builds the trees without atp_mst_build(), so that it can put faults into them.
  */
 #include "core/wire/commit_check.h"
 #include "core/repo/path.h"
@@ -20,25 +19,25 @@
 
 static const unsigned heights[KEYS] = {0, 1, 0, 2, 0, 1, 0};
 static char keys[KEYS][32];
-static char strange[KEYS + 1][32];	/* before each of them: keys of a height that the place does not have */
+static char strange[KEYS + 1][32];	/* before each key: keys whose height does not fit the place */
 
 /* --- trees and faults --- */
 
 typedef enum Fault
 {
 	NONE,
-	EMPTY,						/* a node without anything, where none should be */
+	EMPTY,						/* an empty node where the rules allow no node */
 	EMPTY_BELOW,				/* the same below a node without entries */
-	RECORD,						/* a link to a record, where none should be */
-	RECORD_FOR_NODE,			/* a link to a record for one to a node */
+	RECORD,						/* a link to a record where no link belongs */
+	RECORD_FOR_NODE,			/* a link to a record in place of a link to a node */
 	TOO_DEEP,					/* a node without entries too many */
 	TOO_FLAT,					/* one too few */
 	EMPTY_TOP,					/* the root is below a node without entries */
 	WRONG_LAYER,				/* a key in a node of another layer */
-	WRONG_CHILD,				/* the same in a node of its own */
+	WRONG_CHILD,				/* such a key in a node of its own */
 	TWICE,						/* a key once more at the end of the node */
-	MOVED,						/* a subtree in another place of its node */
-	DOUBLED						/* a subtree in another place, too */
+	MOVED,						/* a subtree moved to a wrong place of its node */
+	DOUBLED						/* a subtree that stands at a second place, too */
 } Fault;
 
 static const char *const fault_names[] = {
@@ -56,10 +55,10 @@ typedef struct Making
 	unsigned	mask;			/* which keys */
 	bool		proof;			/* only nodes that the operations need ... */
 	unsigned	ops;			/* ... on these keys ... */
-	int			without;		/* ... but for this one of them; -1: with all */
+	int			without;		/* ... except for this node; -1: all */
 	int			nodes;			/* written, or left out as "without" says */
 	Fault		fault;
-	int			place;			/* where: each place counts this down, at 0 it is there */
+	int			place;			/* place of the fault: counted down at each possible place, applied at 0 */
 	bool		done;
 } Making;
 
@@ -78,7 +77,7 @@ bits(unsigned lo, unsigned hi)
 	return ((1u << hi) - 1) & ~((1u << lo) - 1);
 }
 
-/* The search for a key comes into the nodes around its place, down to its height. */
+/* The search for a key visits the nodes around the key's place, down to its height. */
 static bool
 is_needed(const Making *m, unsigned lo, unsigned hi, unsigned layer, bool is_root)
 {
@@ -96,7 +95,7 @@ no_entries(Making *m, const uint8_t *below, uint8_t cid[ATP_CID_BLESSED_LEN])
 	put_node(m->car, NULL, 0, below, cid);
 }
 
-/* A record that could be taken for nothing else. */
+/* A record that no reader can mistake for a node. */
 static void
 some_record(Making *m, uint8_t cid[ATP_CID_BLESSED_LEN])
 {
@@ -109,7 +108,7 @@ some_record(Making *m, uint8_t cid[ATP_CID_BLESSED_LEN])
 static void make_node(Making *m, unsigned lo, unsigned hi, unsigned layer, bool is_root,
 					  uint8_t cid[ATP_CID_BLESSED_LEN]);
 
-/* The link between two keys of a node of this layer; false: there is none. */
+/* Writes the link between two keys of a node of this layer; false: no keys, no link. */
 static bool
 make_link(Making *m, unsigned lo, unsigned hi, unsigned layer, uint8_t cid[ATP_CID_BLESSED_LEN])
 {
@@ -195,7 +194,7 @@ make_node(Making *m, unsigned lo, unsigned hi, unsigned layer, bool is_root,
 placed:
 	if (n > 0 && here(m, WRONG_LAYER))
 	{
-		/* sorts after the node's last key, and before all that follow it */
+		/* a key that sorts after the node's last key and before all following keys */
 		unsigned	shared = 0;
 
 		while (last[shared] == strange[from][shared])
@@ -242,7 +241,7 @@ make_tree(Making *m, uint8_t root[ATP_CID_BLESSED_LEN])
 
 static uint8_t value[ATP_CID_BLESSED_LEN];
 
-/* What is said of a #commit that has these nodes, and these operations. */
+/* The verdict on a #commit with these nodes and operations. */
 static AtpErr
 check(Making *m, unsigned creates, unsigned deletes, bool prev_data)
 {
@@ -281,7 +280,7 @@ check(Making *m, unsigned creates, unsigned deletes, bool prev_data)
 	msg.commit = cid_span(cid);
 	msg.blocks = (AtpBytes) {file, w.len};
 	msg.prev_data = prev_data ? cid_span(value) : (AtpBytes) {NULL, 0};
-	/* in many orders: KEYS is prime, so that any step comes to all of them */
+	/* KEYS is prime, so that any step visits all keys, in many orders */
 	for (unsigned n = 0; n < KEYS; n++)
 	{
 		unsigned	i = (m->mask + n * (1 + (creates | deletes) % (KEYS - 1))) % KEYS;
@@ -304,7 +303,7 @@ check(Making *m, unsigned creates, unsigned deletes, bool prev_data)
 	return err;
 }
 
-/* From each tree to each other, with as few nodes as can be, and with one less. */
+/* From each tree to each tree, with the fewest nodes possible, and with one node less. */
 static void
 each_commit(void)
 {
@@ -332,7 +331,7 @@ each_commit(void)
 				too_few++;
 				accepted += check(&m, creates, deletes, true) != ATP_E_MST_MISSING;
 
-				/* without its root nothing is known of a tree */
+				/* without the root no check of the old tree is possible */
 				if (m.without == n - 1)
 				{
 					old++;
@@ -347,7 +346,7 @@ each_commit(void)
 	   " than that deletes may do without", old, wrong_old);
 }
 
-/* An operation that is not what the tree says is refused, whichever it is. */
+/* An operation that contradicts the tree is refused, whichever operation it is. */
 static void
 each_lie(void)
 {
@@ -368,7 +367,7 @@ each_lie(void)
 	ok(accepted == 0, "F-07: of %u lies among seven operations, %u are not refused for it", lies, accepted);
 }
 
-/* A fault in a node that is there, with each operation that the tree bears out, and with none. */
+/* A fault in a node, with each operation that the tree confirms, and without operations. */
 static void
 each_fault(Fault fault)
 {
@@ -400,7 +399,7 @@ each_fault(Fault fault)
 	   trees, accepted, atp_err_text(last));
 }
 
-/* The trees made here are those of atp_mst_build(). */
+/* The trees made here are equal to those of atp_mst_build(). */
 static void
 same_trees(void)
 {
@@ -430,7 +429,7 @@ same_trees(void)
 	ok(differ == 0, "B-63: %d trees, of which %u differ from those that are built", TREES, differ);
 }
 
-/* A key "com.example.a/" and letter and digits, of the height that is wanted or of none of the tree's. */
+/* A key "com.example.a/" with letter and digits, of the wanted height or of a height outside the tree. */
 static void
 find_key(char *key, char letter, int wanted)
 {

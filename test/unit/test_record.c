@@ -41,7 +41,7 @@ vector(char *line, size_t n, void *arg)
 	free((void *) b.ptr);
 }
 
-/* A record with one text of n bytes, and one with a list of n nulls. */
+/* A record that contains a text of n bytes or a list of n nulls. */
 static void
 sizes(size_t n, bool list, AtpErr expected)
 {
@@ -128,7 +128,7 @@ main(void)
 	check("B-26", "a2616281a1" BLOB ABC, ATP_E_BLOB_REF, 4);
 	check("B-26", "a26162a26363696461616" "86d696d65547970656161" ABC, ATP_OK, 0);	/* legacy */
 	check("D24", "a26162a4" REF RAW SIZE "00" BLOB MIME "6161" ABC, ATP_OK, 0);
-	/* what stands behind a nested container belongs to the outer map again */
+	/* members after a nested container belong to the outer map again */
 	check("B-26", "a26162a5616180" REF RAW SIZE "00" BLOB MIME "6161" ABC, ATP_OK, 0);
 	check("B-26", "a26162a5" REF RAW SIZE "00" BLOB "66616263646566a0" MIME "6161" ABC, ATP_OK, 0);
 	/* B-28, D22: 1,000,000 bytes in all, and as many members */

@@ -18,7 +18,7 @@ check_stored(const char *s, size_t n, size_t *at)
 	return atp_rkey_check_stored((const uint8_t *) s, n, at);
 }
 
-/* A record key, often a TID or nearly one. */
+/* A record key, often a TID or nearly a TID. */
 static size_t
 random_key(char *out)
 {

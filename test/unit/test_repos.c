@@ -107,8 +107,7 @@ compare_fields(const void *a, const void *b)
 }
 
 /*
- * A valid message of type t, with one field more or another (type '-': without
- * it), through atp_repos_parse().
+ * Parses a valid message of type t with one field replaced or added (type '-': removed).
  */
 static AtpErr
 parse(const char *t, Field change, size_t *at)
@@ -177,7 +176,7 @@ parse(const char *t, Field change, size_t *at)
 	*at = 0;
 	err = atp_repos_parse(&frame, &msg, at);
 	ok(err == ATP_OK || (*at >= 1000 && *at <= 1000 + w.len), "the fault lies in the payload");
-	free(exact);				/* msg points into it: only numbers are good after this */
+	free(exact);				/* msg points into freed memory: afterwards only its numbers are valid */
 	return err;
 }
 
@@ -384,7 +383,7 @@ check_commit(AtpReposKind kind)
 	return err;
 }
 
-/* The message that fits the repository. */
+/* A message that fits the repository. */
 static void
 fit(void)
 {
@@ -464,7 +463,7 @@ commits(void)
 	ok(check_commit(ATP_REPOS_COMMIT) == ATP_E_VARINT_TRUNCATED, "B-50: no blocks");
 }
 
-/* A CAR file of one block, its root. */
+/* A CAR file whose only block is its root. */
 static void
 one_block(const char *name, const AtpCborWriter *block, AtpErr expected)
 {

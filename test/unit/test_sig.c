@@ -1,7 +1,7 @@
 /*
  * test_sig.c
- *		What is signed of a map, which signatures are none, and keys as text: V-05 to
- *		V-08, V-49, W-09, W-12.  The curves are tested in SQL.
+ *		The signed bytes of a map, texts that are no signature, and keys as text: V-05 to V-08, V-49, W-09,
+ *		W-12.  The curves are tested in SQL.
  */
 #include "core/repo/sig.h"
 #include "hex.h"
@@ -132,7 +132,7 @@ cuts(void)
 		{"a163736967420102", false, "a0"},
 		{"a2636e6f7700637369674101", false, "a1636e6f7700"},
 		{"a263736967410164646174610a", false, "a164646174610a"},
-		/* deeper ones stay, as do other fields and "prev", null included */
+		/* nested "sig" members stay, as do all further fields and "prev", null included */
 		{"a36178a1637369674107637369674101647072657" "6f6", false, "a26178a16373696741076470726576f6"},
 		{"a2637369674101652474797065616c", false, "a1652474797065616c"},
 		{"a2637369674101652474797065616c", true, "a0"},
@@ -140,7 +140,7 @@ cuts(void)
 		{"a1637369676161", false, NULL},	/* text */
 		{"a163736967f6", false, NULL},
 		{"a16373696741", false, NULL},
-		{"a163736967410100", false, NULL},	/* a byte after it */
+		{"a163736967410100", false, NULL},	/* a byte behind the end */
 		{"a2637369674101637369674102", false, NULL},	/* twice */
 		{"a2637369674101616101", false, NULL},	/* not canonical: order */
 		{"a163736967580101", false, NULL},	/* length */
@@ -172,7 +172,7 @@ answer(void *ctx, const uint8_t key[ATP_MULTIKEY_LEN], const uint8_t digest[32],
 	return memcmp(digest, expected, sizeof(expected)) == 0 ? ATP_OK : ATP_E_SIG_WRONG;
 }
 
-/* A curve is asked only for what could be a signature, and of the digest. */
+/* The curve's function is called only for bytes with the form of a signature, and with the digest. */
 static void
 asks(void)
 {

@@ -1,9 +1,8 @@
 /*
  * test_simulator.c
- *		Is what the simulator writes (test/simulator) what a relay sends?  Every
- *		message is valid; seqs count, revisions grow, since and prevData name the
- *		commit before; signatures are right; and the tree of each commit is the one
- *		that is built anew from the records that the repository has then.
+ *		The simulator (test/simulator) writes the stream of a valid relay: every message is valid; seqs count,
+ *		revisions grow, since and prevData name the previous commit; signatures are right; and the tree of each
+ *		commit is equal to a tree newly built from the repository's records.
  */
 #include <secp256k1.h>
 
@@ -35,7 +34,7 @@ typedef struct Count
 	unsigned	kinds[ATP_REPOS_INFO + 1];
 	unsigned	ops[3];
 	unsigned	batches;		/* commits of several operations */
-	unsigned	unchanged;		/* #sync with the tree as it was */
+	unsigned	unchanged;		/* #sync with an unchanged tree */
 	unsigned	faults;
 	size_t		bytes;
 	size_t		blocks;
@@ -123,7 +122,7 @@ build(Account *a, uint8_t root[ATP_CID_BLESSED_LEN])
 		exit(2);
 }
 
-/* --- what the simulator says of its network --- */
+/* --- the simulator's description of its network --- */
 
 static FILE *
 open_file(const char *name)
@@ -252,7 +251,7 @@ commit(const AtpReposMessage *msg, Account *a)
 	CHECK(a, msg->nops > 0);
 	CHECK(a, msg->prev_data.ptr != NULL && equal(msg->prev_data, a->data));
 	CHECK(a, inversion.verdict == ATP_PROVEN);
-	/* V-28: of a repository that has had nothing yet, only the first commit has none */
+	/* V-28: only the first commit of a repository without records lacks since */
 	CHECK(a, msg->has_since ? a->rev == 0 || msg->since == a->rev : a->rev == 0 && a->n == 0);
 	count.batches += msg->nops > 1;
 	for (unsigned i = 0; i < msg->nops; i++)
@@ -261,7 +260,7 @@ commit(const AtpReposMessage *msg, Account *a)
 	CHECK(a, equal(msg->data, root));
 }
 
-/* The message, and the blocks of a #commit or #sync; false when it is not valid. */
+/* Reads the message, and the blocks of a #commit or #sync; false when invalid. */
 static bool
 read_message(const uint8_t *data, size_t len, AtpReposMessage *msg, Index *ix)
 {
@@ -286,7 +285,7 @@ read_message(const uint8_t *data, size_t len, AtpReposMessage *msg, Index *ix)
 	return true;
 }
 
-/* The message against what its account has. */
+/* Compares the message with the state of its account. */
 static void
 check_message(const AtpReposMessage *msg, const Index *ix)
 {
@@ -305,7 +304,7 @@ check_message(const AtpReposMessage *msg, const Index *ix)
 	memcpy(a->data, msg->data.ptr, ATP_CID_BLESSED_LEN);
 }
 
-/* Only how large it is. */
+/* Checks only the size. */
 static void
 weigh_message(const AtpReposMessage *msg, const Index *ix)
 {
@@ -352,7 +351,7 @@ simulate(const char *options)
 	ok(system(command) == 0, "%s", command);
 }
 
-/* Runs the simulator, and checks all that it sends. */
+/* Runs the simulator, and checks everything that the simulator sends. */
 static void
 check(const char *options)
 {
@@ -424,13 +423,13 @@ main(void)
 	ok(count.batches > 100, "%u commits of several", count.batches);
 	ok(count.kinds[ATP_REPOS_ACCOUNT] > 5, "%u #account", count.kinds[ATP_REPOS_ACCOUNT]);
 
-	/* repositories that begin empty, and become so again */
+	/* repositories that begin empty and become empty again */
 	check("--events 1000 --accounts 30 --history 0 --batches 20 --mix delete=300,update=5,profile=50,sync=8,identity=8");
 	ok(count.kinds[ATP_REPOS_SYNC] > 10 && count.unchanged == count.kinds[ATP_REPOS_SYNC],
 	   "%u #sync, all of them with the tree as it was", count.kinds[ATP_REPOS_SYNC]);
 	ok(count.kinds[ATP_REPOS_IDENTITY] > 5, "%u #identity", count.kinds[ATP_REPOS_IDENTITY]);
 
-	/* people who join one after the other */
+	/* people join during the stream */
 	check("--social --events 1500 --accounts 60 --batches 20 --mix delete=10,list=3,listitem=5,threadgate=3,sync=2 --span 30d");
 	ok(count.kinds[ATP_REPOS_IDENTITY] >= 60 && count.ops[ATP_CREATE] > 1000, "they join, and write %u records", count.ops[ATP_CREATE]);
 

@@ -1,6 +1,6 @@
 /*
  * test_slice.c
- *		Slices as they are written.
+ *		The text form of slices.
  */
 #include "core/syntax/slice.h"
 #include "unit.h"

@@ -42,7 +42,10 @@ train(uint8_t *out, size_t size, const char *word, unsigned id)
 	return ZDICT_finalizeDictionary(out, size, out + made / 2, made - made / 2, samples, lengths, 2000, params);
 }
 
-/* How a server packs: with which dictionary, whether it tells the length, with a window of so many bits (0: as it likes). */
+/*
+ * How a server packs: with which dictionary, with or without the length, with a window of so many bits (0: the
+ * library's default).
+ */
 static size_t
 pack(const void *content, size_t n, const uint8_t *dict, size_t dict_len, bool sized, int window)
 {
@@ -60,7 +63,7 @@ pack(const void *content, size_t n, const uint8_t *dict, size_t dict_len, bool s
 		(void) ZSTD_CCtx_setPledgedSrcSize(cctx, n);
 	else
 	{
-		/* in two steps, or it is told all the same */
+		/* in two steps, or the library learns the length and writes it */
 		ZSTD_inBuffer first = {content, n / 2, 0};
 
 		(void) ZSTD_compressStream2(cctx, &out, &first, ZSTD_e_continue);
@@ -72,7 +75,7 @@ pack(const void *content, size_t n, const uint8_t *dict, size_t dict_len, bool s
 	return out.pos;
 }
 
-/* Its message is n bytes of packed: from exact memory, so that ASan sees a read too far. */
+/* The message from n bytes of packed, copied to exact memory so that ASan reports a read past the end. */
 static const uint8_t *
 unpack(size_t n, size_t *len)
 {

@@ -78,7 +78,7 @@ check_levels(AtpScheme scheme, const char *s, size_t n, char g, char l, char st)
 	   "levels %c %c %c: %s", g, l, st, show(s, n));
 }
 
-/* The normal form against a table's column, which begins "ERROR" if there is none. */
+/* Compares the normal form with a table's column; the column begins with "ERROR" if no normal form exists. */
 static void
 check_normal(AtpScheme scheme, const char *s, size_t n, const char *expected, size_t en)
 {
@@ -160,7 +160,7 @@ classify_row(char *line, size_t n, void *skipped)
 	normal = unquote(col[4]);
 	if (in < 0)
 	{
-		++*(int *) skipped;		/* test_lengths() has them */
+		++*(int *) skipped;		/* tested by test_lengths() */
 		return;
 	}
 	check_levels(ATP_SCHEME_AT, col[0], in, col[1][0], col[2][0], col[3][0]);
@@ -450,7 +450,7 @@ test_nosh(void)
 			{"nosh://a@b", ATP_E_URI_USERINFO, 8});
 }
 
-/* Of a valid URI, whether or not it is one of liberal text as well. */
+/* The normal form of a valid URI, which may be valid as liberal text as well. */
 static void
 check_form(const char *s, const char *expected)
 {
@@ -473,7 +473,7 @@ test_normalize(void)
 {
 	char		deep[ATP_URI_MAX + 1] = "at://did:web:a%";
 
-	/* what the tables do not have */
+	/* cases that the tables lack */
 	NORMAL("N2, N3", "at://a%2db/%7E%2f?%2F%41#/%5f", "at://a-b/~%2F?%2FA#/_");
 	NORMAL("N3", "at://%64id:web:a", "at://did:web:a");
 	NORMAL("N3", "at://a%7Eb", "at://a~b");
@@ -519,7 +519,7 @@ test_normalize(void)
 			{"at://did:pl%2563:abc", ATP_E_DID_COLON, 5},
 			{"at://did:web:a~b", ATP_E_DID_CHAR, 14});
 
-	/* valid URIs whose authority is nearly a DID: nothing that is stored is without a normal form */
+	/* Valid URIs whose authority is nearly a DID: every stored value needs a normal form. */
 	check_form("at://did%3aplc3Aabc", "at://did%3Aplc3aabc");
 	check_form("at://DID%3Aplc3A%61%7e/A.B.C/../%7E", "at://did%3Aplc3aa~/~");
 	check_form("at://did%3AX", "at://did%3Ax");
@@ -530,7 +530,7 @@ test_normalize(void)
 	check_form("at://%64id:plc:A", "at://did:plc:a");
 	check_form("at://did%3Aplc%3Aa~B", "at://did%3Aplc%3Aa~b");
 
-	/* an encoding of an encoding of ..., as deep as fits: linear, and one result */
+	/* an encoding of an encoding of ..., as deep as the limit allows: linear time, and one result */
 	while (strlen(deep) + 4 <= ATP_URI_MAX)
 		strcat(deep, "25");
 	strcat(deep, "3A");
@@ -610,7 +610,7 @@ test_parts(void)
 	ok(atp_span_is(uri.seg1, "b") && atp_span_is(uri.seg2, "c"), "A-38: the first two segments");
 }
 
-/* The tokens of a fragment, joined by '|'; "!" where there is an error. */
+/* The tokens of a fragment, joined by '|'; "!" marks an error. */
 static void
 check_pointer(const char *fragment, const char *expected, size_t error_at)
 {

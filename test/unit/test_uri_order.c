@@ -1,7 +1,7 @@
 /*
  * test_uri_order.c
- *		Stored form and order of URIs (A-21), what is inside what, upper bounds
- *		and abbreviations: examples, and the laws of uri_laws.h on random values.
+ *		Stored form and order of URIs (A-21), containment, upper bounds and abbreviations: examples, and the
+ *		laws of uri_laws.h on random values.
  */
 #include "core/syntax/uri.h"
 #include "protocol/stored.h"
@@ -96,7 +96,7 @@ test_stored(void)
 			{"at://a", ATP_E_URI_AUTHORITY_COLON, 2});
 }
 
-/* Each of these is less than the next. */
+/* Each value is less than the next. */
 static void
 test_order(void)
 {
@@ -172,7 +172,7 @@ check_bound(const char *s, const char *expected)
 	ok(strcmp(text, expected) == 0, "bound of %s: %s", s, text);
 }
 
-/* A text of n bytes that begins so has a bound, one of n + 1 has none. */
+/* A text of n bytes with this beginning has a bound, a text of n + 1 bytes has none. */
 static void
 check_longest(const char *prefix, size_t n)
 {
@@ -201,7 +201,7 @@ test_bound(void)
 	check_bound("at://a?", "-");
 	check_bound("at://a/b#/c", "-");
 
-	/* the longest ones that have a bound; it is valid, and as long as is allowed */
+	/* the longest values with a bound; the bound is valid, and as long as allowed */
 	check_longest("at://did:m:", 5 + 2045);
 	check_longest("at://a", ATP_URI_MAX - 3);
 	check_longest("at://a/", ATP_URI_MAX - 1);
@@ -211,7 +211,7 @@ test_bound(void)
 	check_longest("at://" DID "/app.bsky.", ATP_URI_MAX - 1);
 }
 
-/* A URI made of few parts, so that two often have much in common. */
+/* A URI of few different parts, so that two URIs often have a long common beginning. */
 static size_t
 random_uri(AtpScheme scheme, char *out)
 {
@@ -244,7 +244,7 @@ random_uri(AtpScheme scheme, char *out)
 	}
 	else if (random_below(4) == 0)
 	{
-		/* a DID, or nearly one, behind encodings */
+		/* a DID or nearly a DID, percent-encoded */
 		for (unsigned i = 0; i < 4; i++)
 			p += sprintf(p, "%s", PICK(pieces[i]));
 		p = random_chars(p, "aA%2~.:", random_below(5));
@@ -262,7 +262,7 @@ random_uri(AtpScheme scheme, char *out)
 	return p - out;
 }
 
-/* A valid stored form, or something near one. */
+/* A valid stored form, or a text similar to a stored form. */
 static size_t
 random_stored(AtpScheme scheme, uint8_t *out)
 {
@@ -312,7 +312,7 @@ test_random(AtpScheme scheme)
 			n[j] = random_uri(scheme, s[j]);
 			if (j > 0 && random_below(2))
 			{
-				/* something inside the one before, or nearly */
+				/* a value inside the previous value, or nearly so */
 				memcpy(s[j], s[j - 1], n[j - 1]);
 				n[j] = random_chars(s[j] + n[j - 1], "/?#!a2", 1 + random_below(3)) - s[j];
 			}

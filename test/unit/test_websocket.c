@@ -1,7 +1,7 @@
 /*
  * test_websocket.c
- *		A scripted server's bytes through the WebSocket layer: what comes out must
- *		not depend on how they are cut, nor on when answers can be sent.  E-10, E-11.
+ *		Passes a scripted server's bytes through the WebSocket layer: the output must not depend on the cuts
+ *		between the bytes, nor on the moments at which answers can be sent.  E-10, E-11.
  */
 #include "net/websocket.h"
 
@@ -69,7 +69,7 @@ put_close(int code, const char *reason)
 	put(reason, strlen(reason));
 }
 
-/* len bytes, each its place's number. */
+/* len bytes, each equal to the number of its place. */
 static void
 put_run(int first, size_t len)
 {
@@ -82,19 +82,19 @@ put_run(int first, size_t len)
 	free(bytes);
 }
 
-/* ------------------------------------------------------------------------
- * The client, and what it did
- * ------------------------------------------------------------------------
+/*
+ * ------------------------------------------------------------------------ The client, and a log of its
+ * actions ------------------------------------------------------------------------
  */
 typedef struct Client
 {
 	AtpWebSocket *ws;
 	AtpEnd		end;
-	bool		full;			/* there is no room for messages */
+	bool		full;			/* no room for messages */
 	bool		no_memory;
 	size_t		have;			/* of a message */
 	int			messages;
-	int			pings;			/* answers and frames of its own */
+	int			pings;			/* frames that the client sends by itself */
 	int			pongs;
 	int			closes;
 	size_t		taken;
@@ -170,7 +170,7 @@ start(void)
 	client.ws = atp_websocket_start(&receiver, random_bytes, &client.end);
 }
 
-/* Sends what there is to send; each frame of a client is masked, and short here. */
+/* Sends everything that is due; each frame of a client is masked, and short here. */
 static void
 drain(void)
 {
@@ -181,7 +181,7 @@ drain(void)
 
 	while (out = atp_websocket_output(client.ws, &len), len > 0 && total + len <= sizeof(all))
 	{
-		/* in two parts, as sockets do it */
+		/* in two parts, as sockets may send */
 		size_t		part = len > 1 ? len / 2 : 1;
 
 		memcpy(all + total, out, part);
@@ -212,11 +212,11 @@ drain(void)
 	}
 }
 
-/* Offers bytes as far as they are taken. */
+/* Offers bytes as far as the client takes them. */
 static void
 offer(const uint8_t *data, size_t len)
 {
-	uint8_t    *copy = malloc(len); /* exact, so that ASan sees a read too far */
+	uint8_t    *copy = malloc(len); /* exact size: ASan finds a read past the end */
 	size_t		n = 0;
 	size_t		taken;
 
@@ -231,7 +231,7 @@ offer(const uint8_t *data, size_t len)
 	free(copy);
 }
 
-/* The script, so many bytes at a time (0: as they come by chance). */
+/* Plays the script in pieces of so many bytes (0: random pieces). */
 static void
 play(size_t piece)
 {
@@ -245,7 +245,7 @@ play(size_t piece)
 	}
 }
 
-/* Plays it all at once; then the same must come out however it is cut. */
+/* Plays the script at once, and then cut in every way: the result must be the same. */
 static void
 run(const char *name)
 {
@@ -269,7 +269,7 @@ run(const char *name)
 	script_len = 0;
 }
 
-/* Sums are not spelled: so large a message is compared with the same one in one frame. */
+/* Too large to spell out: compared with the same message in one frame. */
 static void
 gives(const char *name, const char *received, const char *sent, AtpDrop drop, const char *why)
 {
@@ -357,7 +357,7 @@ test_limit(void)
 	gives("E-11: the longest length in a fragment", "", "close 1009 ", ATP_DROP_TOO_LARGE, "longer");
 }
 
-/* 0: wslay gives no code for what is no frame at all. */
+/* 0: wslay gives no code for bytes that are no frame. */
 static void
 breaks(const char *name, const char *sent)
 {
@@ -365,7 +365,7 @@ breaks(const char *name, const char *sent)
 	gives(name, "4:good:0 ", sent, ATP_DROP_WEBSOCKET, "the server broke the WebSocket protocol");
 }
 
-/* A message that is never whole, of frames without contents. */
+/* A message of empty frames that never ends. */
 static void
 test_empty_frames(void)
 {
@@ -501,7 +501,7 @@ test_close(void)
 	gives("a close in the middle of a message", "", "close 1000 ", ATP_DROP_CLOSED, "bye");
 }
 
-/* A connection that is cut anywhere: what is whole has arrived, once, and nothing else. */
+/* A connection cut at any place: every complete message has arrived, once, and nothing else. */
 static void
 test_cut(void)
 {
@@ -545,7 +545,7 @@ test_choked(void)
 	ok(atp_websocket_ready(client.ws) && !atp_websocket_choked(client.ws), "ready at first");
 	while ((n = atp_websocket_take(client.ws, script + taken, script_len - taken)) > 0)
 	{
-		/* the socket takes nothing: what is to be sent is only looked at */
+		/* the socket accepts no bytes: the output is only looked at */
 		(void) atp_websocket_output(client.ws, &n);
 		taken += n > 0 ? 0 : 1;
 		if (atp_websocket_choked(client.ws))
@@ -591,7 +591,7 @@ test_back_pressure(void)
 	script_len = 0;
 }
 
-/* In pieces as they fit into the buffer. */
+/* In pieces of the size that the buffer takes. */
 static void
 test_long_text(void)
 {
@@ -677,7 +677,7 @@ test_random(void)
 		{
 			int			first = firsts[rand() % (sizeof(firsts) / sizeof(firsts[0]))];
 
-			/* mostly what may come now, so that it goes on */
+			/* mostly a frame that is allowed now, so that the connection goes on */
 			if (rand() % 8 > 0 && (first & 0xf) <= BINARY)
 				first = (first & ~0xf) | (open ? CONTINUE : BINARY);
 			if ((first & 0xf) <= BINARY)
@@ -687,7 +687,7 @@ test_random(void)
 		play(script_len);
 		whole = client;
 		play(0);
-		/* but for answers to pings: those that are not sent when the end comes stay away */
+		/* except pongs: a pong that is not yet sent at the end of the connection is dropped */
 		differ += strcmp(client.received, whole.received) != 0 || client.closes != whole.closes ||
 			client.pongs < whole.pongs || (client.pongs > whole.pongs && client.end.drop == ATP_DROP_NONE) ||
 			strcmp(client.end.why, whole.end.why) != 0 || client.end.close_code != whole.end.close_code;

@@ -1,6 +1,6 @@
 /*
  * unit.h
- *		The few lines that a unit test of src/core needs: it prints TAP.
+ *		The few functions that a unit test of src/core needs; output in TAP.
  */
 #ifndef UNIT_H
 #define UNIT_H
@@ -10,7 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The tests name their data from the folder test: so they run from any folder. */
+/*
+ * The tests name their data relative to the folder test: main() changes to it, so that the tests run from any
+ * folder.
+ */
 static __attribute__((constructor)) void
 enter_folder(void)
 {

@@ -1,8 +1,7 @@
 /*
  * uri_laws.h
- *		What must be true of every URI, and of every two: asserted by the unit
- *		tests on random values, and by the fuzzer on its own.  Each function
- *		gives the law that is broken, or NULL.
+ *		The laws of every URI, and of every pair of URIs: the unit tests assert them on random values, and the
+ *		fuzzer on its inputs.  Each function returns the broken law, or NULL.
  */
 #ifndef URI_LAWS_H
 #define URI_LAWS_H
@@ -102,7 +101,7 @@ broken_text_law(AtpScheme scheme, const char *s, size_t n)
 
 	stored_n = atp_uri_store(scheme, s, n, stored);
 	LAW("the stored form is shorter", stored_n <= n - (scheme == ATP_SCHEME_AT ? 5 : 7));
-	/* what comes after it in memory does not count */
+	/* bytes after the stored form in memory do not count */
 	stored[stored_n] = '/';
 	LAW("the beginning of a stored form is that of the authority",
 		same_bytes(again, atp_uri_store(scheme, s, uri.authority.ptr + uri.authority.len - s, (uint8_t *) again),
@@ -160,13 +159,13 @@ broken_stored_law(AtpScheme scheme, const uint8_t *stored, size_t n)
 	return NULL;
 }
 
-/* The order of one component: bytewise, but the delimiters first. */
+/* The order of one component: bytewise, with the delimiters first. */
 static inline int
 component_order(AtpSpan a, AtpSpan b)
 {
 	static const char delimiters[] = "#?/";
 
-	/* an absent one before an empty one */
+	/* an absent component sorts before an empty component */
 	if (a.ptr == NULL || b.ptr == NULL)
 		return (a.ptr != NULL) - (b.ptr != NULL);
 	for (size_t i = 0; i < a.len && i < b.len; i++)
@@ -235,7 +234,7 @@ inside_text(const char *a, size_t an, const char *b, size_t bn)
 	return a[bn] == '/' || a[bn] == '?' || a[bn] == '#';
 }
 
-/* Of two texts of one scheme, which need not be valid. */
+/* The laws of two texts of one scheme, valid or not. */
 static inline const char *
 broken_pair_law(AtpScheme scheme, const char *a, size_t an, const char *b, size_t bn)
 {

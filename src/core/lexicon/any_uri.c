@@ -6,9 +6,8 @@
 #include "core/syntax/chars.h"
 
 /*
- * Skips the authority after "//", whose host may be an IPv6 address in brackets.  Returns its end, or the
- * place of the fault: a bracket without its partner, or a character that the user information must not
- * contain.
+ * Skips the authority after "//"; the host may be an IPv6 address in brackets.  Returns the end of the authority, or
+ * the place of the fault: a bracket without its partner, or a forbidden character in the user information.
  */
 static const char *
 skip_authority(const char *p, const char *end)

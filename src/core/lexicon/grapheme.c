@@ -3,9 +3,8 @@
  *		Counts graphemes by the rules of UAX #29, which comments cite by number.  GB9c, about the conjuncts of
  *		Indic scripts, is from Unicode 15.1.
  *
- * libutf8proc does the same with the tables of the version that the server has installed.  Here the tables are the
- * same on every server: a record that is valid on one would otherwise be a dead letter on another, and after an
- * upgrade of the operating system on the same one.
+ * libutf8proc is not used: its tables differ between the versions that servers have installed.  A record would be
+ * valid on one server and a dead letter on the next, or change its validity with an upgrade of the operating system.
  */
 #include "core/lexicon/grapheme.h"
 
@@ -42,7 +41,7 @@ typedef struct State
 	bool		half_flag;		/* the last character is a regional indicator without a partner */
 	bool		picture;		/* the text ends in a picture, any EXTEND, and perhaps one ZWJ */
 	bool		consonant;		/* the text ends in a consonant and any EXTEND or linkers ... */
-	bool		linker;			/* ... and at least a linker is among these */
+	bool		linker;			/* ... with at least one linker */
 } State;
 
 static Class

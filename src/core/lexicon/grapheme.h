@@ -4,8 +4,8 @@
  *		grapheme clusters of Unicode (UAX #29, L-12), in which Lexicons limit
  *		texts.
  *
- * The table of classes is the extension's own, so that a limit means the same
- * on every server: ICU may be absent, and its rules depend on its version.
+ * The table of classes is part of the extension, so that a limit means the same
+ * on every server: ICU may be absent, and the rules of ICU depend on the version.
  */
 #ifndef ATP_GRAPHEME_H
 #define ATP_GRAPHEME_H

@@ -20,7 +20,7 @@ typedef enum TagPart
 	PART_NONE
 } TagPart;
 
-/* Valid tags that do not follow the grammar of RFC 5646: they are older than RFC 4646. */
+/* Valid tags from before RFC 4646, which do not follow the grammar of RFC 5646. */
 static const char *const irregular[] = {
 	"en-gb-oed", "i-ami", "i-bnn", "i-default", "i-enochian", "i-hak", "i-klingon", "i-lux", "i-mingo",
 	"i-navajo", "i-pwn", "i-tao", "i-tay", "i-tsu", "sgn-be-fr", "sgn-be-nl", "sgn-ch-de"

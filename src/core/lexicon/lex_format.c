@@ -32,7 +32,7 @@ check_at_uri(const char *s, size_t n, size_t *at)
 }
 
 /*
- * A CID in base32, as the network uses it, is parsed.  In another base only the loose syntax is checked
+ * A CID in base32, the network's base, is parsed.  Of a CID in any other base only the loose syntax is checked
  * (D11).
  */
 static AtpErr
@@ -106,7 +106,7 @@ atp_lex_format_check(AtpLexFormat format, const char *s, size_t n, size_t *at)
 bool
 atp_lex_accepts(AtpSpan pattern, AtpSpan mime)
 {
-	/* The pattern of all types: as a prefix ("*" and a slash) it would match none. */
+	/* The pattern of all types: treated as a prefix, "*" and a slash would match no type. */
 	if (atp_span_is(pattern, "*/*"))
 		return true;
 	if (pattern.len > 0 && pattern.ptr[pattern.len - 1] == '*')

@@ -170,7 +170,7 @@ is_inactive(AtpTransfer *t, const char *status)
 	return inactive.taken;
 }
 
-/* the server sent no export. */
+/* end a transfer whose answer is no export, as the answer's error says. */
 static void
 fail_answer(AtpTransfer *t)
 {

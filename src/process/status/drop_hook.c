@@ -40,7 +40,7 @@ end_processes(Oid database)
 
 /*
  * ALTER EXTENSION may change only the row in pg_extension, which causes no relcache invalidation in other
- * processes.  So treat it as a change of atproto.subscription, which does.
+ * processes.  So invalidate atproto.subscription, whose changes all processes follow.
  */
 static void
 extension_changes(void)

@@ -110,7 +110,7 @@ array_arg(Oid type, Datum *values, int n)
 	return (AtpArg) {PointerGetDatum(construct_array(values, n, type, len, byval, align)), get_array_type(type), false};
 }
 
-/* An array with one value, from get(), for each changed audit. */
+/* An array of the values that get() returns for the changed audits. */
 static AtpArg
 column_arg(const AuditShare *share, Oid type, Datum (*get) (const AtpAudit *))
 {

@@ -118,6 +118,14 @@ refuse_copies(Oid relid)
 }
 
 bool
+atp_has_copies(Oid relid)
+{
+	Oid			catalog = citus_catalog();
+
+	return OidIsValid(catalog) && model_of(catalog, relid) == MODEL_COPIES;
+}
+
+bool
 atp_is_distributed(Oid relid)
 {
 	Oid			catalog = citus_catalog();

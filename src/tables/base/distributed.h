@@ -14,6 +14,9 @@
  */
 extern bool atp_is_distributed(Oid relid);
 
+/* Does Citus keep several copies of each shard of this table?  atp_is_distributed() refuses such a table. */
+extern bool atp_has_copies(Oid relid);
+
 /* Does this database have Citus, and is Citus loaded? */
 extern bool atp_has_citus(void);
 

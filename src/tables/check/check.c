@@ -164,6 +164,9 @@ may_read(CheckRun *c, const AtpInvariant *invariant, char *word)
 		return NOT_THERE;
 	if (ours && table_named(name) != NULL && !atp_table_is_ours(table_named(name), relid))
 		return NOT_THERE;
+	if (ours && atp_has_copies(relid))
+		return note_unreadable(c, relid, "Citus keeps several copies of each shard, so rows might come twice: what needs this table was not checked",
+							   "SELECT undistribute_table(...), then atproto.distribute({target}) with citus.shard_replication_factor = 1.");
 	if ((invariant->flags & ATP_CHECK_PLAIN) && atp_has_citus() && atp_is_distributed(relid))
 		return NOT_THERE;
 	if (atp_schema_aclcheck(schema, GetUserId(), ACL_USAGE) != ACLCHECK_OK ||
@@ -311,7 +314,7 @@ say_failed(const CheckRun *c, const AtpInvariant *invariant, const ErrorData *er
 
 	if (error->sqlerrcode == ERRCODE_INSUFFICIENT_PRIVILEGE || error->sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED)
 		add_finding(c, "not readable", c->target, NULL, invariant->what, error->message, NULL);
-	/* a user has dropped a column, or has given it another type */
+	/* a user has dropped a column or changed its type */
 	else if (category == ERRCODE_TO_CATEGORY(ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION) ||
 			 category == ERRCODE_TO_CATEGORY(ERRCODE_DATA_EXCEPTION))
 		add_finding(c, "not checked", c->target, NULL, invariant->what, error->message,
@@ -420,7 +423,7 @@ check_all(CheckRun *c, bool once)
  * ------------------------------------------------------------------------
  */
 
-/* Schemas that have our tables, and that the caller may use. */
+/* Schemas with our tables, usable by the caller. */
 static List *
 find_targets(void)
 {
@@ -460,6 +463,7 @@ atp_check(PG_FUNCTION_ARGS)
 	CheckRun	c = {0};
 	List	   *targets;
 	ListCell   *lc;
+	int			nest;
 
 	if (PG_ARGISNULL(1) || PG_ARGISNULL(2))
 		ereport(ERROR,
@@ -475,6 +479,13 @@ atp_check(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	c.result = (ReturnSetInfo *) fcinfo->resultinfo;
 	SPI_connect();
+	nest = NewGUCNestLevel();
+	/*
+	 * A user may have distributed the tables so that a repository's rows are apart.  Citus refuses to join
+	 * such tables, unless it may send rows from node to node, and looks at this setting when a query runs.
+	 */
+	if (atp_has_citus())
+		set_option("citus.enable_repartition_joins", "on");
 	targets = c.given ? list_make1(unconstify(char *, c.target)) : find_targets();
 	check_all(&c, true);
 	foreach(lc, targets)
@@ -482,6 +493,7 @@ atp_check(PG_FUNCTION_ARGS)
 		c.target = lfirst(lc);
 		check_all(&c, false);
 	}
+	AtEOXact_GUC(false, nest);
 	SPI_finish();
 	return (Datum) 0;
 }

@@ -6,7 +6,7 @@
 
 #include "tables/check/check.h"
 
-/* Rows of one of our tables that name a schema that does not exist. */
+/* Rows of one of our tables with the name of a missing schema. */
 #define NO_SCHEMA(table) \
 	{ \
 		"no such schema", table, ATP_CHECK_ONCE, \

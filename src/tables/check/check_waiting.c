@@ -22,7 +22,7 @@
 /* Conditions for a running subscription s of the target. */
 #define RUNS		"s.target = $1 AND s.by_repo AND s.enabled AND s.stopped IS NULL"
 
-/* Rows of one of our tables that name a target different from their subscription's. */
+/* Rows of one of our tables with a target different from their subscription's. */
 #define OF_OTHER_TARGET(table, also) \
 	"SELECT x.target, x.did, '" table "', format('subscription %s has target %s', x.subscription, s.target)" \
 	" FROM " table " x JOIN atproto.subscription s ON s.name = x.subscription WHERE s.target <> x.target" also

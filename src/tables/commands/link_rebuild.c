@@ -229,6 +229,27 @@ run_counted(const char *sql, const char *target, const AtpArg *links)
 }
 
 /*
+ * No links of a node of Citus are missing any more.  The owner of the links need not be the owner of the marks, and then
+ * may not change the marks.
+ */
+static void
+forget_behind(const char *target)
+{
+	AtpCaller	caller;
+
+	if (!atp_has_owners_rights(target, "node_written"))
+	{
+		ereport(NOTICE,
+				(errmsg("the rows of table \"%s.node_written\" stay as they are", target),
+				 errhint("If atproto.check() finds that links of a node are missing, the owner of this table has to rebuild the links.")));
+		return;
+	}
+	caller = atp_owner_begin(atp_owner_of_table(target, "node_written"));
+	(void) run_counted("UPDATE #.node_written SET behind_since = NULL WHERE behind_since IS NOT NULL", target, NULL);
+	atp_owner_end(caller);
+}
+
+/*
  * Consumers that write links hold a lock on the table until commit (link_rows.c).  So with this
  * lock all their changes of link and record are visible; a consumer that comes later waits before
  * it changes any row that was compared.
@@ -250,9 +271,9 @@ rebuild_links(const char *target, int64 *added, int64 *removed)
 	*removed = run_counted(sql->remove_extra, target, NULL) + run_counted(sql->remove_unwanted, target, &links);
 	*added = run_counted(sql->add_missing, target, &links);
 	end_stage(sql, target);
-	if (atp_has_node_marks(target))
-		(void) run_counted("UPDATE #.node_written SET behind_since = NULL WHERE behind_since IS NOT NULL", target, NULL);
 	atp_owner_end(caller);
+	if (atp_has_node_marks(target))
+		forget_behind(target);
 }
 
 /* SQL: atproto.rebuild_links(target) */

@@ -49,8 +49,8 @@ atp_multi_source_is_shared(const AtpStatements *set)
 }
 
 /*
- * The database's clock has written since.  If the clock was set back since then, the wait ends at once; otherwise the
- * event would wait until the clock reaches since again.
+ * since is a time that this database's clock gave.  If the clock was set back afterwards, the wait ends at once:
+ * otherwise the event would wait until the clock reaches since again.
  */
 bool
 atp_multi_source_may_wait(TimestampTz since)

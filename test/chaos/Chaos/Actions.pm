@@ -1,6 +1,6 @@
 # Chaos/Actions.pm
-#		What can happen to a subscription.  An action gets the run and its step,
-#		whose numbers u decide what is left to decide, and returns words on what it did.
+#		The actions of a seed: everything that can happen to a subscription.  An action gets the run and
+#		its step; the random numbers u of the step make all further choices.  Returns words for the story.
 
 package Chaos::Actions;
 

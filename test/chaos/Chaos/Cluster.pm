@@ -1,5 +1,5 @@
 # Chaos/Cluster.pm
-#		A PostgreSQL server for many seeds: its life and death.
+#		A PostgreSQL server that runs many seeds: start, crash, stop.
 
 package Chaos::Cluster;
 

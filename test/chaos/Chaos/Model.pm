@@ -1,11 +1,11 @@
 # Chaos/Model.pm
-#		What the tables must contain after a capture (history.py) that reached them
+#		Computes the rows that the tables must have after a capture (history.py) was applied
 #		in known pieces, each under known settings.
 #
-# A piece is { shard, shards, after, upto, setting }: what a cursor's move says was
-# processed.  A setting is { collections, dids, actions: lists, or undef for all;
+# A piece is { shard, shards, after, upto, setting }: the events between two positions of a
+# cursor.  A setting is { collections, dids, actions: lists, or undef for all;
 # keep_records; events: none, keep or hand }.  The rules are those of
-# test/oracle/state.py; they are written down here again because only here a
+# test/oracle/state.py; the model repeats them because only in chaos runs a
 # piece may come twice, and settings differ from one repository to another.
 
 package Chaos::Model;

@@ -1,5 +1,5 @@
 # Chaos/Plan.pm
-#		What a seed does, all of it known before it begins.
+#		Makes the plan of a seed from its random numbers, before the run begins: so a plan can be repeated and cut.
 
 package Chaos::Plan;
 

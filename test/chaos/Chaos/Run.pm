@@ -1,5 +1,5 @@
 # Chaos/Run.pm
-#		One seed: a stream, a subscription, what happens to it, rest, and the comparison.
+#		Runs one seed: a stream, a subscription, the actions of the plan, rest, and the comparison with the model.
 
 package Chaos::Run;
 

@@ -1,6 +1,6 @@
 # Chaos/Session.pm
-#		A psql that stays, so that a question costs a millisecond.  It takes the
-#		end of the server as an answer, and begins anew with the next question.
+#		A psql that stays connected, so that a query costs a millisecond.  A crash of the
+#		server is a valid answer; the next query starts a new psql.
 
 package Chaos::Session;
 

@@ -1,6 +1,7 @@
 # AtprotoTest/Backfill.pm
-#		A simulated network (test/simulator) with a stream, a list, and servers that have its
-#		exports: what is fetched from it, while it goes on, must become its tables.
+#		A simulated network (test/simulator) with a stream, a list of repositories, and servers with the
+#		exports.  A backfill from this network, while its stream goes on, must fill the tables with the
+#		network's records.
 #
 #		my $simulated = AtprotoTest::Backfill->begin(seed => 1);
 #		my $node = make_node('main', start => $simulated->preload, conf => $simulated->settings);

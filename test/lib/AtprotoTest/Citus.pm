@@ -1,8 +1,8 @@
 # AtprotoTest/Citus.pm
 #		Clusters of PostgreSQL with Citus: a coordinator, which has the extension's
-#		processes, and workers, which have the rows.  Citus is in no archive of Debian: it is of the
-#		PostgreSQL under test, or of the one whose pg_config ATPROTO_CITUS names
-#		(test/citus/build makes one).
+#		processes, and workers, which have the rows.  Debian has no package of Citus: the tests use the
+#		Citus installed in the PostgreSQL under test, or in the PostgreSQL whose pg_config
+#		ATPROTO_CITUS names (test/citus/build makes such an installation).
 #
 #		plan skip_all => $why if my $why = AtprotoTest::Citus::missing();
 #		my ($node, @workers) = make_citus('c', workers => 2);

@@ -1,5 +1,5 @@
 # AtprotoTest/Clients.pm
-#		The programs of doc/use/clients.md, run as they stand there, against a server that
+#		Runs the programs of doc/use/clients.md, unchanged, against a server that
 #		listens on TCP and has posts.
 #
 #		client_server('python');

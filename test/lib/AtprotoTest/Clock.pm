@@ -1,10 +1,10 @@
 # AtprotoTest/Clock.pm
-#		The clocks of the consumer's processes (src/common/clock.h), put forward or back, so
+#		Moves the clocks of the extension's processes (src/common/clock.h) forward or back, so
 #		that a test need not wait for a time limit.
 #
 #		my $clock = AtprotoTest::Clock->new($node);
-#		$clock->advance(30);			# so many seconds pass, for whoever waits
-#		$clock->time_of_day(-1200);	# so many seconds from the machine's, for whoever judges an event
+#		$clock->advance(30);			# for processes that wait, so many seconds pass
+#		$clock->time_of_day(-1200);	# the time of day, by which events are judged: offset from the machine's
 
 package AtprotoTest::Clock;
 

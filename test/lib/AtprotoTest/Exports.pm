@@ -3,7 +3,7 @@
 #
 #		my ($network, $node, $files) = begin_exports('repos', "atproto.fetch_retry = '1s'\n");
 #		$network->repos({ $HOST => { did('a') => { car => "$files/first.car" } } });
-#		stop_at_fetch(did('a'), 'atproto');	# its server does not answer before ...
+#		stop_at_fetch(did('a'), 'atproto');	# its server does not answer before go_on()
 #		go_on();
 
 package AtprotoTest::Exports;

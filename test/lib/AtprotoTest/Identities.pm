@@ -1,6 +1,6 @@
 # AtprotoTest/Identities.pm
-#		What the tests of identities share: a server, its network and its clocks, DIDs
-#		that were not used before, documents that are good.
+#		Common parts of the tests of identities: a server, its network and its clocks, new
+#		DIDs, good documents.
 #
 #		my $node = begin_identities('name', "atproto.queue_limit = 500\n");
 #		my $did = plc();

@@ -1,6 +1,6 @@
 # AtprotoTest/Installation.pm
-#		An installation of PostgreSQL of a test's own, into which the extension is
-#		put from a copy of the sources.
+#		A private installation of PostgreSQL for one test, with the extension built
+#		from a copy of the sources.
 #
 #		my $it = AtprotoTest::Installation->new;			# of the PostgreSQL under test
 #		my $it = AtprotoTest::Installation->new($pg_config);	# of another
@@ -39,8 +39,11 @@ sub new
 	BAIL_OUT('no private PostgreSQL') unless $private;
 	chomp($self->{pg_config} = $private);
 	run('cp', '-a', (grep { -e } map { "$tree/$_" } qw(Makefile atproto.control src upgrade)), $self->{sources});
+	# builds for tests link a task of the fetcher that lies there
+	run('mkdir', "$self->{sources}/test");
+	run('cp', '-a', "$tree/test/probe", "$self->{sources}/test");
 	# what is compiled already serves the PostgreSQL that it was compiled for
-	run('find', "$self->{sources}/src", '-name', '*.o', '-delete') if defined $pg_config;
+	run('find', $self->{sources}, '-name', '*.o', '-delete') if defined $pg_config;
 	return $self;
 }
 

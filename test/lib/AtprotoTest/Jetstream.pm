@@ -1,6 +1,6 @@
 # AtprotoTest/Jetstream.pm
-#		Captures as Jetstream would send them, and whether the rows they leave are those of the
-#		captures themselves.
+#		Turns captures into the texts that Jetstream would send, and compares the rows with the
+#		rows of the captures themselves.
 #
 #		use AtprotoTest;
 #		use AtprotoTest::Jetstream;

@@ -1,5 +1,5 @@
 # AtprotoTest/Keys.pm
-#		Public keys in the ways that DID documents write them; no code of the extension.
+#		Public keys in the forms of DID documents, written without code of the extension.
 #
 #		my $bytes = AtprotoTest::Keys::bytes_of('zQ3sh...');	# of a Multikey
 #		AtprotoTest::Keys::text_of(AtprotoTest::Keys::long_point($bytes))	# 'z...', both coordinates

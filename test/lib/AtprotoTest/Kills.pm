@@ -1,6 +1,6 @@
 # AtprotoTest/Kills.pm
-#		The server and the extension's processes are killed at random moments, until nothing is
-#		outstanding.  Random numbers are the caller's: srand $seed.
+#		Kills the server and the extension's processes at random moments, until no work is
+#		outstanding.  The caller seeds the random numbers: srand $seed.
 #
 #		my $kills = AtprotoTest::Kills->new($node, $preload, [ 'another kind', sub { ... } ]);
 #		$kills->settle(6, sub { try_query('SELECT ...') }, 'what it gives in the end', sub { ... });

@@ -1,7 +1,7 @@
 # AtprotoTest/Levels.pm
-#		Spoilt captures of the simulator (test/oracle/spoil.py), and whether the
-#		tables, states, letters and counts of a subscription are what
-#		test/oracle/levels.py says of its level of verification.
+#		Spoils captures of the simulator (test/oracle/spoil.py), and compares the
+#		tables, states, letters and counts of a subscription with the result of
+#		test/oracle/levels.py for its level of verification.
 #
 #		use AtprotoTest;
 #		use AtprotoTest::Levels;

@@ -1,10 +1,10 @@
 # AtprotoTest/Lookups.pm
-#		What the tests of level full share that write identities by themselves: no
-#		fetcher runs, and look-ups are what the test says that they brought.
+#		Common parts of the tests of level full that write rows of atproto.identity themselves: no
+#		fetcher runs, and the test writes the result of each look-up.
 #
 #		my %who = accounts_of('full.py', 'rotations');
 #		know($did, $key);							# hexadecimal
-#		know($did, $key, label_key => $key);		# undef: it has none
+#		know($did, $key, label_key => $key);		# undef: no key for labels
 #		looked_up(", key = '\\x$key', resolved_at = now()", "did = '$did'");
 
 package AtprotoTest::Lookups;

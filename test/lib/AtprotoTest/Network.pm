@@ -1,5 +1,5 @@
 # AtprotoTest/Network.pm
-#		A network of the test's own (test/network): PLC directory, did:web and
+#		A private network for one test (test/network): PLC directory, did:web and
 #		handle servers, PDSs, relays, a name server.
 #
 #		my $network = AtprotoTest::Network->start;
@@ -9,7 +9,7 @@
 #		$network->fault({ host => 'plc.example.com', status => 503, times => 2 });
 #		my @requests = $network->log(host => 'plc.example.com');
 #
-#		For a server that is started so, each name below example.com, .net, .org and
+#		For a server started in this way, each name below example.com, .net, .org and
 #		.test has a public address, and its ports 443 and 80 are this
 #		network's; names() gives names other addresses.  Needs no extension.
 

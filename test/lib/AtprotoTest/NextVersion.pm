@@ -1,12 +1,11 @@
 # AtprotoTest/NextVersion.pm
-#		An installation that can get the version of the extension that follows the
-#		present one: the present sources with a new version, a few objects more,
-#		and the script that leads there.  All is done as CONTRIBUTING.md says that
-#		a release is made.
+#		An installation that can be upgraded to a next version of the extension: the present
+#		sources with a new version number, a few new objects, and the upgrade script.  The version is
+#		made by the steps of a release in CONTRIBUTING.md.
 #
 #		my $next = AtprotoTest::NextVersion->new;
 #		PostgreSQL::Test::Cluster->new('name', install_path => $next->install_path);
-#		$next->install;		# until then it is the present version
+#		$next->install;		# before: the present version
 #		$next->before, $next->version, $next->released
 
 package AtprotoTest::NextVersion;

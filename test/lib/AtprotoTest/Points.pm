@@ -1,14 +1,14 @@
 # AtprotoTest/Points.pm
-#		Processes that are stopped at the points that doc/develop/races.md lists, so that a
-#		test decides in which order they go on.
+#		Stops processes at the points of doc/develop/races.md, so that a
+#		test decides in which order the processes go on.
 #
 #		my $points = AtprotoTest::Points->new($node);
 #		$points->hold('states read', 'atproto s');	# a process is named by its application_name
-#		$points->wait('states read', 'atproto s');	# until it is there
+#		$points->wait('states read', 'atproto s');	# until the process has reached the point
 #		$points->release('states read', 'atproto s');
 #
-#		my $session = $points->session('user', $sql);	# begins, and need not end yet
-#		$points->blocked('user');						# until it waits for a lock
+#		my $session = $points->session('user', $sql);	# starts the statement, without waiting for its end
+#		$points->blocked('user');						# until the session waits for a lock
 #		my ($out, $err) = $session->finish;
 
 package AtprotoTest::Points;

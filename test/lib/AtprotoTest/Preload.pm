@@ -1,13 +1,13 @@
 # AtprotoTest/Preload.pm
-#		Servers with test/tools/preload.c in them.
+#		Starts servers with the library test/tools/preload.c preloaded.
 #
 #		my $preload = AtprotoTest::Preload->make;
 #		$preload->start($node);
 #		$preload->step(-3600);		# seconds; from now on for all of its processes
 #
-#		For a server that is started so, the name unanswered.invalid is one that no
-#		name server answers for.  With make(network => $network) names, addresses and
-#		ports are those of a network of the test (AtprotoTest::Network).
+#		For a server started in this way, no name server answers for the name
+#		unanswered.invalid.  With make(network => $network) names, addresses and
+#		ports belong to a network of the test (AtprotoTest::Network).
 
 package AtprotoTest::Preload;
 

@@ -1,6 +1,6 @@
 # AtprotoTest/Probe.pm
-#		Requests of the fetcher that a test asks for, through its task "probe"
-#		(test/probe/probe.c), which builds with ATP_INJECTION_POINTS have.
+#		Makes the fetcher send requests for a test, through the task "probe"
+#		(test/probe/probe.c) of builds with ATP_INJECTION_POINTS.
 #
 #		my $probe = AtprotoTest::Probe->make;		# tables in the database of query()
 #		my $id = $probe->ask('https://a.example.com/', redirects => 3);

@@ -1,7 +1,7 @@
 # AtprotoTest/Process.pm
-#		A program of the tests that listens: it writes its port into a file when it
-#		is ready, and ends with its standard input, so that whatever happens to the
-#		test, none stays.
+#		A listening program of the tests.  The program writes its port into a file when it
+#		is ready, and ends with its standard input, so that no program outlives the test, whatever
+#		happens.
 #
 #		my $process = AtprotoTest::Process->start('streamserver1', $portfile, @command);
 #		$process->signal('USR1');

@@ -1,6 +1,6 @@
 # AtprotoTest/Real.pm
-#		A real PLC directory and real PDSs (test/real), where somebody has set them
-#		up: $ATPROTO_REAL, or /var/tmp/atproto-real.
+#		A real PLC directory and real PDSs (test/real), if they are installed
+#		at $ATPROTO_REAL, or /var/tmp/atproto-real.
 #
 #		plan skip_all => AtprotoTest::Real->missing if AtprotoTest::Real->missing;
 #		my $real = AtprotoTest::Real->start(2);

@@ -1,6 +1,6 @@
 # AtprotoTest/Simulated.pm
-#		Accounts of the simulated network at level full: what they had at the end of each of two epochs, and
-#		documents that a test changes; and a cluster that fetches their repositories.
+#		Accounts of the simulated network at level full, with their state at the end of each of two epochs,
+#		and documents that a test changes; and a cluster that fetches their repositories.
 #
 #		my ($network, $node) = begin_simulated('moves', "atproto.fetch_retry = '1h'\n", '--events' => 100, '--epoch' => 50);
 #		document($did, pds => 'new.example.com', key => key_of($another));

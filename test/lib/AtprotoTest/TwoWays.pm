@@ -1,8 +1,8 @@
 # AtprotoTest/TwoWays.pm
 #		A subscription into two schemas with the same triggers: new records go directly into
 #		case_direct, and by statements into case_statement, whose table record has a
-#		generated column.  Tables, what triggers have noted in the table log of their schema,
-#		and dead letters must be the same.
+#		generated column.  The tables, the notes of the triggers in the table log of each schema,
+#		and the dead letters must be equal.
 #
 #		my ($node, $server, $capture) = two_ways('name');	# a cluster of that name, and the capture's server
 #		both('name', 'CREATE TRIGGER ... EXECUTE FUNCTION note()', keep_raw => 'true');

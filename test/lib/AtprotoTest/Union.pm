@@ -1,10 +1,10 @@
 # AtprotoTest/Union.pm
-#		Captures of the same traffic that lack different commits, and what must be in the
-#		tables that several of them have filled.
+#		Captures of the same traffic with different commits missing, and a comparison of the
+#		tables that several of these sources have filled.
 #
 #		my $union = AtprotoTest::Union->new($node);
-#		my @captures = $union->lossy(3, 30);	# each lacks 30 % of the commits that another one has
-#		my $capture = $union->without($i, ...);	# lacks these, which are among $union->commits
+#		my @captures = $union->lossy(3, 30);	# each lacks 30 % of the commits, which a different source has
+#		my $capture = $union->without($i, ...);	# lacks these commits of $union->commits
 #		$union->follow('schema', [ 'chain', 'hash' ], \@servers, workers => 2);
 #		$union->at_end; $union->matches('schema', 'two'); $union->forget;
 

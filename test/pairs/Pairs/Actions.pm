@@ -1,6 +1,6 @@
 # Pairs/Actions.pm
-#		The changes of a program, as actions of the chaos machine.  Each gets the run
-#		and its step, and returns words on what it did.
+#		The changes of a program, as actions of the chaos machine.  An action gets the run
+#		and its step, and returns words for the story.
 
 package Pairs::Actions;
 

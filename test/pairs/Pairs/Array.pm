@@ -1,8 +1,8 @@
 # Pairs/Array.pm
 #		The switches of the extension, and an array of programs in which each pair of
-#		their values occurs, and each triple of those that change a subscription's state.
+#		values of two switches occurs, and each triple of the switches that change a subscription's state.
 #
-# The array depends on nothing but this file: it is the same on each machine.
+# The array depends only on this file, and so is the same on each machine.
 
 package Pairs::Array;
 

@@ -1,7 +1,7 @@
 # Pairs/Run.pm
-#		One program: its world, its subscriptions, what changes while their streams go
-#		on, rest, and the comparison with what the simulator says.  What the chaos machine
-#		has (processes, timers, story), this one has from it.
+#		Runs one program: its world, its subscriptions, the changes while the streams go
+#		on, rest, and the comparison with the simulator's tables.  Inherits processes, timers and
+#		the story from Chaos::Run.
 
 package Pairs::Run;
 

@@ -1,5 +1,5 @@
 # Pairs/World.pm
-#		What a program's subscriptions follow: a simulated network, its streams in the
+#		The sources of a program's subscriptions: a simulated network, its streams in the
 #		formats of relay and Jetstream, its directory and the exports of its repositories.
 
 package Pairs::World;

@@ -1,6 +1,6 @@
 -- base.sql
 --		Once for a server, after Chaos/base.sql: the roles of the programs, with the
---		rights that doc/operate/operations.md gives to somebody who subscribes.
+--		rights that doc/operate/operations.md gives to owners of subscriptions.
 
 CREATE ROLE granted LOGIN;
 CREATE ROLE stranger LOGIN;

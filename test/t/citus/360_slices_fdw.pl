@@ -1,8 +1,8 @@
 # 360_slices_fdw.pl
-#		doc/operate/scale.md, as it stands: three servers with a slice each of one stream are
-#		behind one name by postgres_fdw, and together are what a single server has;
-#		what is pushed down is, and what is not is not; one of them splits into two
-#		while the stream goes on.  F-14.
+#		Runs the SQL of doc/operate/scale.md as it stands.  Three servers follow one slice of a stream each,
+#		and postgres_fdw joins their tables: together the servers have the rows of a single server.  The
+#		test reads from the plans which conditions and joins PostgreSQL sends to the servers.  One server
+#		splits its slice into two while the stream goes on.  F-14.
 
 use strict;
 use warnings FATAL => 'all';
@@ -21,12 +21,12 @@ my $last   = read_capture($capture);
 my $middle = int($last * 2 / 3);
 my $stream = AtprotoTest::Server->start($capture, '--hold-at', $middle + 1);
 
-# Four servers; the first one has the one name in its database front, and the whole stream in schema whole.
+# Four servers; the first has the joined tables in its database front, and the whole stream in schema whole.
 my @nodes = map { make_node("db$_", conf => "max_worker_processes = 20\natproto.reconnect_delay = 50ms\n", create => 0) } 0 .. 3;
 query('CREATE ROLE owner SUPERUSER LOGIN', node => $_) foreach @nodes;
 query('CREATE DATABASE front', node => $nodes[0]);
 
-# The page's blocks of SQL, for these servers.
+# The page's blocks of SQL, filled in for these servers.
 my @blocks = slurp_file(test_dir() . '/../doc/operate/scale.md') =~ /^```sql\n(.*?)^```/msg;
 is(scalar @blocks, 5, 'the page has five blocks');
 s{dbname 'app'}{dbname 'postgres'} foreach @blocks;
@@ -55,7 +55,7 @@ sub wait_on
 	return;
 }
 
-# --- three servers, and one of all ---
+# --- three servers with slices, and a server with the whole stream ---
 
 $blocks[0] =~ s/slice =>/cursor => 0, slice =>/;
 run_block($nodes[$_], 'postgres', $blocks[0], n => $_) foreach 0 .. 2;
@@ -105,7 +105,7 @@ foreach my $n (0 .. 2)
 my $did = front('SELECT did FROM network.record GROUP BY did ORDER BY count(*) DESC LIMIT 1');
 my $slice = front("SELECT did_slice('$did', 3)");
 
-# The plan, and what is sent, once for each server.
+# The plan of a query, and the statements sent, once for each server.
 sub sent_by
 {
 	my ($sql) = @_;

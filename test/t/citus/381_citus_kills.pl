@@ -1,8 +1,8 @@
 # 381_citus_kills.pl
-#		Exactly once across servers: a stream into tables that Citus distributes,
-#		while coordinator, workers and consumer are killed at random, a node is away,
-#		shards move, and a node is added.  What is left undecided is settled, and
-#		the tables are what the simulator says.  E-43, E-48.
+#		Exactly once across servers.  A consumer fills tables of Citus while coordinator, workers and
+#		consumer are killed at random, a node is away, shards move, and a node is added.  Prepared
+#		transactions left open by a crash are settled, and the tables equal the result of the simulator.
+#		E-43, E-48.
 #
 #		ATPROTO_KILLS=300 is the long form; ATPROTO_SEED repeats a run; ATPROTO_WORKERS are
 #		the subscription's, by default one to three.
@@ -52,7 +52,7 @@ sub wait_for_value
 	return $value;
 }
 
-# What is committed, of all its workers.
+# Waits until all workers of the subscription have committed up to seq.
 sub wait_for_commit
 {
 	my ($seq) = @_;
@@ -67,7 +67,7 @@ sub kill_process
 	return;
 }
 
-# All its processes must be gone before it can start again.
+# All processes of the node must end before a new start.
 sub kill_node
 {
 	my ($which, $how) = @_;
@@ -168,7 +168,7 @@ is(query('SELECT min(seq), sum(events), sum(record_ops) FROM atproto.cursor'), "
 tables_match($node, $capture, 'and so was every operation', modes => ['event']);
 is(query('SELECT count(*) > 0 FROM atproto.link'), 't', 'there are links');
 query("CREATE SCHEMA plain; BEGIN; " . subscribe_sql('plain', $server, target => q{'plain'}, links => q{'all'}) . q{; SELECT atproto.pause('plain'); COMMIT});
-my %columns = (record => '*', link_source => '*', link => 'target, source, rkey, did');
+my %columns = (record => '*', repo => '*', link_source => '*', link => 'target, source, rkey, did');
 query("INSERT INTO plain.$_ SELECT $columns{$_} FROM atproto.$_") foreach sort keys %columns;
 is(query(qq{SELECT count(*) FROM atproto.link_problems('$_')}), '0', "$_: and they are those of the records") foreach 'atproto', 'plain';
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'nothing was refused');

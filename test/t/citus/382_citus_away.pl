@@ -1,8 +1,7 @@
 # 382_citus_away.pl
-#		A server of Citus' is away while events come: nothing is committed that it lacks, the
-#		consumer says why it does not go on, keeps trying, and goes on by itself when the
-#		server is back; with one process and with several, through a crash of the coordinator
-#		meanwhile.  E-43, E-48.
+#		A node of Citus is away while events come.  The consumer commits nothing that this node would lack,
+#		shows the reason in last_error, keeps trying, and goes on without an operator when the node is back;
+#		with one process and with several, and through a crash of the coordinator meanwhile.  E-43, E-48.
 #
 #		ATPROTO_AWAY=60 is the long form: so many seconds; without it, until some
 #		attempts have failed.
@@ -32,7 +31,7 @@ atproto.reconnect_max_delay = 200ms
 max_worker_processes = 20
 EOC
 
-# Until the consumer has failed once more than it had.
+# Waits until the consumer has failed once more.
 sub wait_for_failure
 {
 	my ($s) = @_;
@@ -42,7 +41,7 @@ sub wait_for_failure
 	return;
 }
 
-# What cannot be done while a server is away, and can afterwards.
+# A shard cannot be moved while a server is away, and can be moved afterwards.
 sub move_shard
 {
 	my ($s) = @_;

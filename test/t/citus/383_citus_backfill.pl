@@ -1,8 +1,7 @@
 # 383_citus_backfill.pl
-#		A backfill into tables that Citus distributes: exports that the fetcher brings land on
-#		their shards, with a server that dies meanwhile, and what is missed is fetched again;
-#		audits find what is lost on any of the servers.  All of it as in plain tables.
-#		R-01, R-05, R-30, R-52, R-55, V-45.
+#		A backfill into distributed tables must end with the same rows as in plain tables.  Exports are
+#		written to the shards of their repositories while a node crashes; missed events are fetched again;
+#		audits find lost records on any node.  R-01, R-05, R-30, R-52, R-55, V-45.
 #
 #		Needs Citus: see test/citus/build.
 
@@ -32,7 +31,7 @@ sub audited
 	return ($node->psql('postgres', "CALL atproto.audit_all('$s')"))[2];
 }
 
-# What atproto.audit() says of each repository, by a loop: it cannot run on the servers.
+# The result of atproto.audit() for each repository, by a loop: audit() cannot run on the nodes.
 sub verdicts
 {
 	my ($s, $deep) = @_;
@@ -41,7 +40,7 @@ sub verdicts
 	return query('SELECT * FROM verdict ORDER BY did');
 }
 
-# What the servers are asked while the coordinator does something, by its log.
+# The statements that the nodes get while the coordinator runs this SQL, read from the log.
 sub asked
 {
 	my ($sql) = @_;
@@ -49,7 +48,7 @@ sub asked
 	return grep { /SELECT/ } split /NOTICE:\s+issuing /, $told;
 }
 
-# One server dies while exports are under way, and is back after some have failed.
+# One node dies while exports are on their way, and is back after some jobs have failed.
 sub die_meanwhile
 {
 	my ($s) = @_;
@@ -65,7 +64,7 @@ sub die_meanwhile
 	};
 }
 
-# Jobs that failed come again, and are done.
+# Makes failed jobs due again, and waits until all are done.
 sub finish
 {
 	my ($s, $seq) = @_;
@@ -95,7 +94,7 @@ sub follow
 	return;
 }
 
-# What does not depend on whether it came by an export or by the stream.
+# The columns that are equal whether a row came from an export or from the stream.
 sub contents
 {
 	my ($s) = @_;
@@ -122,7 +121,7 @@ foreach my $case ([ 'chain', 1 ], [ 'full', 2 ])
 	is(query("SELECT count(*) FROM (SELECT seq, did, action, collection, rkey FROM $spread.record_event WHERE seq IS NOT NULL GROUP BY 1, 2, 3, 4, 5 HAVING count(*) > 1) e"),
 		'0', "R-05: $name: no event twice");
 
-	# audits are made on the servers that have the rows: the root comes, from the snapshot that the state is of
+	# audits run on the nodes that have the rows: the node returns the root, from the snapshot of the state
 	is(audited($spread), audited($plain), "V-45: $name: an audit of all says the same");
 	is(verdicts($spread, $_), verdicts($plain, $_), "V-45, V-46: $name: and of each, deep: $_") foreach qw(false true);
 	like(verdicts($spread, 'true'), qr/\|t\|\|[1-9]/, "V-46: $name: there are such with records, and they are equal");
@@ -135,7 +134,7 @@ foreach my $case ([ 'chain', 1 ], [ 'full', 2 ])
 	like($plan, qr/Task Count: 1\n.*Tasks Shown: All\n.*Node: .*Aggregate\n[^\n]*Output: atproto\.repo_root\(/s, "V-45: $name: so it plans a query of anybody's");
 	unlike($plan =~ s/Custom Scan.*//sr, qr/repo_root/, "V-45: $name: and not on the coordinator");
 
-	# what is not what its CID says; what a repository that is about to go leaves behind; what was deleted
+	# records that do not match their CIDs; rows of a repository that will be purged; deleted accounts
 	query("UPDATE $_.record SET raw = '\\xa0' WHERE did = '$one'") foreach $plain, $spread;
 	is(verdicts($spread, 'true'), verdicts($plain, 'true'), "V-46: $name: of bytes that are other ones");
 	like(verdicts($spread, 'true'), qr/^\Q$one\E\|f\|invalid rows\|/m, "V-46: $name: a deep audit finds them");

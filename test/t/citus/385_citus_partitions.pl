@@ -1,6 +1,6 @@
 # 385_citus_partitions.pl
-#		Tables in partitions that Citus distributes: a stream fills them, partitions for more
-#		months come, and what cannot be done there is refused, with nothing changed.
+#		Partitioned and distributed tables: a consumer fills them, and partitions for more months are made
+#		and distributed.  Operations beyond the abilities of Citus are refused, and nothing is changed.
 #
 #		Needs Citus: see test/citus/build.
 
@@ -56,7 +56,7 @@ is(query(q{SELECT count(*) FROM atproto.link_problems()}), '0', 'links are those
 wait_for(q{SELECT state = 'streaming' FROM atproto.stat_subscription});
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'nothing is refused');
 
-# A month goes with the links of its records, in steps.
+# A month is dropped with the links of its records, in steps.
 query(qq{CREATE TABLE atproto.record_2023_02 PARTITION OF atproto.record FOR VALUES FROM ('3jo5haaaaaa22') TO ('3jqfraaaaaa22')});
 query(<<'SQL');
 INSERT INTO atproto.record (did, collection, rkey, cid, rev, value) SELECT ('did:plc:' || lpad(translate(n::text, '0189', 'abcd'), 24, 'a'))::did, 'app.bsky.feed.like',
@@ -100,7 +100,7 @@ query(qq{CREATE TABLE atproto.record_2023_01 PARTITION OF atproto.record FOR VAL
 like(call(q{'atproto', ahead => 1, keep => '1 year'}), qr/dropped atproto.record_2023_01\n.*NOTICE:  rows of atproto.record_rest that are as old stay there/m, 'a month without links');
 tables_match($node, $pds, 'the others stay', modes => ['repo']);
 
-# that of the second month
+# the record of the second month has lost its repository
 expect_check('record without repository', undef, maybe => 1);
 stop_citus();
 done_testing();

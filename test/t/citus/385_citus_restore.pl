@@ -1,8 +1,8 @@
 # 385_citus_restore.pl
-#		A server of Citus' comes back with the data of an hour ago: first a restore of one server
-#		alone, then an asynchronous standby of another server, which is promoted while the consumer runs and
-#		processes are killed.  The statements of doc/operate/citus.md are run as they stand, and
-#		afterwards the tables are what the network has.  R-52, R-64.
+#		A node of Citus comes back with the data of an hour ago: first one node is restored alone, then the
+#		asynchronous standby of another node is promoted while the consumer runs and processes are killed.
+#		The test runs the statements of doc/operate/citus.md as they stand.  Afterwards the tables must have
+#		the records of the network.  R-52, R-64.
 #
 #		Needs Citus: see test/citus/build.
 
@@ -49,7 +49,7 @@ $simulated->serve(1, $server);
 query($simulated->subscribe_sql('network', cursor => 0, backfill => "'network'", links => "'all'"));
 finish($simulated->half);
 
-# A copy of one server, and a standby of the other: both are behind when they take the servers' places.
+# A copy of one node, and a standby of a second node: both are behind when they replace the nodes.
 $behind->stop;
 $behind->backup_fs_cold('before');
 $behind->start;
@@ -94,7 +94,7 @@ like($found, qr/^node $group, writer \S+ 0$/m, 'check() names the node while the
 like($found, qr/^node $group, writer \S+ -1$/m, 'and so is a mark of the fetcher');
 unlike($found, qr/node (?!$group,)/, 'and no other node');
 
-# --- what the page says ---
+# --- the statements of the page ---
 
 my ($section) = slurp_file(test_dir() . '/../doc/operate/citus.md') =~ /^### A node that is behind\n(.*?)^## /ms;
 my ($repair) = $section =~ /^```sql\n(.*?)^```/ms;
@@ -102,7 +102,7 @@ my ($before, $after) = split /^-- wait.*\n/m, $repair;
 
 my $marked = q{SELECT count(*) FROM (SELECT did, sync FROM atproto.repo) r WHERE sync = 'desynchronized'};
 
-# What is left to an operator, when a consumer has noticed the node.
+# The steps of the page for an operator after a consumer has noticed the node.
 sub mend
 {
 	finish($simulated->last);
@@ -119,7 +119,7 @@ wait_for(q{SELECT count(*) > 0 FROM atproto.subscription_log WHERE event = 'node
 like(query(q{SELECT object FROM atproto.check('atproto') WHERE what LIKE 'links of a node %'}), qr/^node $group$/, 'links are marked');
 mend();
 
-# --- a standby that is behind is promoted while the consumer runs ---
+# --- a standby with old data is promoted while the consumer runs ---
 
 $group = group_of($primary);
 $primary->stop('immediate');

@@ -54,7 +54,7 @@ sub bring_back
 	return;
 }
 
-# The DIDs of a schema's repositories that are on a server, as an array.
+# The DIDs of a schema's repositories on a server, as an array.
 sub dids_on
 {
 	my ($schema, $server) = @_;
@@ -66,7 +66,7 @@ WHERE get_shard_id_for_distribution_column('$schema.repo', d) IN (SELECT shardid
 SQL
 }
 
-# --- a transaction marks the servers that it writes to ---
+# --- a transaction writes its number on each node with writes ---
 
 query(q{CREATE SCHEMA one; SELECT atproto.create_tables('one'); SELECT atproto.distribute('one')});
 my ($alone) = simulate('--events' => 50, '--accounts' => 1, '--history' => 0, '--mix' => 'delete=0,update=0,account=0,identity=0,sync=0,other=0');
@@ -74,7 +74,7 @@ my $single = AtprotoTest::Server->start($alone);
 query(subscribe_sql('one', $single, cursor => 0, target => q{'one'}));
 wait_for_seq($node, 'one', 50);
 is(query('SELECT count(DISTINCT did), count(*) > 1 FROM (SELECT did FROM one.record) r'), '1|t', 'one repository, which has records');
-# removing records of deleted accounts, when the consumer started, wrote to all of them
+# the purge of deleted accounts, at the consumer's start, wrote to all nodes
 my $last = 'number = (SELECT max(number) FROM one.node_written)';
 my $node_of_last = query("SELECT string_agg(node::text, ' ') FROM one.node_written WHERE $last");
 like($node_of_last, qr/^\d+$/, 'the last transaction has its number on one server');
@@ -138,14 +138,14 @@ query(q{SELECT atproto.pause('s'); SELECT atproto.resume('s')});
 wait_for(q{SELECT state = 'streaming' FROM atproto.stat_subscription});
 is(query(q{SELECT sum(times) FROM atproto.subscription_log WHERE event = 'node behind'}), $times, 'it is told once');
 
-# --- a transaction finds it, before it commits ---
+# --- a transaction finds the difference before it commits ---
 
 query(q{SELECT atproto.unsubscribe('s')});
 query(q{CREATE SCHEMA two; SELECT atproto.create_tables('two'); SELECT atproto.distribute('two')});
 my $other = AtprotoTest::Server->start($pds, '--hold-at', 500);
 query(subscribe_sql('two', $other, cursor => 0, target => q{'two'}));
 wait_for_seq($node, 'two', 499);
-# as if the last transaction were missing there
+# as if the node lacked the last transaction
 query(qq{UPDATE two.node_written SET number = number + 1 WHERE node = $group});
 my $log = -s $node->logfile;
 $other->release;
@@ -153,7 +153,7 @@ wait_for_seq($node, 'two', $PDS_LAST);
 like(slurp_file($node->logfile, $log), qr/node $group of Citus has come back with rows that are older than what is known of them/, 'the transaction does not commit');
 is(query(q{SELECT count(*) > 0 FROM atproto.subscription_log WHERE event = 'node behind' AND subscription = 'two'}), 't', 'the next consumer marks what is there');
 
-# --- no transaction finds it: the consumer looks ---
+# --- no transaction touches the node: the consumer compares by itself ---
 
 query(q{SELECT atproto.unsubscribe('two')});
 query(q{CREATE SCHEMA three; SELECT atproto.create_tables('three')});
@@ -164,7 +164,7 @@ my $consumer = query(q{SELECT atproto.consumer_pid('three')});
 query(q{SELECT atproto.distribute('three')});
 $quiet->release;
 wait_for_seq($node, 'three', $PDS_LAST);
-# of a writer that nobody is: no transaction of the consumer may find it first
+# a number of an unknown writer, so that no transaction of the consumer finds the difference first
 my $missing = "INSERT INTO three.node_written AS w (node, writer, did, number) SELECT node, 'nobody 0', did, 1 FROM three.node_written WHERE node = $group LIMIT 1"
   . ' ON CONFLICT (node, writer) DO UPDATE SET number = w.number + 1';
 my $noticed = 'SELECT COALESCE(max(behind_since), $$-infinity$$) FROM three.node_written';

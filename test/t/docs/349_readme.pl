@@ -1,6 +1,6 @@
 # 349_readme.pl
-#		The README's first subscription, as somebody new would type it: a lexicon
-#		with its whole history.  R-01, R-60, R-65.
+#		The README's first subscription, typed as a newcomer would: it brings all records of one collection,
+#		old and new, of all accounts, without an error.  R-01, R-60, R-65.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,5 +1,5 @@
 # 400_clients_python.pl
-#		doc/use/clients.md: the programs in Python.  Debian's packages (make packages) have the drivers.
+#		Runs the Python programs of doc/use/clients.md.  Debian's packages (make packages) have the drivers.
 
 use strict;
 use warnings FATAL => 'all';
@@ -33,7 +33,7 @@ foreach (
 	}
 }
 
-# What the page says of arrays, and of COPY without a codec.
+# The page's statements about arrays, and about COPY without a codec.
 my $arrays = q{import os, sys, %1$s; c = %1$s.connect(os.environ["DATABASE_URL"]).cursor(); c.execute("SELECT %2$s"); sys.stdout.write(type(c.fetchone()[0]).__name__)};
 my $copy = q{
 import asyncio, os, asyncpg

@@ -1,7 +1,7 @@
 # 401_clients_node.pl
-#		doc/use/clients.md: the programs in JavaScript.
+#		Runs the JavaScript programs of doc/use/clients.md.
 #
-#		Needs what npm install in test/clients brings.
+#		Needs the packages of npm install in test/clients.
 
 use strict;
 use warnings FATAL => 'all';
@@ -20,7 +20,8 @@ my $dir = npm_directory() or plan skip_all => $NO_NPM;
 client_server('node');
 finds($_, [ 'node', program($_, $dir) ]) foreach 'with_pg.mjs', 'with_postgresjs.mjs', 'with_drizzle.mjs';
 
-# Prisma's client is generated.  That asks for a binary of which it needs nothing, and would download it.
+# Generates Prisma's client.  The generator would download a schema engine, which it does not use: give it
+# /bin/true.
 program($_, $dir) foreach 'schema.prisma', 'prisma.config.mjs';
 {
 	local $ENV{PRISMA_SCHEMA_ENGINE_BINARY} = '/bin/true';
@@ -34,7 +35,7 @@ program($_, $dir) foreach 'schema.prisma', 'prisma.config.mjs';
 }
 finds('with_prisma.mjs', [ 'node', program('with_prisma.mjs', $dir) ]);
 
-# What the page says of arrays.
+# The page's statement about arrays.
 $ENV{DATABASE_URL} = client_url('app');
 append_to_file("$dir/array.mjs", q{import pg from 'pg'; const c = new pg.Client({ connectionString: process.env.DATABASE_URL }); await c.connect();
 console.log(typeof (await c.query("SELECT '{did:web:a.b}'::did[] AS d")).rows[0].d); await c.end();});

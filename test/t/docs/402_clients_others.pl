@@ -1,6 +1,7 @@
 # 402_clients_others.pl
-#		doc/use/clients.md: the programs for JDBC and for Go.  Debian has the drivers, which are not small:
-#		libpostgresql-jdbc-java with default-jdk-headless, golang-github-jackc-pgx-v4-dev with golang-go.
+#		Runs the programs of doc/use/clients.md for JDBC and for Go.  Debian has the drivers, which are not
+#		small: libpostgresql-jdbc-java with default-jdk-headless, golang-github-jackc-pgx-v4-dev with
+#		golang-go.
 
 use strict;
 use warnings FATAL => 'all';

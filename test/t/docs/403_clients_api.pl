@@ -1,6 +1,7 @@
 # 403_clients_api.pl
-#		doc/use/clients.md: what HTTP APIs may see and do, by the page's grants and policies; PostGraphile with
-#		the page's configuration; the statements that PostgREST makes of the page's requests.
+#		Tries which rows HTTP APIs may read and write with the grants and policies of doc/use/clients.md.
+#		Runs PostGraphile with the page's configuration, and the statements that PostgREST makes of the
+#		page's requests.
 
 use strict;
 use warnings FATAL => 'all';

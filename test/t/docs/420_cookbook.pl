@@ -1,7 +1,7 @@
 # 420_cookbook.pl
-#		doc/use/cookbook.md: every statement, on a network of which much is hostile; what each
-#		gives is what a reading of all events says (test/oracle/recipes.py), and its plan is
-#		that of the page.
+#		Runs every statement of doc/use/cookbook.md on a network with many hostile records.  Each recipe
+#		gives the rows that test/oracle/recipes.py computes from all events, and uses the plan that the page
+#		names.
 
 use strict;
 use warnings FATAL => 'all';
@@ -43,7 +43,7 @@ sub rows
 	return $rows eq '' ? [] : decode_json($rows);
 }
 
-# Tests that they are these; in this order where the query has one.
+# Tests that the query gives these rows; in this order if the query has ORDER BY.
 sub answers
 {
 	my ($sql, $answer, $name) = @_;
@@ -58,7 +58,7 @@ sub answers
 	return;
 }
 
-# What a large table has, in which few rows are of one account.
+# Planner settings that give the plans of a large table, in which few rows belong to one account.
 my $large = 'SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET random_page_cost = 1.1;';
 
 sub plan_is
@@ -68,13 +68,13 @@ sub plan_is
 	my $plan = query("$settings EXPLAIN (COSTS OFF) $recipe->{text}");
 	my %scans;
 
-	# joins may be in another order
+	# the planner may reorder joins
 	$scans{"`$_`"} = 1 foreach $plan =~ /((?:Index |Bitmap Heap |Seq )[^\n]*Scan[^\n]* on (?:link|record|repo|post_likes)\b)(?!_)/g;
 	is(join(', ', sort keys %scans), join(', ', sort split /, /, $recipe->{plan}), "$name: its plan") or diag($plan);
 	return;
 }
 
-# --- what the page asks for, each by its section, in its order ---
+# --- the expected answers of the page's recipes, by section, in order ---
 
 my %recipes;
 push @{ $recipes{ $_->{heading} } }, $_ foreach recipes($page);
@@ -131,7 +131,7 @@ answers($above->{text} =~ s/WHERE did = '[^']*' AND rkey = '[^']*'/WHERE did = '
 my $likes = 'SELECT did, rkey, likes FROM post_likes WHERE likes <> 0';
 answers($likes, $answers->{likes}, 'A feed with like counts: all numbers');
 
-# one after the other, so that there is room in the page
+# row by row, so that the table's page has room for new versions
 query("INSERT INTO atproto.record (did, collection, rkey, cid, rev, value)
 	VALUES ('$did', 'app.bsky.feed.like', 'like$_', cidlink_of(''), '3jwdwj2ctlk26', '{\"subject\": {\"uri\": \"$answers->{deepest}\"}}')") foreach 1 .. 20;
 query("DELETE FROM atproto.record WHERE did = '$did' AND rkey = 'like$_'") foreach 1 .. 20;
@@ -186,7 +186,7 @@ sub full_time
 	return "$seconds." . substr("${fraction}000000", 0, 6) . '+00';
 }
 
-# A repository: the one with most records.
+# The repository with most records.
 my %records;
 foreach (split /\n/, slurp_file("$expected/record"))
 {
@@ -202,7 +202,7 @@ IPC::Run::run([ 'psql', '-XqAt', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr ]
 is($counted, join('', map { "$_|$of{$_}\n" } sort { $of{$b} <=> $of{$a} || $a cmp $b } keys %of), 'a repository from a file: its records');
 is(query('SELECT count(*) FROM pg_largeobject_metadata'), '0', 'a repository from a file: nothing else is left');
 
-# --- what is old goes, and with it what is made of it ---
+# --- old records are removed, with the rows derived from them ---
 
 my $old = "collection = 'app.bsky.feed.like' AND indexed_at < now() - interval '30 days'";
 query("UPDATE atproto.record SET indexed_at = now() - interval '31 days' WHERE hashtext(rkey::text) % 2 = 0");
@@ -225,7 +225,7 @@ query("INSERT INTO atproto.record (did, collection, rkey, cid, rev, indexed_at, 
 is(query($retention), '1', 'a like of nothing is removed, and counted');
 is(query($retention), '0', 'then there is none that is old');
 
-# one that is written anew while the statement waits for its turn, or without turns
+# a record is rewritten while the statement waits for its lock, with and without the recipe's lock
 foreach my $turns (1, 0)
 {
 	query("INSERT INTO atproto.record (did, collection, rkey, cid, rev, indexed_at, value) VALUES

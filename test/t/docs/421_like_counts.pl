@@ -1,7 +1,7 @@
 # 421_like_counts.pl
-#		The numbers of likes that the triggers of doc/use/cookbook.md keep are those of the stream,
-#		whatever is killed meanwhile, with several workers, after a replay, an export, when
-#		records are removed by hand, and by what removes old ones.  E-43, E-48, F-03.
+#		The triggers of doc/use/cookbook.md count likes.  The counts must be those of the stream although
+#		processes are killed, with several workers, after a replay and an export, after records were removed
+#		by hand, and after the page's statement removed old likes.  E-43, E-48, F-03.
 #
 #		ATPROTO_SEED repeats a run.
 
@@ -42,7 +42,7 @@ my ($recipe) = map { $_->{text} } grep { $_->{text} =~ /CREATE TRIGGER/ } recipe
 IPC::Run::run([ $ENV{PYTHON} || '/usr/bin/python3', '-B', test_dir() . '/oracle/recipes.py', 'answer', $now, $capture ], '>', \my $answers) or BAIL_OUT('no answers');
 my $likes = join '', map { join("|", @$_) . "\n" } @{ decode_json($answers)->{likes} };
 
-# What the numbers are made of, from the table.
+# The counts of likes, computed from the table record.
 my $counts = q{SELECT aturi_did(u) AS did, aturi_rkey(u) AS rkey, count(*) AS likes
 	FROM (SELECT try_aturi(value->'subject'->>'uri') AS u FROM atproto.record WHERE collection = 'app.bsky.feed.like') l
 	WHERE aturi_collection(u) = 'app.bsky.feed.post' AND aturi_did(u) IS NOT NULL AND aturi_rkey(u) IS NOT NULL GROUP BY 1, 2};
@@ -73,7 +73,7 @@ foreach my $workers (1, 3)
 	query(subscribe_sql('likes', $server, cursor => 0, workers => $workers));
 	if ($workers == 1)
 	{
-		# there is something already
+		# likes from before the triggers exist
 		wait_for_seq($node, 'likes', 1500);
 		query($recipe);
 	}
@@ -94,7 +94,7 @@ foreach my $workers (1, 3)
 	$server->restart(@rate);
 }
 
-# --- what else removes and brings records ---
+# --- further ways to remove and bring records ---
 
 query(subscribe_sql('likes', $server));
 my ($export) = grep { -e } map { "$files/1/$_.car" } split /\n/, query("SELECT r.did FROM atproto.record r JOIN atproto.repo p USING (did)
@@ -108,7 +108,7 @@ query("SELECT * FROM atproto.load_car('$whose', pg_read_binary_file('$export'))"
 is(query("SELECT count(*) FROM atproto.record WHERE did = '$whose' AND collection = 'app.bsky.feed.like'"), $had, 'an export brings them back');
 are_those_of_the_stream('with an export');
 
-# --- two that change the same numbers in another order, as workers do ---
+# --- two transactions change the same counts in opposite order, as workers do ---
 
 sub liked
 {
@@ -133,7 +133,7 @@ $other->query_safe('SELECT 1');
 $_->quit foreach $one, $other;
 exact('in another order');
 
-# --- what removes old likes, while a worker that has counted some removes one of these ---
+# --- the statement for old likes runs while a worker removes one of the counted likes ---
 
 query(join '; ', liked('a', 'z'), "UPDATE atproto.record SET indexed_at = now() - interval '31 days' WHERE did = 'did:web:a.example' AND rkey = 'z'");
 my ($retention) = map { $_->{text} } grep { $_->{text} =~ /AS removed/ } recipes('doc/use/cookbook.md');

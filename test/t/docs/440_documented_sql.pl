@@ -1,8 +1,8 @@
 # 440_documented_sql.pl
-#		Every SQL block of the pages runs, in the order of its page, on a server that has data
-#		and a network; what fails does so as the page says, by a comment "-- ERROR:  message".
-#		The blocks that this test does not run are named here, with the reason, or with the
-#		test that runs them.  Whole statements in the text are tried, too.
+#		Runs every SQL block of the pages, in the order of its page, on a server with data and a network.  A
+#		statement fails only where the page says so with a comment "-- ERROR:  message".  This file names
+#		each block without a run here, with the reason or with the test of the block.  Whole statements in
+#		the text are tried, too.
 
 use strict;
 use warnings FATAL => 'all';
@@ -17,21 +17,21 @@ use AtprotoTest::Pages;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# Pages that another test runs: it must name the page.
+# Pages run by a different test, whose file must name the page.
 my %run_by = (
 	'doc/use/cookbook.md' => '420_cookbook',
 	'doc/use/queries.md' => '295_queries',
 	'doc/operate/scale.md'   => '360_slices_fdw',
 	'doc/use/simulator.md' => '452_simulator_page');
 
-# Blocks that nobody runs, by the beginnings of their first lines.
+# Blocks without a test, by the beginnings of their first lines.
 my %not_run = (
 	'doc/operate/citus.md' => { 'CREATE EXTENSION citus' => 'needs Citus, and three servers', "SELECT atproto.resume('network')" => 'needs Citus: 385_citus_restore runs it', 'SELECT s.collection' => 'needs the column that distribute() adds', 'WITH l AS MATERIALIZED' => 'needs the column that distribute() adds' });
 
-# What a page says before a block, not in one: who runs it.
+# Text of a page outside the block decides which role runs the block.
 my %before = ("SELECT atproto.subscribe('own'" => 'SET ROLE consumer;');
 
-# --- a network, a server, and a database that has data ---
+# --- a network, a server, and a database with data ---
 
 my $simulated = AtprotoTest::Backfill->begin(half => 300);
 my $network   = $simulated->network;
@@ -48,7 +48,7 @@ $network->hosts({ 'jetstream.example.com' => { stream => $jetstream->port } });
 $network->fault({ path => 'describeServer', status => 200, body => '{"did": "did:web:pds.example.com", "availableUserDomains": []}' });
 $network->fault({ path => 'getHostStatus', status => 200, body => '{"hostname": "pds.example.com", "status": "active"}' });
 
-# What stands in for the names of the pages.
+# Local replacements for the public names on the pages.
 my @stand_in = (
 	[ qr{wss://jetstream2\.us-east\.bsky\.network}      => 'ws://jetstream.example.com' ],
 	[ qr{wss://(?:relay1\.us-west\.)?bsky\.network}      => "ws://$AtprotoTest::Backfill::HOST" ],
@@ -120,17 +120,17 @@ sub run
 		$sql = "$before{$beginning}\n$sql";
 		$used{$beginning}++;
 	}
-	# load_car() refuses a repository that is being fetched, as a block before may have asked for
+	# load_car() refuses a repository while it is fetched, and an earlier block may have requested the fetch
 	wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$me') AND NOT EXISTS (SELECT FROM atproto.held_event WHERE did = '$me')", database => $database{ $block->{page} })
 	  if $sql =~ /load_car/;
-	# a page that subscribes by the same name once more shows another way to
+	# a second subscription of the same name on a page shows an alternative
 	$sql = "DELETE FROM atproto.subscription WHERE name = '$_';\n$sql" foreach sort keys %named;
 	# the fetcher may still load the export for which an earlier block has asked
 	wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo WHERE did = '$me' AND hold IS NOT NULL)", database => $database{ $block->{page} }) if $sql =~ /load_car/;
 	IPC::Run::run([ 'psql', '-XAt', (map { ('-v', "$_=$variables{$_}") } sort keys %variables), '-d', $node->connstr($database{ $block->{page} }) ],
 		'<', \$sql, '>', \my $out, '2>', \$error);
 	my @failed = $error =~ /(ERROR:  [^\n]*)/g;
-	# an UPDATE of no subscription is a claim about none
+	# an UPDATE of a missing subscription counts as a failure
 	push @failed, 'no such subscription' if $sql =~ /UPDATE atproto\.subscription/ && $out =~ /^UPDATE 0$/m;
 	is_deeply(\@failed, \@said, $what) or diag($error);
 	unlike($error, qr/PANIC|FATAL|connection to server/, "... and the server goes on") if @failed;
@@ -140,7 +140,7 @@ sub run
 
 # --- statements in the text ---
 
-# What stands in them for anything.
+# Values for the placeholders in these statements.
 my @any = (
 	[ qr/\((name|target|host|did)\)(?! FROM)/ => { name => "('network')", target => "('atproto')", host => "('pds.example.com')", did => "('$me')" } ],
 	[ qr/'(another|he)'/                      => { another => "'heir'", he => "'postgres'" } ]);
@@ -148,7 +148,7 @@ my %nowhere = map { $_ => 1 } 'doc/use/reference.md', 'doc/operate/citus.md';   
 my $database = $database{'doc/use/faq.md'};
 my $tried    = 0;
 
-# it may fill what the others fill, as the page demands
+# the page demands that the role may fill the tables of the other subscriptions
 query('CREATE ROLE heir SUPERUSER');
 query("SELECT atproto.subscribe('network', 'ws://$AtprotoTest::Backfill::HOST', backfill => 'repair')", database => $database);
 foreach my $page (grep { !$nowhere{$_} } pages())
@@ -161,7 +161,7 @@ foreach my $page (grep { !$nowhere{$_} } pages())
 		$sql .= ' TO consumer' if $sql =~ /^GRANT/ && $sql !~ / TO /;
 		$sql = "BEGIN; $sql; ROLLBACK;" unless $sql =~ /^(CALL|VACUUM|ALTER SYSTEM)/;
 		IPC::Run::run([ 'psql', '-XAtq', '-v', 'VERBOSITY=verbose', '-d', $node->connstr($database) ], '<', \$sql, '>', \my $out, '2>', \my $error);
-		# syntax, names, values; whether there is something to do at the moment is not its business
+		# only syntax, names and values count, not whether the statement finds anything to do
 		unlike($error, qr/ERROR:  (?:42|22)/, "$page: $span") or diag($error);
 		$tried++;
 	}

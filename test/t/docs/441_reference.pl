@@ -1,6 +1,6 @@
 # 441_reference.pl
-#		doc/use/reference.md is what test/tools/reference makes of the catalogue.  With
-#		ATPROTO_REFERENCE=write, as make reference sets it, the page is written.
+#		doc/use/reference.md is the output of test/tools/reference for the present catalogue.  With
+#		ATPROTO_REFERENCE=write, which make reference sets, the test writes the page.
 
 use strict;
 use warnings FATAL => 'all';
@@ -31,7 +31,7 @@ ok(slurp_file($page) eq $made, 'doc/use/reference.md is what the catalogue says:
 
 like($made, qr/^\| `verify` \|.*hash: .*; chain: .*; full: .*signature/m, 'F-17: the page says what is authenticated at which level');
 
-# The states of a consumer that the page draws are those that it can be in.
+# The states of a consumer on the page are the states in the sources.
 my ($names) = slurp_file(test_dir() . '/../src/process/status/status.c') =~ /state_names\[\] = \{(.*?)\};/s;
 my @views = query(q{SELECT pg_get_viewdef('atproto.stat_subscription'::regclass)}) =~ /THEN '([a-z ]+)'::text|ELSE '([a-z ]+)'::text/g;
 my ($sync) = slurp_file(test_dir() . '/../src/tables/repos/repo_state.c') =~ /(ATP_SYNC_PARTIAL\] = .*?)\};/s;
@@ -41,7 +41,8 @@ foreach my $state ($names =~ /"([^"]+)"/g, (grep { defined } @views), $sync =~ /
 	like($states // '', qr/^- `\Q$state\E`/m, "$state is among the states");
 }
 
-# Its ways between those of a process are those of consumer_state.c, without the states that nobody sees.
+# The transitions between the states on the page are those of consumer_state.c, without the states that no view
+# shows.
 my ($ways) = slurp_file(test_dir() . '/../src/process/consumer/consumer_state.c') =~ /\}\s*states\[\] = \{(.*?)\n\};/s;
 my %shown;
 my %from;

@@ -1,7 +1,7 @@
 # 442_documented_names.pl
-#		What the pages name is there: functions, tables, columns, settings, options and
-#		their values in the catalogue; targets of make, programs, their switches, files
-#		and variables of the environment in the sources.  Shell blocks can be parsed.
+#		Every name in the pages exists: functions, tables, columns, settings, options and their values in
+#		the catalogue; targets of make, programs, their switches, files and variables of the environment in
+#		the sources.  bash can parse the shell blocks.
 
 use strict;
 use warnings FATAL => 'all';
@@ -15,7 +15,7 @@ use File::Find;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# Names that look like ours, and are another's.
+# Names of foreign software similar to ours.
 my %others = map { $_ => 1 } (
 	# files
 	qw(atproto.control atproto.so atproto.tid atproto.com),
@@ -28,7 +28,7 @@ my %others = map { $_ => 1 } (
 	qw(autovacuum_work_mem temp_tablespaces pg_repack autovacuum_freeze_max_age autovacuum_vacuum_insert_scale_factor autovacuum_vacuum_scale_factor
 	  vacuum_freeze_min_age hot_standby_feedback synchronous_standby_names maintenance_work_mem),
 	qw(fetch_size pg_stat_statements pg_trgm heap_update pg_input_is_valid));
-# Variables that other programs read.
+# Variables of foreign programs.
 my %variables_of_others = map { $_ => 1 } qw(PGHOST PGPORT PGUSER PGDATABASE PGPASSWORD PGDATA DATA_SOURCE_NAME ARGS CC CFLAGS PATH HOME LC_ALL POSTGRES_PASSWORD);
 my %targets_of_pgxs = map { $_ => 1 } qw(all install uninstall installcheck clean);
 
@@ -49,13 +49,13 @@ my %type     = list(q{SELECT typname FROM pg_type WHERE typnamespace = 'atproto'
 my %column   = list(q{SELECT relname || '.' || attname FROM pg_attribute JOIN pg_class c ON c.oid = attrelid WHERE relnamespace = 'atproto'::regnamespace AND attnum > 0});
 my %setting  = list(q{SELECT substr(name, 9) FROM pg_settings WHERE name LIKE 'atproto.%'});
 my %argument = list("SELECT DISTINCT unnest(proargnames) FROM pg_proc p JOIN pg_depend e ON e.classid = 'pg_proc'::regclass AND e.objid = p.oid WHERE $ours");
-# the values that a CHECK allows to an option
+# the values allowed by an option's CHECK
 my %allowed = map { (split /\|/)[0] => { map { $_ => 1 } /'([^']+)'::text/g } }
   split /\n/, query(q{SELECT a.attname || '|' || pg_get_constraintdef(k.oid) FROM pg_constraint k JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = k.conkey[1]
 	WHERE k.conrelid = 'atproto.subscription'::regclass AND k.contype = 'c' AND cardinality(k.conkey) = 1 AND pg_get_constraintdef(k.oid) ~ 'ANY \(ARRAY'});
 $node->stop;
 
-# All that programs, and the server, read; what only pages say is no proof.
+# All files read by programs and the server; a name mentioned only by pages is no proof.
 my $sources = '';
 find({ no_chdir => 1, wanted => sub { $sources .= slurp_file($_) if -f && -s _ < 1_000_000 && !/442_documented_names/ && !/\.(md|gz|frames|inputs|svg|car|json|o|so|bc)\z/ && !m{/(tmp_check|build|corpus|results)/} } },
 	grep { -e } map { "$root/$_" } qw(src test bench demo contrib debian Makefile Dockerfile));
@@ -94,7 +94,7 @@ sub sql_faults
 	return @faults;
 }
 
-# What PostgreSQL's grammar has with a parenthesis, types included.
+# Words before a parenthesis in PostgreSQL's grammar, types included.
 sub is_word
 {
 	my ($word) = @_;
@@ -102,7 +102,7 @@ sub is_word
 	  || $type{$word};
 }
 
-# --- in a block of shell, or a span that is a command ---
+# --- in a block of shell, or in a span with a command ---
 
 sub shell_faults
 {
@@ -111,7 +111,7 @@ sub shell_faults
 
 	$text =~ s/\\\n//g;
 	$text =~ s/(^|\s)#.*//mg;
-	# a command in another one is looked at by itself
+	# a command inside a command is checked separately
 	my @commands;
 	push @commands, $1 while $text =~ s/[<\$]\(([^()]*)\)/x/;
 	foreach my $command (@commands, split /&&|\|\||[;|\n]/, $text)
@@ -170,7 +170,7 @@ sub shell_faults
 	return @faults;
 }
 
-# Files, and variables that we say are ours.
+# Files and variables that the pages call ours.
 sub name_faults
 {
 	my ($span, %made) = @_;
@@ -195,7 +195,7 @@ foreach (split /\n/, slurp_file("$root/contrib/monitoring/queries.yaml"))
 	$others{"${query}_$1"} = 1 if /^    - (\w+):/;
 }
 
-# What is not there is found.
+# The check finds invented names.
 is_deeply([ map { scalar sql_faults($_) } 'atproto.nothing', 'atproto.record.nothing', 'repo.nothing', 'nothing(1)', 'atproto.nothing()', "nothing => 'x'", "backfill => 'nothing'" ],
 	[ 1, 1, 1, 1, 2, 1, 1 ], 'false names in SQL are found');
 is_deeply([ map { scalar shell_faults($_) } 'make nothing', 'make -C test nothing', 'make -C nothing', 'NOTHING_AT_ALL=1 make', 'test/nothing', 'bench/run nothing', 'test/server/streamserver --nothing' ],
@@ -205,7 +205,7 @@ is_deeply([ map { scalar name_faults($_) } 'ATPROTO_NOTHING', 'src/nothing.c', '
 foreach my $page (pages())
 {
 	my $prose = prose($page);
-	# what the page itself makes
+	# objects created by the page itself
 	my %made = map { $_ => 1 } join('', map { $_->{text} } blocks($page, 'sql')) =~ /CREATE (?:FUNCTION|TABLE|VIEW|(?:UNIQUE )?INDEX) (?:\w+\.)?(\w+)/g;
 	my @faults;
 

@@ -1,7 +1,7 @@
 # 443_documented_facts.pl
-#		What the pages say beside their blocks: messages are in the programs that they come
-#		from, defaults are those of the server, the list of options leaves nothing out, what a
-#		statement is said to print it prints.
+#		The facts outside the blocks of the pages are true: quoted messages stand in the programs, defaults
+#		are those of the server, lists of options are complete, and statements print the output shown on the
+#		page.
 
 use strict;
 use warnings FATAL => 'all';
@@ -41,10 +41,10 @@ my $library   = run_of('pg_config', '--pkglibdir') . '/atproto.so';
 my ($libcurl) = run_of('ldd', $library) =~ m{libcurl\S* => (\S+)};
 my @messages  = map { strings($_) } $library, "$bin/postgres", $libcurl;
 
-# Formats, what they print in place of %s and the like; not those that print anything.
+# Formats of messages, with their %s and the like as patterns; without formats for any text.
 my @formats = map { qr/^$_/s } map { quotemeta =~ s/\\%(?:\\[-.*+]|\d)*[lz]*[a-zA-Z]/.*?/gr =~ s/\\%\\%/%/gr } grep { / / && (s/%[-.*\d]*[lz]*[a-zA-Z]//gr =~ tr/a-zA-Z//) > 9 } @messages;
 
-# A page writes "…" and N for anything, and may leave out what is around.
+# A page writes "…" and N for anything, and may leave out the beginning and the end.
 sub is_known
 {
 	my ($message) = @_;
@@ -102,7 +102,7 @@ foreach my $page (pages())
 }
 cmp_ok($defaults, '>', 8, 'pages name defaults');
 
-# A list names each of these, in backticks.
+# The list on the page names each of the rows of the query, in backticks.
 sub names_each
 {
 	my ($name, $sql) = @_;
@@ -113,7 +113,7 @@ sub names_each
 
 names_each('consumer', q{SELECT unnest(proargnames) FROM pg_proc WHERE oid = 'atproto.subscribe'::regproc});
 
-# What the sources name, in their tables of names.
+# A file of the sources, for its tables of names.
 sub source
 {
 	my ($file) = @_;
@@ -129,7 +129,7 @@ foreach my $of ([ 'reasons to drop a connection', source('net/drop.c') =~ /\[ATP
 	is(join(' ', grep { $all !~ /`\Q$_\E`/ } @names), '', "the pages have all $what");
 }
 
-# Whose fault an error is, by its class.
+# The party at fault for an error, by the class of its SQLSTATE.
 my %class;
 my @classes = source('tables/base/error_class.c') =~ /\{"(\w\w)", (ATP_ERROR_\w+, \w+)\}/g;
 while (my ($name, $fault) = splice @classes, 0, 2) { push @{ $class{$fault} }, $name; }
@@ -145,7 +145,7 @@ foreach my $of (
 	is(join(' ', sort(($said // '') =~ /\b([0-9A-Z]{2})\b/g)), join(' ', sort @{ $class{$fault} // ['none'] }), "consumer.md: classes of errors that are the fault of $words");
 }
 
-# --- what is said to be printed ---
+# --- output shown by the page ---
 
 my ($columns) = $page{lexicons} =~ /^```\n( uri aturi,.*?)^```/ms;
 query(q{SELECT atproto.create_view('app.bsky.feed.post', schema => 'public')});

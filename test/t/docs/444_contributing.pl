@@ -11,7 +11,6 @@ use lib "$FindBin::RealBin/../../lib";
 
 use AtprotoTest::Pages;
 use Cwd qw(abs_path);
-use Digest::SHA qw(sha256_hex);
 use IPC::Run;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -120,14 +119,7 @@ if ($git)
 	is($rc, 0, 'a git repository') or diag($out);
 }
 
-# test/one compiles the objects that the unit tests need.  make check has compiled them.
-my $pg_config = $ENV{PG_CONFIG} // '';
-if (-d "$root/test/build" && $pg_config ne '')
-{
-	my $work = "$copy.one/atp1." . substr(sha256_hex("$copy $pg_config"), 0, 8) . '/src/test';
-
-	system("mkdir -p '$work' && cp -a '$root/test/build' '$work/'") == 0 or die 'cannot copy the objects';
-}
+# The first call compiles src/core.
 $ENV{ATPROTO_ONE} = "$copy.one";
 
 my %seen;

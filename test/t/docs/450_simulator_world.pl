@@ -1,9 +1,9 @@
 # 450_simulator_world.pl
-#		The network that test/simulator makes with --social, as the consumer has it: people with handles, profiles
-#		and follows; replies whose root and parent are what they must be; facets whose bytes are a hashtag, a mention, a
-#		link; pictures, quotes, languages; likes that name what is there, once each; records that the bundled Lexicons
-#		allow; commits that are verified to the full.  The same options give the same bytes, and --start and --span
-#		say when all of it is.
+#		The network of test/simulator --social, as a consumer stores it, looks like the real one: people
+#		have handles, profiles and follows; a reply names the right root and parent; the byte offsets of
+#		facets hit a hashtag, mention or link; likes name existing posts, once each; the bundled Lexicons
+#		allow the records; every commit is verified at level full.  The same options give the same bytes, and
+#		no event lies outside --start and --span.
 
 use strict;
 use warnings FATAL => 'all';
@@ -20,7 +20,7 @@ use Test::More;
 my $last   = 6000;
 my $people = 120;
 
-# Everything that a stream can tell, but accounts that go and come: they have a network of their own below.
+# Every kind of event except accounts that are deactivated and come back: these have a separate network below.
 my $directory = PostgreSQL::Test::Utils::tempdir('directory');
 my @world     = ('--social', '--events', $last, '--accounts', $people, '--batches', 3);
 my $mix       = 'post=40,delete=6,list=2,listitem=4,threadgate=2,profile=1,update=1,account=0,sync=0';
@@ -38,11 +38,11 @@ foreach (split /\n/, slurp_file("$directory/keys"))
 query("CREATE SCHEMA w; " . subscribe_sql('w', $server, cursor => 0, target => "'w'", verify => "'full'", validate => "'flag'", events => "'keep'", links => "'all'"));
 wait_for_seq($node, 'w', $last);
 
-# V-41: each account begins with an #identity, and the key counts that was looked up after it
+# V-41: each account begins with an #identity, after which only a newly read key counts
 looked_up(', stale = false, said_by = $${}$$, doubted_by = $${}$$, tries = 0, resolved_at = now()', 'true');
 wait_for('SELECT count(*) = 0 FROM atproto.held_event');
 
-# --- what it is for the protocol ---
+# --- the network is valid by the protocol ---
 
 is(query('SELECT count(*), count(*) FILTER (WHERE verified) FROM w.repo'), "$people|$people", 'V-10: each repository is verified');
 is(query('SELECT (SELECT count(*) FROM atproto.dead_letter), (SELECT count(*) FROM atproto.held_event), (SELECT count(*) FROM atproto.gap)'), '0|0|0', 'nothing is refused, waits, or is missing');
@@ -70,7 +70,8 @@ cmp_ok(query("SELECT max(n) / avg(n) FROM (SELECT count(*) AS n FROM w.record WH
 
 # --- references: made before, with this CID, and not deleted then ---
 
-# In the schema of a subscription that keeps the operations: op, made (posts), gone, and ref, what names a post.
+# Views in the schema of a subscription that keeps the operations: op, made (posts), gone, and ref (references
+# to posts).
 sub references_are_right
 {
 	my ($schema) = @_;
@@ -133,11 +134,11 @@ is(query("SELECT string_agg(DISTINCT value->'embed'->>'\$type', ' ' ORDER BY val
 	join(' ', map { "app.bsky.embed.$_" } qw(external images record recordWithMedia)), 'pictures, cards, quotes, and quotes with pictures');
 $node->stop;
 
-# --- when it is, and that it is the same again ---
+# --- --start and --span, and the same bytes for the same options ---
 
 my $files = PostgreSQL::Test::Utils::tempdir('again');
 
-# The times of its records; the capture is kept by this name.
+# The times of the records of a network; the capture is kept under this name.
 sub times_of
 {
 	my ($name, @options) = @_;

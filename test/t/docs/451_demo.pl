@@ -1,8 +1,9 @@
 # 451_demo.pl
-#		The SQL of make demo on a simulated network: the feed has the posts that there are, in the order in which they
-#		came, and their likes are those that one counts, through deletions, deleted accounts and what is written anew;
-#		what the screen shows is new posts and posts with many likes, without what a terminal obeys; the queries at the
-#		end answer, and those after the replay of a real server's stream.
+#		Runs the SQL of make demo on a simulated network.  The feed shows the posts in the order in which
+#		they came, and the counts of likes are right through deletions, deleted accounts and rewritten
+#		records.  The screen shows new posts and posts with many likes, without the control characters that
+#		a terminal would obey.  The queries at the end give rows, also after the replay of a real server's
+#		stream.
 
 use strict;
 use warnings FATAL => 'all';
@@ -20,7 +21,7 @@ my $half = 4000;
 my ($capture) = simulate('--social', '--events', $last, '--accounts', 80, '--mix', 'post=30,delete=8,account=2,identity=1');
 
 my $node   = make_node('demo');
-# --rate: a thousandth of a message a second after the first of those that have a rate
+# rate: one message in 1,000 seconds, from the first message with a rate on
 my $server = AtprotoTest::Server->start($capture, '--rate', 0.001, '--rate-from', $half);
 
 sub live

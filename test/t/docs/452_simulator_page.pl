@@ -1,6 +1,6 @@
 # 452_simulator_page.pl
-#		doc/use/simulator.md: its command lines make the networks that it says, its servers send them, and its queries find
-#		people, posts and threads there.
+#		The command lines of doc/use/simulator.md make the networks that the page describes, the page's
+#		servers send them, and the page's queries find people, posts and threads.
 
 use strict;
 use warnings FATAL => 'all';

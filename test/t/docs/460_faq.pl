@@ -1,6 +1,6 @@
 # 460_faq.pl
-#		The messages that doc/use/faq.md quotes appear, letter by letter, when what it says
-#		is done; those that would take another build, or another program, are named here.
+#		The test provokes each message quoted by doc/use/faq.md and compares every letter.  This file names
+#		the messages of other builds or programs.
 
 use strict;
 use warnings FATAL => 'all';
@@ -13,19 +13,19 @@ use AtprotoTest::Pages;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# Messages of others, which only another machine shows.
+# Messages of other programs, visible only on a different machine.
 my %of_others = map { $_ => 1 } (
 	'fe_sendauth: no password supplied',
 	'fatal error: cbor.h: No such file or directory',
 	'make: pg_config: No such file or directory',
 	'ERROR:  extension "atproto" is not available',
 	'FATAL:  could not access file "atproto": No such file or directory');
-# Messages of builds, or of libraries, that this one is not: in the source they stand so.
+# Messages of other builds or libraries, as they stand in the sources.
 my %of_builds = (
 	'ERROR:  signatures by secp256k1 are not supported by this build' => 'signatures by secp256k1 are not supported by this build',
 	'ERROR:  handles are not verified by this build'                  => 'handles are not verified by this build',
 	'LOG:  extension "atproto" of database "mydb" is not at version 1.0, which is this library\'s' => 'extension \"atproto\" of database \"%s\" is not at version %s, which is this library\'s');
-# Errors of subscriptions that other tests bring about.
+# Errors of subscriptions, provoked by other tests.
 my %elsewhere = (
 	'Could not resolve host: '                     => '147_dns',
 	'SSL certificate problem: '                    => '150_tls',
@@ -45,7 +45,7 @@ my $node = make_node('faq', conf => "max_worker_processes = 9\n");
 my $bare = make_node('faq_bare', preload => 0);
 my $seen = '';
 
-# Does it, whatever comes of it, and keeps what the server says.
+# Runs the statement and collects the server's messages, whether or not it fails.
 sub try_it
 {
 	my ($sql, %o) = @_;
@@ -59,7 +59,7 @@ sub try_it
 
 my $nobody = 'ws://127.0.0.1:1';
 try_it("SELECT atproto.subscribe('network', '$nobody')", node => $bare);
-# V-02: the warning that nobody reads documents
+# V-02: a warning: no process reads documents
 try_it("SELECT atproto.unsubscribe('network'); SELECT atproto.subscribe('network', '$nobody', verify => 'full')", node => $bare);
 query("CREATE DATABASE ascii TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'", node => $node);
 $node->safe_psql('ascii', 'CREATE EXTENSION atproto');
@@ -75,7 +75,7 @@ ok($node->poll_query_until('ascii', "SELECT state = 'stopped' FROM atproto.stat_
 $seen .= $node->safe_psql('ascii', "SELECT 'last_error: ' || last_error FROM atproto.stat_subscription") . "\n";
 $node->safe_psql('ascii', "SELECT atproto.unsubscribe('s')");
 
-# more than there are processes for
+# more subscriptions than worker processes
 $node->safe_psql('postgres', "SELECT atproto.subscribe(format('s%s', n), '$nobody') FROM generate_series(1, 9) n; SELECT atproto.subscribe('network', '$nobody')");
 $node->wait_for_log(qr/no background worker slot is free for atproto subscription "(network|s\d)"/);
 $seen .= slurp_file($node->logfile) =~ s/^.*?(LOG:  )/$1/gmr =~ s/atproto subscription "s\d"/atproto subscription "network"/gr;
@@ -101,7 +101,7 @@ try_it(q{INSERT INTO atproto.record (did, collection, rkey, cid, rev, value) VAL
 	jsonb_build_object('subject', (SELECT string_agg(md5(n::text), '') FROM generate_series(1, 90) n)))});
 $seen =~ s/(index row size )\d+/${1}2904/;
 
-# --- what a subscription's row says ---
+# --- messages in a subscription's row ---
 
 $node->safe_psql('postgres', q{INSERT INTO atproto.subscription (name, url) VALUES ('restored', 'wss://bsky.network')});
 $seen .= query("SELECT 'last_error: ' || last_error FROM atproto.stat_subscription WHERE name = 'restored'", node => $node) . "\n";
@@ -118,7 +118,7 @@ foreach my $message (@said)
 	ok(index($seen, $message) >= 0, $message);
 }
 
-# --- what stands in the tables of the page, in italics ---
+# --- errors in the tables of the page, in italics ---
 
 my @errors = map { /^\| ((?:\*[^*|]+\*(?:, )?)+) \|/ ? map { s/^\*|\*$//gr } split(/(?<=\*), (?=\*)/, $1) : () } split /\n/, $text;
 cmp_ok(scalar @errors, '>', 8, 'the page quotes last errors');

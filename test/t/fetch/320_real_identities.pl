@@ -35,7 +35,7 @@ note("levels: @levels");
 
 my %written;    # what an account wrote last
 
-# Records are made, changed and deleted; the last one is waited for.
+# Creates, updates and deletes records; waits for the last operation.
 sub work
 {
 	my ($account, $round) = @_;
@@ -58,7 +58,7 @@ sub work
 	return;
 }
 
-# All that the accounts wrote last is in the tables of all levels.
+# The last writes of the accounts are in the tables of all levels.
 sub caught_up
 {
 	my (@accounts) = @_;
@@ -72,7 +72,7 @@ sub caught_up
 	return;
 }
 
-# Something is true of an account in all of them.
+# Waits until the condition is true of the account in all schemas.
 sub wait_for_account
 {
 	my ($account, $condition) = @_;
@@ -81,7 +81,7 @@ sub wait_for_account
 	return;
 }
 
-# --- accounts before anybody follows them, and after ---
+# --- accounts created before the subscriptions, and after ---
 
 my @accounts = map { $real->account(0, sprintf 'user%03d', $_) } 1 .. $n / 2;
 work($_, 1) foreach @accounts;
@@ -119,7 +119,7 @@ foreach (@moved)
 	wait_for_account($_, 'active');
 }
 work($_, 3) foreach @moved;
-# V-48: what was signed before this may not have been judged yet; then nobody knows its key any more
+# V-48: events signed before this may not have been verified yet; afterwards no document has their key any more
 $real->do(rotate => $moved[0]);
 work($moved[0], 4);
 caught_up(@moved);
@@ -160,8 +160,8 @@ foreach my $account (grep { $_ != $away && $_ != $deleted } @accounts)
 }
 foreach my $schema (@levels)
 {
-	# this PDS gives an imported commit a new revision, in its events but not in the commit; at
-	# full, a repair may have brought a later one before it is judged
+	# This PDS gives an imported commit a new revision, in its events but not in the commit; at level full, a
+	# repair may have brought a later revision before the commit is verified.
 	my $other_rev  = "l::text LIKE '%another revision than the message%'";
 	my $former_key = "stage = 'signature' AND did = '$moved[0]{did}'";
 	my ($moves_seen, $others) = split /\|/, query("SELECT count(*) FILTER (WHERE $other_rev), count(*) FILTER (WHERE NOT $other_rev AND NOT ($former_key))"

@@ -1,7 +1,7 @@
 # 330_identities.pl
-#		What becomes of a request for an identity: every kind of document and every fault
-#		of a host, how often who is asked, and the ways between the states (rules W-01
-#		to W-17, W-30 to W-35, W-57).
+#		The life of a request for an identity: every kind of document, every fault of a host, how often the
+#		fetcher asks a directory or host, and which state of atproto.identity follows which (rules W-01 to
+#		W-17, W-30 to W-35, W-57).
 
 use strict;
 use warnings FATAL => 'all';
@@ -18,7 +18,7 @@ my $node = begin_identities('identities');
 
 # --- documents ---
 
-# A document that is good but for this.
+# A good document with this change.
 sub but
 {
 	my ($did, $change) = @_;
@@ -35,7 +35,7 @@ sub method
 
 my ($k256, $p256) = map { AtprotoTest::Keys::bytes_of($_) } $K256, $P256;
 my $is_good = 'good pds.example.com some.example.com';
-# what it is, the document for a DID, what the row says then, and its key
+# name, document of a DID, expected row of atproto.identity, and key
 my @documents = (
 	[ 'k256', $good, $is_good, $K256 ],
 	[ 'p256', sub { $good->(@_, key => $P256) }, $is_good, $P256 ],
@@ -65,7 +65,7 @@ my @documents = (
 my @dids = map { plc() } @documents;
 $network->documents({ map { $dids[$_] => $documents[$_][1]->($dids[$_]) } 0 .. $#documents });
 
-# faults of a host, each at a did:web of its own, so that the directory need not rest
+# faults of a host, each at a separate did:web, so that the directory need not rest
 my %faults = (
 	# W-05
 	'redirect' => [ { redirect => 'https://honest.example.com/.well-known/did.json' }, 'invalid' ],
@@ -99,7 +99,7 @@ is(query("SELECT count(*) FROM atproto.identity_request WHERE failed"), '5', 'wh
 
 # --- how often ---
 
-# one that was read just now: the minute is one of the clock
+# a document that was read just now: the minute is measured by the clock
 my $one = plc();
 $network->documents({ $one => $good->($one) });
 resolve($one);
@@ -132,7 +132,7 @@ is(requests(path => "/$unasked"), 1, 'W-57: the fetcher does');
 	$network->fault({ host => 'plc.example.com', hold => 'sixteen', times => 24 });
 	resolve(@slow);
 	$network->wait_for_log(16, host => 'plc.example.com', path => qr/@{[ join '|', @slow ]}/);
-	# an answer of another host: the fetcher has looked at its queue again
+	# an answer of a different host shows that the fetcher has looked at its queue again
 	my $web = 'did:web:after.example.net';
 	$network->documents({ $web => $good->($web) });
 	resolve($web);
@@ -166,7 +166,7 @@ is(requests(path => "/$many"), 2, 'W-31: and one after it');
 
 # --- from state to state ---
 
-# W-33: of whom nothing was known, the directory may not know yet, either
+# W-33: an unknown account may be too new for the directory
 my ($unheard, $too_new) = @dids[ -2, -1 ];
 is(query("SELECT denied_at = asked_at AND next_try - asked_at = '1 min' FROM atproto.identity WHERE did = '$unheard'"), 't', 'W-33: one answer about somebody unheard of is none');
 $network->documents({ $too_new => $good->($too_new) });
@@ -177,7 +177,7 @@ pass('W-33: two are');
 wait_for("SELECT state = 'good' FROM atproto.identity WHERE did = '$too_new'");
 pass('W-33: and who was too new for it is there a minute later');
 
-# W-33: what was good is gone by two answers
+# W-33: a good identity is gone after two answers
 my ($was_good, $was_web) = ($dids[1], $honest);
 $network->documents({ $was_good => 404, $was_web => 404 });
 later(61);
@@ -203,7 +203,7 @@ later(3);
 wait_for("SELECT state = 'good' FROM atproto.identity WHERE did = '$was_good'");
 pass('W-33: #identity has it asked again at once');
 
-# W-30, W-32: a refresh that fails
+# W-30, W-32: a refresh fails
 my $kept = $dids[2];
 $network->documents({ $kept => 500 });
 later(25 * 3600);

@@ -1,7 +1,7 @@
 # 331_fetcher.pl
-#		What the fetcher asks, and what it makes of the answers: URLs and addresses
-#		that are refused, redirects, limits of time and size, certificates, damaged
-#		answers, and the headers that it sends (rules W-50 to W-58).
+#		The HTTP client of the fetcher.  The client refuses URLs and addresses of private networks, follows
+#		few redirects, keeps limits of time and size, verifies certificates, survives damaged answers, and
+#		sends the headers of the rules (rules W-50 to W-58).
 
 use strict;
 use warnings FATAL => 'all';
@@ -41,7 +41,7 @@ my $did   = 'did:plc:' . 'a' x 24;
 my @asked;
 my $hosts = 0;
 
-# A host that was not used before, with these faults.
+# A new host with these faults.
 sub host
 {
 	my (@faults) = @_;
@@ -51,7 +51,7 @@ sub host
 	return $host;
 }
 
-# A request, and what is expected of it; look() asks all of them at once.
+# A request and its expected outcome; look() sends all requests at once.
 sub expect
 {
 	my ($what, $outcome, $url, %o) = @_;
@@ -122,7 +122,7 @@ expect('a stream that is not there', 'ok', 'https://' . host({ status => 400, bo
 	more => sub { is($_[0]{body}, '{"error":"RepoNotFound"}', 'has a body that is kept') });
 look();
 
-# --- what is not asked (W-50 to W-52) ---
+# --- refused URLs (W-50 to W-52) ---
 
 my $start = () = $network->log(kind => 'http');
 expect("not asked: $_", 'policy', $_)
@@ -133,7 +133,7 @@ expect("not asked: $_", 'policy', $_)
 my %address = (
 	loopback => '127.0.0.1', loopback6 => '::1', private => '10.0.0.1', metadata => '169.254.169.254', mapped => '::ffff:10.0.0.1',
 	nat64    => '64:ff9b::a9fe:a9fe', linklocal => 'fe80::1', unique => 'fd00::1', this => '0.0.0.0', multicast => '224.0.0.1');
-# another address than the one that a look-up beforehand would find
+# a name with a different address at each look-up
 $network->names({ 'none.example.com' => ['none'], 'rebound.example.com' => [ '10.0.0.1', '93.184.215.14' ], map { ("$_.example.com" => [ $address{$_} ]) } keys %address });
 expect("W-51: not connected to: $_", 'address', "https://$_.example.com/") foreach 'rebound', sort keys %address;
 expect('a name without an address', 'dns', 'https://none.example.com/');
@@ -153,7 +153,7 @@ unshift @chain, host({ redirect => "https://$chain[0]/" }) foreach 1 .. 4;
 expect('a redirect', 'ok', "https://$turn/", redirects => 1,
 	more => sub { is($_[0]{body}, 'the end', 'is followed'); is($_[0]{final_url}, "https://$end/", 'to there') });
 expect('a redirect where none is', 'ok', "https://$turn/", more => sub { is($_[0]{status}, 302, 'is an answer') });
-# the end is known by now: of a host that is not, one is asked at a time
+# The previous answers have arrived: a host with unknown answers gets one request at a time.
 look();
 expect('three in a row', 'ok',       "https://$chain[1]/", redirects => 3);
 look();
@@ -201,7 +201,7 @@ expect('a bomb in a stream', 'too_large', 'https://' . host({ status => 200, bom
 look();
 cmp_ok(private_memory($pid) - $before, '<', 16 * 1024, 'W-55: bombs take no memory');
 
-# what comes in counts, not what is in it
+# the limit counts bytes on the wire, not the unpacked contents
 my $text = 'a body ' x 10_000;
 foreach my $gzip (0, 1)
 {
@@ -229,8 +229,8 @@ sub set
 	return;
 }
 
-# Asks for what a function gives, each time another host (of one that fails again and again nothing is asked for
-# a minute), until the outcome is this: the process may not have heard of a setting yet.
+# Repeats a request, each time to a new URL from the function (a host that fails again and again rests for a
+# minute), until it has this outcome: the process may not have read a setting yet.
 sub until_outcome
 {
 	my ($outcome, $url) = @_;

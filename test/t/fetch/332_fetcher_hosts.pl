@@ -1,7 +1,7 @@
 # 332_fetcher_hosts.pl
-#		How hosts are asked (rules R-20 to R-25), and the fetcher as a process: it
-#		begins and ends with the work, comes again when it was killed, and keeps
-#		nobody waiting when it is to end.
+#		The fetcher spares hosts: few requests at a time, rest after failures and after 429 (rules R-20 to
+#		R-25).  The fetcher process starts for work, ends without work, starts again after a kill, and does
+#		not delay a shutdown.
 
 use strict;
 use warnings FATAL => 'all';
@@ -72,7 +72,7 @@ my ($most) = sort { $b <=> $a } map { $_->{parallel} } $network->log(kind => 'ht
 is($most, 4, 'R-20: never more');
 wait_until(sub { state_of('many.example.com', q{state || ' ' || requests}) eq 'good 12' }, 'the table of hosts to have it');
 
-# names below one domain leave places to others
+# many names below one domain leave places for other hosts
 $network->fault({ path => '^/slow', hold => 'slow' });
 $probe->ask_all(map { ["https://s$_.example.com/slow"] } 1 .. 40);
 $network->wait_for_log(8, path => qr/^\/slow/);
@@ -82,7 +82,7 @@ query(q{DELETE FROM atproto_probe.request WHERE state = 'new'});
 $network->unfault(undef);
 wait_until(sub { $probe->states !~ /running|new/ }, 'the slow ones');
 
-# --- 429 (R-21), and that it survives (R-25) ---
+# --- 429 (R-21), and the rest survives a restart (R-25) ---
 
 $network->fault({ host => 'busy.example.com', status => 429, headers => { 'Retry-After' => '1000' }, body => '<html>', times => 1 });
 is($probe->get('https://busy.example.com/')->{status}, 429, 'a host refuses');
@@ -127,7 +127,7 @@ $probe->answers(@trials);
 wait_for_state('bad.example.com', 'good');
 is(requests('bad.example.com'), 11, 'R-23: and then the others');
 
-# --- a session that has rows of the table, or all of it ---
+# --- a session locks rows of the table, or the whole table ---
 
 my $session = $node->background_psql('postgres');
 my $written = state_of('quiet.example.com', 'requests');
@@ -141,7 +141,8 @@ foreach my $lock (q{SELECT atproto.reset_backoff('quiet.example.com')}, 'LOCK TA
 }
 wait_until(sub { state_of('quiet.example.com', 'requests') >= $written + 6 }, 'its requests to be written after all');
 
-# who has locked a row as the fetcher has nothing more to do: it stays until that is written, since the next one believes the table
+# A session locks a host's row when the fetcher has nothing more to do: the fetcher stays until it has written
+# the row, because the next fetcher reads the table.
 $network->fault({ host => 'rests.example.com', status => 429, headers => { 'Retry-After' => '3000' }, times => 1 });
 $probe->get('https://rests.example.com/');
 wait_for_state('rests.example.com', 'backoff');
@@ -160,7 +161,7 @@ wait_for_state('rests.example.com', 'good');
 pass('R-25: a fetcher does not end before the end of a rest is written');
 $session->quit;
 
-# names of strangers do not fill it
+# names invented by strangers do not fill the table host
 query(q{INSERT INTO atproto.host (host, updated_at) SELECT 'n' || n || '.strangers.example.net', now() - n * interval '1 s' FROM generate_series(1, 12000) n});
 foreach (1, 2)
 {
@@ -174,7 +175,7 @@ is(query(q{SELECT count(*) FROM atproto.host WHERE host IN ('n1.strangers.exampl
 
 $network->fault({ path => '^/hang', hang => -1 });
 
-# it is killed with requests that run
+# the fetcher is killed while requests run
 my $hung   = $probe->ask('https://h.example.com/hang');
 $network->wait_for_log(1, path => qr/^\/hang/);
 my $killed = query($pid);
@@ -183,7 +184,7 @@ wait_until(sub { my $now = try_query($pid); defined $now && $now ne $killed }, '
 $network->wait_for_log(2, path => qr/^\/hang/);
 pass('a request that ran when the process was killed is made again');
 
-# it ends when it is told, whatever it waits for
+# the fetcher ends on request, whatever it waits for
 query('CREATE DATABASE other');
 query('CREATE EXTENSION atproto', database => 'other');
 my $others = AtprotoTest::Probe->make(database => 'other');
@@ -196,7 +197,7 @@ $network->wait_for_log(2, path => qr/^\/hang/);
 $node->stop('fast');
 pass('the server stops while its fetcher waits for answers');
 
-# an error ends it: it comes again, later each time
+# an error ends the fetcher: it is started again, later each time
 $preload->start($node);
 query(q{TRUNCATE atproto_probe.request});
 $network->unfault(undef);
@@ -207,7 +208,7 @@ pass('a fetcher that ends with an error says which');
 query(q{ALTER TABLE atproto_probe.request RENAME COLUMN other TO rate});
 is($probe->answer(1000)->{outcome}, 'ok', 'and comes again');
 
-# it ends when there is nothing to do
+# the fetcher ends without work
 is($probe->get('https://quiet.example.com/')->{outcome}, 'ok', 'it works again');
 wait_until(sub { $clock->advance(70); !defined try_query($pid) }, 'the end of the fetcher');
 unlike($node->logfile ? PostgreSQL::Test::Utils::slurp_file($node->logfile) : '', qr/PANIC|TRAP/, 'nothing crashed by itself');

@@ -1,7 +1,8 @@
 # 332_handles.pl
-#		Handles (W-20 to W-25): whether the domain of a handle names the account, by
-#		its TXT records or its file, whatever name servers and hosts answer; when it is
-#		asked again; and that a name server that never answers delays nothing.
+#		Verification of handles (W-20 to W-25).  The fetcher reads the TXT records or the file of a handle's
+#		domain and stores whether the domain names the account, whatever name servers and hosts answer; it
+#		asks again after the intervals of the rules; a name server that never answers delays no other
+#		look-up.
 
 use strict;
 use warnings FATAL => 'all';
@@ -30,7 +31,7 @@ EOF
 
 my $count = 0;
 
-# The DID of a new account that claims this handle.
+# The DID of a new account with this handle in its document.
 sub account
 {
 	my ($handle) = @_;
@@ -41,7 +42,7 @@ sub account
 	return $did;
 }
 
-# Has the fetcher look all of these up, and waits until it has.
+# Makes the fetcher look up these accounts, and waits for the end.
 sub check
 {
 	my (@dids) = @_;
@@ -63,14 +64,14 @@ my $other = 'did:plc:' . 'z' x 24;
 my $own   = 'OWN';                         # stands for the account's own DID
 my $n     = 0;
 
-# The n-th name; each is looked up by one account only.
+# The n-th name; only one account looks it up.
 sub host
 {
 	return sprintf 'h%02d.example.com', ++$n;
 }
 
-# name, handle, TXT records (undef: no such name), file (text; undef: 404), state, what the error says;
-# fault => of the file, asked => 0: no TXT look-up, read => 0: the file is not asked for
+# name, handle, TXT records (undef: no such name), file (text; undef: 404), state, error; fault => of the file,
+# asked => 0: no TXT look-up, read => 0: no request for the file
 my @cases = (
 	[ 'W-20: a record', host(), { TXT => [ ["did=$own"] ] }, $other, 'valid', read => 0 ],
 	[ 'W-20: a record of several strings', host(), { TXT => [ [ 'di', "d=$own" ], ['v=spf1'] ] }, undef, 'valid', read => 0 ],
@@ -158,7 +159,7 @@ my $none = account(undef);
 check($none);
 is(state_of($none), 'unknown|', 'no handle: nothing to look up');
 
-# --- when it is asked again ---
+# --- when the fetcher asks again ---
 
 # In so many seconds, and up to a fifth more.
 sub next_is
@@ -208,7 +209,7 @@ is(state_of($did), 'unknown|', 'of another handle nothing is known');
 check($did);
 is(state_of($did), 'valid|new.example.com', 'until it is looked up');
 
-# --- subscriptions that want it of all ---
+# --- subscriptions to all accounts, with verified handles ---
 
 my (undef, undef, $error) = $node->psql('postgres', "SELECT atproto.subscribe('s', 'ws://localhost:1', handles => 'verify')");
 like($error, qr/handles are verified only of accounts whose identities are/, 'only where identities are read');
@@ -242,15 +243,15 @@ $network->fault({ path => 'more|' . join('|', $two, $three), hold => 'more' });
 like($error, qr/has asked for 1/, 'nor as many as one likes');
 query("ALTER SYSTEM RESET atproto.queue_limit; SELECT pg_reload_conf()");
 
-# --- other name servers, while look-ups run ---
+# --- new name servers while look-ups run ---
 
 my $mute = IO::Socket::IP->new(LocalHost => '0.0.0.0', LocalPort => 0, Proto => 'udp') or BAIL_OUT("no socket: $!");
-# so many that nobody could wait for each of them
+# too many to wait for each
 my $mutes = join ',', map { "127.0.0.$_:@{[ $mute->sockport ]}" } 1 .. 100;
 my $named = 0;
 my $made  = 0;
 
-# One a second, each of which runs for longer: some run all the time.
+# One look-up a second, each of which takes longer: some are always running.
 sub one_more
 {
 	return if time == $made;
@@ -271,7 +272,7 @@ wait_until(sub { one_more(); query(q{SELECT count(*) > 0 FROM atproto.identity W
 pass('other name servers are asked from then on, although look-ups run');
 wait_for('SELECT count(*) = 0 FROM atproto.handle_request');
 
-# --- a name server that does not answer ---
+# --- a silent name server ---
 
 my @silent = map { account("silent$_.example.com") } 1 .. 24;
 $network->dns({ "_atproto.silent$_.example.com" => { silent => 1 } }) foreach 1 .. 24;

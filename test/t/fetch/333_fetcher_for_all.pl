@@ -1,7 +1,6 @@
 # 333_fetcher_for_all.pl
-#		The fetcher is everybody's: neither hosts that are slow, nor such as want to
-#		be left alone for long, nor an owner with malice in his tables keep it from
-#		what it does for others.
+#		All roles share a fetcher.  Slow hosts, hosts with a long Retry-After, and an owner with hostile
+#		triggers on the target tables do not keep the fetcher from work for further roles.
 
 use strict;
 use warnings FATAL => 'all';
@@ -54,7 +53,7 @@ sub others_are_served
 
 # --- hosts ---
 
-# They are known to answer, and then none of them says anything.
+# Hosts with good answers at first, and then none.
 my @silent = map { ("silent$_.example.com", "silent$_.example.net", "silent$_.example.org") } 1 .. 10;
 my $ask    = join '; ', map { "SELECT atproto.identity_refresh('did:web:$_')" } @silent;
 query($ask);
@@ -69,7 +68,7 @@ cmp_ok(scalar(() = $network->log(path => qr/did\.json$/, since => $since)), '<',
 query('DELETE FROM atproto.identity_request');
 $network->unfault($silence);
 
-# Handles at hosts that want to be left alone.
+# Handles at hosts with a long rest.
 my @resting = map { "resting$_.example.org" } 1 .. 20;
 my @dids    = map { account(handle => $_) } @resting;
 $network->fault({ path => 'atproto-did$', host => $_, status => 429, headers => { 'Retry-After' => '3600' } }) foreach @resting;
@@ -87,7 +86,7 @@ pass('handles at hosts that rest: others are verified');
 my ($grants) = slurp_file(test_dir() . '/../doc/operate/operations.md') =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operate/operations.md does not name the grants');
 query($grants);
 
-# A subscription of his, and what he has made of his tables before anything looks at them.
+# A subscription of the hostile owner, with changes of its tables before any process reads them.
 sub hostile
 {
 	my ($sql, $backfill, $list) = @_;
@@ -104,7 +103,8 @@ sub end_hostile
 	return;
 }
 
-# A view in place of the table, which calls a function; in the fetcher alone, of which he does not see what it is.
+# A view in place of the table calls a function; its body runs only in the fetcher, whose backend_type the owner
+# may not see.
 sub view
 {
 	my ($body) = @_;

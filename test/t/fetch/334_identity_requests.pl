@@ -1,7 +1,7 @@
 # 334_identity_requests.pl
-#		Requests for identities when something is not as it should be: the directory is
-#		away, the server stops, a clock is set back, hosts hang, roles ask too much
-#		or do not end their transactions (rules W-30 to W-35).
+#		Requests for identities survive trouble: the directory is away, the server stops, a clock is set
+#		back, hosts hang, a role asks for more than its share, or a session does not end its transaction
+#		(rules W-30 to W-35).
 
 use strict;
 use warnings FATAL => 'all';
@@ -14,7 +14,7 @@ use AtprotoTest::Identities;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# as many hosts of which nothing is known as it may be: what bounds them is what is tested
+# a high concurrency, so that only the tested limits bound the requests
 my $node = begin_identities('identity_requests', "atproto.queue_limit = 500\natproto.fetch_concurrency = 256\n");
 
 # --- the directory is away ---
@@ -54,7 +54,7 @@ later(-9 * 24 * 3600);
 wait_for("SELECT state = 'good' FROM atproto.identity WHERE did = '$back'");
 pass('the clock is set back: nobody waits for a time that was');
 
-# who requests may look at the clock after whoever looks for requests has
+# a session that requests may read the clock after the fetcher that looks for requests has read it
 my $soon = plc();
 $network->documents({ $soon => $good->($soon) });
 resolve($soon);
@@ -75,12 +75,12 @@ my $patient = 'did:web:patient.example.com';
 $network->documents({ $patient => $good->($patient) });
 query("INSERT INTO atproto.identity_request (did, priority, web) VALUES ('$patient', 1, true); SELECT atproto.wake()");
 wait_for("SELECT state = 'good' FROM atproto.identity WHERE did = '$patient'", gone => 1);
-# four at a time, each for ten seconds; without that bound 64 at once
+# four at a time, each for ten seconds; without the limit 64 at once
 cmp_ok(requests(host => qr/hanging/), '<=', 40, 'hosts that hang, below one name, leave room for others');
 $network->unfault($_) foreach $pass, $hang;
 query('DELETE FROM atproto.identity_request');
 
-# --- who asks much does not hold up events that wait ---
+# --- a role with many requests does not delay events that wait ---
 
 my @asked = map { plc() } 1 .. 450;
 my $waiting = plc();
@@ -92,7 +92,7 @@ my %at = map { $order[$_] => $_ } 0 .. $#order;
 my $first = (sort { $a <=> $b } map { $at{"/$_"} } @asked)[0];
 cmp_ok($at{"/$waiting"} - $first, '<', 100, 'V-40: what events wait for is not behind all that a role asks for');
 
-# --- the clock goes back while somebody has a request ---
+# --- the clock is set back while a session locks a request ---
 
 my ($locked, $free) = map { plc() } 1, 2;
 $network->documents({ $free => $good->($free) });
@@ -115,16 +115,16 @@ resolve($old, $requested, $young);
 wait_for("SELECT count(*) = 3 FROM atproto.identity WHERE did IN ('$old', '$requested', '$young')");
 query("INSERT INTO atproto.identity_request (did, web, next_try, requested_at) VALUES ('$requested', false, 'infinity', now() + '$ahead s'::interval)");
 query("UPDATE atproto.identity SET asked_at = asked_at - '31 days'::interval WHERE did IN ('$old', '$requested')");
-# what does not function, for a day; a request of events that have gone
+# failing hosts, for a day; a request for events already gone
 query("INSERT INTO atproto.identity (did, state, asked_at, next_try) VALUES ('$none', 'gone', now() + '@{[ $ahead - 25 * 3600 ]} s', now() + '7 days'::interval)");
 query("INSERT INTO atproto.identity_request (did, web, next_try, priority) VALUES ('$forsaken', false, 'infinity', 1)");
-# no clock is moved: if the two disagree, what was put off is looked at again
+# no clock is moved: if the two clocks disagree, the fetcher looks at postponed requests again
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.identity WHERE did = '$old') FROM (SELECT atproto.wake()) w");
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.identity WHERE did = '$none') AND NOT EXISTS (SELECT FROM atproto.identity_request WHERE did = '$forsaken') FROM (SELECT atproto.wake()) w");
 is(query("SELECT count(*) FROM atproto.identity WHERE did IN ('$requested', '$young')"), '2', 'what nobody asked for in 30 days is forgotten, and nothing else');
 query('DELETE FROM atproto.identity_request');
 
-# --- who asks too much ---
+# --- a role with too many requests ---
 
 my ($rc, $out, $err) = $node->psql('postgres', "SELECT atproto.resolve(('did:web:hanging' || i || '.example.net')::did) FROM generate_series(1, 501) i");
 isnt($rc, 0, 'W-34: a role has a share of the queue');
@@ -140,7 +140,7 @@ $network->fault({ host => 'error.example.net', status => 500 });
 ($rc, $out, $err) = $node->psql('postgres', "CALL atproto.await('did:web:error.example.net', '0.1 s')");
 like($err, qr/there is no answer yet about the account/, 'or gives up');
 
-# --- a transaction that asks, and does not end ---
+# --- a request in a transaction without end ---
 
 my $asked   = plc();
 my $session = $node->background_psql('postgres');
@@ -154,12 +154,12 @@ $session->quit;
 wait_for("SELECT count(*) = 0 FROM atproto.identity_request WHERE did = '$asked'");
 is(requests(path => "/$asked"), 1, 'W-34: and is granted what the others were told');
 
-# --- what the stream says ---
+# --- #identity events of the stream ---
 
 my $pds    = capture('pds.frames.gz');
 my $server = AtprotoTest::Server->start($pds);
 query('DELETE FROM atproto.identity_request; DELETE FROM atproto.identity');
-# an owner who has no right on the tables of identities
+# an owner without rights on the tables of identities
 my ($grants) = slurp_file(test_dir() . '/../doc/operate/operations.md') =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operate/operations.md does not name the grants');
 query($grants);
 query('SET SESSION AUTHORIZATION consumer; ' . subscribe_sql('s', $server, cursor => 0, target => "'network'"));

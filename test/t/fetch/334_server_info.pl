@@ -1,7 +1,7 @@
 # 334_server_info.pl
-#		What hosts say of themselves, and of each other: describe_server() and
-#		host_status() ask through the fetcher, wait, and give the answer or say why there
-#		is none; whatever hosts answer; who may ask, and whom.
+#		describe_server() and host_status() ask a host through the fetcher, wait, and return the answer or
+#		the reason why no answer came, whatever the host sends.  Only roles with the right may ask, and only
+#		public hosts are asked.
 
 use strict;
 use warnings FATAL => 'all';
@@ -19,7 +19,7 @@ my $preload = AtprotoTest::Preload->make(network => $network);
 my $node    = make_node('questions', start => $preload, conf => $network->settings);
 my $hosts   = 0;
 
-# A host that answers so.
+# A host with this answer.
 sub host
 {
 	my (%fault) = @_;
@@ -74,7 +74,7 @@ $network->release('gate');
 is(query("CALL atproto.describe_server('$silent')"), '{"late": true}', 'it is there when it has come');
 is(scalar(() = $network->log(host => $silent)), 1, 'and was asked once');
 
-# --- who may ask, and whom ---
+# --- which roles may ask, and which hosts ---
 
 fails("not asked: $_", qr/22023: this host cannot be asked\nDETAIL/, "CALL atproto.describe_server('$_')")
   foreach 'http://a.example.com', 'https://127.0.0.1', 'https://[::1]', 'localhost', 'https://user@a.example.com', 'a.example.com:22', 'file:///etc/passwd', '', 'a b', 'x' x 5000;
@@ -89,7 +89,7 @@ query('GRANT EXECUTE ON PROCEDURE atproto.describe_server(text, jsonb, interval)
 like(query("SET ROLE nobody; CALL atproto.describe_server('$pds')"), qr/did:web/, 'by one who may');
 fails('nobody but its owner reads the table', qr/42501/, 'SET ROLE nobody; TABLE atproto.server_info_request');
 
-# --- a fetcher that dies, and a table that does not grow ---
+# --- a fetcher that dies, and a bounded table ---
 
 my $held = host(hold => 'second', times => 1);
 $network->fault({ host => $held, status => 200, body => '{"late":true}' });

@@ -27,7 +27,7 @@ is_deeply([ read_capture($part) ], [ @messages[ 0 .. 99 ] ], 'write_capture writ
 
 # --- the server ---
 
-# The status line that the server answers to a plain request.
+# The server's status line for a plain request.
 sub get
 {
 	my ($server, $path) = @_;
@@ -92,7 +92,7 @@ foreach my $mode ('record', 'repo')
 tables_match($node, $pds, 'tables that hold what the oracle says match',
 	schema => 's', modes => [ 'record', 'repo', 'count' ]);
 
-# One row whose value has an integer.
+# The row of the first record whose value has an integer.
 my $one = "ctid = (SELECT ctid FROM s.record WHERE value ? 'n' ORDER BY did, collection, rkey LIMIT 1)";
 my $n    = "(value ->> 'n')";
 my @differences = (

@@ -1,7 +1,7 @@
 # 001_network.pl
-#		The network of the tests: what it serves, its faults and its log, tried by
-#		its own program; and that a server process finds it under the names,
-#		addresses and ports of the Internet.  Needs no PostgreSQL.
+#		The simulated network of the tests (test/network): a program of its own tries the answers, faults
+#		and log, and a server process reaches the network under names, addresses and ports of the Internet.
+#		Needs no PostgreSQL.
 
 use strict;
 use warnings FATAL => 'all';
@@ -26,7 +26,7 @@ my $network = AtprotoTest::Network->start;
 my $preload = AtprotoTest::Preload->make(network => $network);
 my $did     = 'did:plc:' . 'a' x 24;
 
-# What a process with the preload gets of some URLs, one line each.
+# The answers that a process with the preload library gets from these URLs, one line each.
 sub get
 {
 	my (@urls) = @_;

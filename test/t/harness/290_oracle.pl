@@ -1,6 +1,6 @@
 # 290_oracle.pl
-#		The oracle itself, against what was written down by hand, and against what the
-#		simulator does: keys of both curves, rotations, exports.
+#		Checks the oracle, which other tests believe: its results are compared with values written by hand,
+#		and with the simulator's keys of both curves, rotations and exports.
 
 use strict;
 use warnings FATAL => 'all';
@@ -16,7 +16,7 @@ use Test::More;
 my $python = $ENV{PYTHON} || '/usr/bin/python3';
 my $dir    = PostgreSQL::Test::Utils::tempdir('oracle');
 
-# Runs a program of test/oracle that prints TAP; so many tests at least.
+# Runs a program of test/oracle and checks its TAP, with a least number of tests.
 sub check
 {
 	my ($least, $program, @args) = @_;

@@ -1,9 +1,9 @@
 # 300_simulator.pl
-#		A simulated network (test/simulator) with all kinds of events: what it says
-#		it leaves, what the oracle computes from its messages, and what is in the
-#		tables after cut connections and a crash are the same; so it is with workers.
+#		A simulated network (test/simulator) with all kinds of events.  Three results agree: the tables
+#		announced by the simulator, the tables computed by the oracle from the messages, and the tables of a
+#		consumer after cut connections and a crash, with one process and with several.
 #
-#		ATPROTO_EVENTS=200000 is a longer form; ATPROTO_SEED another network.
+#		ATPROTO_EVENTS=200000 is a longer form; ATPROTO_SEED changes the network.
 
 use strict;
 use warnings FATAL => 'all';
@@ -20,7 +20,7 @@ my $last = $ENV{ATPROTO_EVENTS} || 20_000;
 my $seed = $ENV{ATPROTO_SEED}   || 1;
 my $half = int($last / 2);
 
-# Small frames, for the sake of the oracle; more of what is rare.
+# Small frames, for the sake of the oracle; more rare events.
 my ($capture, $expect) = simulate(
 	'--events' => $last, '--accounts' => int($last / 40), '--seed' => $seed, '--history' => 300, '--batches' => 3,
 	'--mix' => 'delete=8,update=3,profile=2,account=1.5,identity=1,sync=1,other=1');
@@ -61,7 +61,7 @@ my $server = AtprotoTest::Server->start($capture, '--cut-after', int($last / 5),
 query(subscribe_sql('s', $server, cursor => 0));
 wait_for_seq($node, 's', $half - 1);
 
-# The crash of a process takes the others with it; the next event comes once it is over.
+# The crash of a process ends all processes of the server; the next event comes after the restart.
 my $consumer = query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
 kill 'KILL', $consumer or BAIL_OUT('the consumer is not there');
 wait_until(

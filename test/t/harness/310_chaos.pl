@@ -1,6 +1,6 @@
 # 310_chaos.pl
-#		A few seeds of test/chaos: all that can happen to a subscription, mixed, and
-#		then the tables.  E-43.
+#		Runs a few seeds of test/chaos.  A seed mixes at random what can happen to a subscription (kills,
+#		cuts, changed settings), and then compares the tables with the model.  E-43.
 #
 #		SEEDS=200 is a longer form; FIRST=1000 begins with another seed.  For
 #		thousands, and for a seed that fails, see test/chaos/README.md.
@@ -21,7 +21,7 @@ my $good  = 0;
 local $ENV{SEEDS} = $seeds;
 local $ENV{KEEP}  = "$PostgreSQL::Test::Utils::log_path/chaos";
 
-# Each seed is a line and, when it failed, its story.
+# Each seed prints a line and, when it failed, its story.
 open my $out, '-|', test_dir() . '/chaos/run' or die "cannot run test/chaos: $!";
 while (my $line = <$out>)
 {

@@ -1,9 +1,9 @@
 # 311_pairs.pl
-#		Programs in which two or three capabilities meet (test/pairs): the array has
-#		every pair, and a share of its programs, the same on each machine, ends with the tables
-#		that the simulator says.  One more is drawn at random.
+#		Programs in which two or three capabilities meet (test/pairs).  The covering array has every pair of
+#		capabilities; the test runs a share of its programs, the same on each machine, and one more at
+#		random, and compares the tables with the simulator's.
 #
-#		SHARE=42 runs them all; DRAW=n the one that this number draws.
+#		SHARE=42 runs all programs; DRAW=n runs the random program of seed n.
 
 use strict;
 use warnings FATAL => 'all';
@@ -25,7 +25,7 @@ note($checked);
 local $ENV{SHARE} = $share unless defined $ENV{DRAW};
 local $ENV{KEEP}  = "$PostgreSQL::Test::Utils::log_path/pairs";
 
-# Each program is a line and, when it failed, its story.
+# Each program prints a line and, when it failed, its story.
 open my $out, '-|', test_dir() . '/pairs/run' or die "cannot run test/pairs: $!";
 while (my $line = <$out>)
 {

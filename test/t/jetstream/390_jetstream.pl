@@ -1,6 +1,6 @@
 # 390_jetstream.pl
-#		The same traffic as a relay sends it and as Jetstream does, in both of its versions: the rows
-#		are equal; compressed or not, by one process or several, in slices, with filters at the server.
+#		One traffic, sent by a relay and by both versions of Jetstream, must leave equal rows: compressed or
+#		not, with one process or several, in slices, and with filters at the server.
 
 use strict;
 use warnings FATAL => 'all';
@@ -19,8 +19,8 @@ max_worker_processes = 40
 atproto.reconnect_delay = 50ms
 EOF
 
-# Commits of several operations, accounts that go and come back and are deleted, but no #sync: the
-# first version does not have those.
+# Commits of several operations, accounts that are deactivated, reactivated and deleted, but no #sync: the first
+# version has no such event.
 my ($capture) = simulate(
 	'--events' => 4000, '--accounts' => 120, '--history' => 0, '--batches' => 25,
 	'--mix' => 'account=4,delete=8,update=6,sync=0,identity=3,like=40,post=30,profile=3');

@@ -1,6 +1,6 @@
 # 391_jetstream_faults.pl
-#		What a Jetstream, or the way to it, can do wrong: connections that are cut, events that come twice or
-#		out of order, texts that lie, cursors that are too old.  The rows are those of the relay.
+#		Faults of a Jetstream or of its network: cut connections, repeated events, events out of order,
+#		texts with contradictions, cursors too old.  The rows must be equal to the rows of the relay.
 
 use strict;
 use warnings FATAL => 'all';
@@ -44,7 +44,7 @@ follow('relay', $relay, verify => "'hash'");
 wait_for_seq($node, 'relay', scalar(() = read_capture($capture)));
 my $wanted = query('SELECT count(*) FROM relay.record_event');
 
-# In the schema of this version; its subscription ends.
+# Compares the rows in the schema of this version; ends its subscription.
 sub all_is_there
 {
 	my ($version, $name, %o) = @_;
@@ -59,9 +59,9 @@ sub all_is_there
 
 # --- the connection, and the order ---
 
-# Where in the stream a text is: its position in the first version, its seq in the second.
+# The position of a text in the stream: its number in the first version, its seq in the second.
 my %at = (v1 => sub { $_[0] }, v2 => sub { 100 * $_[0] - 99 });
-# Two events of different accounts, one after the other.
+# Two consecutive events of different accounts.
 my @accounts = map { /"did":"([^"]+)"/ ? $1 : '' } read_capture($texts{v2});
 my ($swap) = grep { $accounts[ $_ - 1 ] ne $accounts[$_] } 700 .. $#accounts;
 my %faults = (
@@ -92,7 +92,7 @@ with_fault('v1', 'events that come twice', sub { map { ('--dup-at', $_[0]->($_))
 with_fault('v2', 'an error message', sub { '--fault-times', 2, map { ('--error', 'ConsumerTooSlow@' . $_[0]->($_)) } 300, 800 });
 with_fault('v1', 'two accounts out of order', sub { '--swap-at', $_[0]->($swap) });
 
-# --- a clock that was wrong for a moment ---
+# --- a clock with a wrong time for a moment ---
 
 {
 	my @texts = read_capture($texts{v1});
@@ -123,12 +123,12 @@ with_fault('v1', 'two accounts out of order', sub { '--swap-at', $_[0]->($swap) 
 	my %own;
 
 	push @{ $own{ ($texts[$_] =~ /"did":"([^"]+)"/)[0] } }, $_ foreach 0 .. $#texts;
-	# one whose last five are commits: the events are put before the last four
+	# an account whose last five events are commits: the new events are put before the last four
 	my ($did) = grep { my $own = $own{$_}; @$own > 12 && 5 == grep { $texts[$_] =~ /"kind":"commit"/ } @$own[ -5 .. -1 ] } sort keys %own;
 	my $at = $own{$did}[-5];
 	my $before = $texts[$at];
 	my ($then) = $before =~ /"time_us":(\d+)/;
-	# each has its position, its own time, and what it says
+	# each event has a position, a time of its own, and a statement
 	my $event = sub {
 		my ($kind, $position, $ms, $said) = @_;
 		return sprintf '{"did":"%s","time_us":%d,"kind":"%s","%3$s":{"did":"%1$s","seq":1,"time":"2024-06-01T00:00:00.%03dZ",%s}}',
@@ -141,7 +141,7 @@ with_fault('v1', 'two accounts out of order', sub { '--swap-at', $_[0]->($swap) 
 		$event->('identity', 10_000, 200, '"handle":"later.example.com"'));
 	my $visible = "SELECT active, handle, status_at = '2024-06-01 00:00:00.2Z' FROM v1.repo WHERE did = '$did'";
 
-	# once as the server sent them, once as it sends them again, in the order of their positions
+	# once in the server's first order, once as the server sends them again, in the order of positions
 	foreach my $order ([ 0 .. 3 ], [ 1, 3, 0, 2 ])
 	{
 		my @with = @texts;
@@ -160,7 +160,7 @@ with_fault('v1', 'two accounts out of order', sub { '--swap-at', $_[0]->($swap) 
 	}
 }
 
-# --- a former server's clock is ahead of the present one's ---
+# --- the clock of the account's former server is ahead of the present server's ---
 
 {
 	my @texts = read_capture($texts{v1});
@@ -168,7 +168,7 @@ with_fault('v1', 'two accounts out of order', sub { '--swap-at', $_[0]->($swap) 
 	my ($did, $k);
 
 	push @{ $own{ ($texts[$_] =~ /"did":"([^"]+)"/)[0] } }, $_ foreach 0 .. $#texts;
-	# an account with more than ten seconds between two commits, behind which there are nothing but commits
+	# an account with more than ten seconds between two commits, and nothing but commits afterwards
 	foreach my $who (sort keys %own)
 	{
 		my @own = @{ $own{$who} };
@@ -199,7 +199,7 @@ with_fault('v1', 'two accounts out of order', sub { '--swap-at', $_[0]->($swap) 
 
 # --- texts that lie ---
 
-# An account that is nobody else's.
+# An account without further events.
 my $liar = did('z');
 foreach my $version (qw(v1 v2))
 {
@@ -215,7 +215,7 @@ foreach my $version (qw(v1 v2))
 	all_is_there($version, "nobody else's are", letters => 1);
 }
 
-# --- what is no text of Jetstream's ---
+# --- texts unlike Jetstream's messages ---
 
 foreach my $version (qw(v1 v2))
 {

@@ -1,7 +1,8 @@
 # 391_jetstream_formats.pl
-#		What texts become (F-40 to F-44, J-20 to J-27): the rows that the same traffic leaves when it comes as
-#		frames; in workers, in slices, through filters; again from dead letters; beside the relay itself; and
-#		of any lexicon in JSON (E-60).
+#		The rows that the texts of Jetstream become (F-40 to F-44, J-20 to J-27) are compared with the rows
+#		of the same traffic in frames of a relay: with several workers, in slices, through filters, after
+#		dead letters were tried again, and with a relay writing the same tables; also records of unknown
+#		lexicons in JSON (E-60).
 
 use strict;
 use warnings FATAL => 'all';
@@ -53,7 +54,7 @@ foreach my $version (qw(v1 v2))
 same_rows('v1', 'relay', 'v1: as often, and the same accounts', tables => [qw(record_event repo)], without => [qw(rev)]);
 is(query("SELECT DISTINCT sync FROM v1.repo"), 'partial', 'F-44: whether they are all is not known');
 
-# --- one revision, several operations ---
+# --- several operations in one revision ---
 
 is(query("SELECT count(*) > 0 FROM v1.repo WHERE octet_length(rev_paths) > 8"), 't', 'of a revision it is known what was taken');
 is(query("SELECT count(*) FROM v1.record_event e JOIN v1.record_event f USING (did, rev) WHERE (e.collection, e.rkey) < (f.collection, f.rkey)"),
@@ -74,7 +75,7 @@ is(query("SELECT count(*) FROM half.record"), query("SELECT count(*) FROM relay.
 is(query("SELECT count(*) FROM half.record WHERE did_slice(did, 2) <> 0"), '0', 'and nothing else');
 is(query("SELECT string_agg(DISTINCT collection::text, ',') FROM likes.record"), 'app.bsky.feed.like', 'a collection');
 
-# --- again from dead letters: what is kept is the text ---
+# --- dead letters are tried again: the text is kept ---
 
 my $lies = texts('v1', capture('pds.frames.gz'));
 my ($one) = grep { /"operation":"create"/ } read_capture($texts{v1});
@@ -107,7 +108,7 @@ is(query("SELECT seq, type, payload FROM json.message ORDER BY seq"),
 	'E-60, J-23: messages are kept');
 is(query("SELECT seq, stage FROM atproto.dead_letter WHERE subscription = 'json' ORDER BY seq"), "2|message\n3|message", 'J-01, J-24: but those that are none');
 
-# --- beside the relay: what each brings is there once ---
+# --- beside the relay: each operation is applied once ---
 
 query("CREATE SCHEMA pair; " . join '; ', map { subscribe_sql("pair_$_", $server{$_}, cursor => 0, target => "'pair'", events => "'keep'", keep_raw => 'true') } qw(relay v1));
 wait_for("SELECT seq = $PDS_LAST FROM atproto.stat_subscription WHERE name = 'pair_relay'");
@@ -115,7 +116,7 @@ wait_for("SELECT seq = (SELECT seq FROM atproto.cursor WHERE subscription = 'v1'
 is(query("SELECT count(*) FROM (SELECT FROM pair.record_event WHERE rev IS NOT NULL GROUP BY did, collection, rkey, rev, action HAVING count(*) > 1) d"), '0',
 	'no operation counts twice');
 
-# --- what waits may be taken by who reads another format ---
+# --- a subscription with a different format releases held events ---
 
 my $stranger = query(<<'SQL');
 SELECT e.did FROM relay.record_event e WHERE e.action = 'create' ORDER BY e.seq LIMIT 1

@@ -1,9 +1,11 @@
 # 392_jetstream_kills.pl
-#		The consumer, its workers, the server and the connection are killed at random moments while Jetstream's
-#		first version sends: its cursors are times, which tie and go back, so that each connection begins
-#		some seconds before the last.  In the end each operation was applied once.
+#		Consumer, workers, server and connection are killed at random moments while Jetstream's first
+#		version sends.  Its cursors are times, which several events may share and which may go back; so each
+#		connection begins some seconds before the end of the last connection.  In the end each operation
+#		must have been applied once.
 #
-#		ATPROTO_SEED=n is another run; ATPROTO_KILLS are how many; ATPROTO_WORKERS are those of the subscription.
+#		ATPROTO_SEED is the seed of the run, ATPROTO_KILLS the number of kills, ATPROTO_WORKERS the number
+#		of workers.
 
 use strict;
 use warnings FATAL => 'all';
@@ -43,7 +45,7 @@ query("CREATE SCHEMA relay; " . subscribe_sql('relay', $relay, cursor => 0, targ
 wait_for_seq($node, 'relay', scalar(() = read_capture($capture)));
 query("SELECT atproto.unsubscribe('relay')");
 
-# A kill may take the last commits with it, but not the subscription itself.
+# A kill may lose the last commits, but not the subscription itself.
 query('SET synchronous_commit = on; CREATE SCHEMA j; '
 	  . subscribe_sql('j', $server, cursor => 0, target => "'j'", workers => $workers, events => "'keep'", links => "'all'", count_collections => 'true'));
 my $wanted = query('SELECT count(*) FROM relay.record_event');

@@ -1,6 +1,7 @@
 # 393_jetstream_and_relay.pl
-#		A relay and Jetstream on one target, one ahead of the other or both at once, with connections that are
-#		cut: the rows are as if there were one source, and each operation was applied once.
+#		A relay and a Jetstream fill the same tables, the relay ahead, the Jetstream ahead, or both at once,
+#		through cut connections.  The rows must equal the rows of a single source, with each operation
+#		applied once.
 
 use strict;
 use warnings FATAL => 'all';
@@ -18,7 +19,7 @@ my $node = make_node(
 max_worker_processes = 20
 atproto.reconnect_delay = 20ms
 atproto.reconnect_max_delay = 50ms
-# what Jetstream brings of an account and of its commits comes in order; 393_jetstream_waits.pl has those that wait
+# Jetstream's events of an account come in order; 393_jetstream_waits.pl has events that wait
 atproto.multi_source_wait = 0
 EOF
 
@@ -41,7 +42,7 @@ sub follow
 	return;
 }
 
-# How far each goes before the other goes on, and what else is wrong with them.
+# How far each source goes before the second one goes on, and further faults.
 my %ways = (
 	'the relay is ahead'   => [ [], [ '--hold-at' => 900 ] ],
 	'Jetstream is ahead'   => [ [ '--hold-at' => 700 ], [] ],
@@ -57,12 +58,12 @@ foreach my $way (sort keys %ways)
 		query('SET client_min_messages = warning; DROP SCHEMA IF EXISTS m CASCADE; CREATE SCHEMA m');
 		follow('jetstream', $servers{$version});
 		follow('relay', $relay, verify => "'hash'");
-		# whoever waits may go on, in turns
+		# both sources go on, in turns
 		wait_until(sub {
 			$_->release foreach $relay, $servers{$version};
 			query('SELECT count(*) FROM m.record_event') >= query('SELECT count(*) FROM relay.record_event') }, $way);
 		wait_for_seq($node, 'relay', $last);
-		# who is behind brings older handles, until it has brought the newest one
+		# the slower source brings older handles, until it has brought the newest handle
 		wait_for_texts('jetstream', $texts{$version});
 		wait_for(q{SELECT count(*) = 0 FROM atproto.held_event});
 		same_rows('m', 'relay', "$version: $way");

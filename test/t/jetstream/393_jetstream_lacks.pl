@@ -1,9 +1,9 @@
 # 393_jetstream_lacks.pl
-#		Jetstream lacks events, or brings records that are not what their CIDs say, and is ahead of a
-#		relay that has all: a repository has the relay's records, or is marked; no
+#		A Jetstream that is ahead of a complete relay lacks events, or sends records that do not match their
+#		CIDs.  In the end each repository has the relay's records or is marked as desynchronized, and no
 #		operation was applied twice.  F-03, F-08, J-27.
 #
-#		ATPROTO_SEED=n is another run.
+#		ATPROTO_SEED is the seed of the run.
 
 use strict;
 use warnings FATAL => 'all';
@@ -29,14 +29,14 @@ EOF
 
 my $dir = PostgreSQL::Test::Utils::tempdir();
 
-# What it makes of a text: another one, or none.  #sync is not in the first version.
+# The fault that a text gets: it is changed or dropped.  #sync is not in the first version.
 my %faults = (
 	syncs => sub { $_[0] },
 	lacks => sub { rand > 0.1 ? $_[0] : () },
 	lies  => sub { (my $text = $_[0]) =~ s/"record":\{/"record":{"lie":1,/ if rand > 0.9; $text // $_[0] });
 
 my $ops = 'SELECT action, did, collection, rkey, rev FROM %s.record_event';
-# after a #sync all of them have its revision
+# after a #sync all records have its revision
 my $rows = 'SELECT did, collection, rkey, cid FROM %s.record';
 my ($ours, $theirs) = map { sprintf $rows, $_ } qw(m relay);
 my ($ops_ours, $ops_theirs) = map { sprintf $ops, $_ } qw(m relay);
@@ -79,7 +79,7 @@ foreach my $fault (sort keys %faults)
 			query('SELECT atproto.unsubscribe(name) FROM atproto.subscription');
 			next if $sync;
 			is(query("SELECT count(*) FROM ($ops_ours EXCEPT ALL $ops_theirs) d"), '0', "$what: no operation was applied twice");
-			# of a record that was written again since, nobody can tell
+			# a record that was written again later shows no difference
 			is(query("SELECT count(DISTINCT did) FROM ($ops_theirs EXCEPT ALL $ops_ours) d WHERE did NOT IN ($marked) AND NOT EXISTS"
 					. " (SELECT FROM relay.record_event e WHERE (e.did, e.collection, e.rkey) = (d.did, d.collection, d.rkey) AND e.rev > d.rev)"),
 				'0', "$what: nor is the last one of a record missing");

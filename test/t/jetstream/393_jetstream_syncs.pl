@@ -1,6 +1,7 @@
 # 393_jetstream_syncs.pl
-#		A relay's #sync tells that something is missing also when Jetstream's events came before it; and
-#		the records that follow Jetstream's own are not left out unseen when the relay goes on first.  F-12, F-42.
+#		A relay's #sync reveals missing records also if Jetstream's events arrived before the #sync.
+#		Records that follow Jetstream's own #sync are not silently left out when the relay goes on first.
+#		F-12, F-42.
 
 use strict;
 use warnings FATAL => 'all';
@@ -27,7 +28,7 @@ my %of;
 
 push @{ $of{ ($messages[$_] =~ /(did:plc:[a-z2-7]{24})/)[0] } }, $_ foreach 0 .. $#messages;
 
-# Of the commits before the first #sync nobody has the last, and Jetstream alone the one before.
+# Before the first #sync, both sources lack the last commit, and only Jetstream has the commit before the last.
 my (%jetstream, %relay, @dids);
 foreach my $did (sort keys %of)
 {
@@ -70,8 +71,8 @@ foreach my $version (qw(v1 v2))
 	query('SELECT atproto.unsubscribe(name) FROM atproto.subscription');
 }
 
-# A #sync as a server sends it on, and as it makes one itself when it has fetched a repository again (without blocks):
-# both remove what is not among the records that follow.
+# A #sync as Jetstream forwards it, and a #sync that Jetstream makes after it has fetched a repository again
+# (without blocks): both remove every record that does not follow.
 my %texts = (whole => texts('v2', $capture), bare => texts('v2', $capture, '--bare'));
 foreach my $kind (sort keys %texts)
 {
@@ -102,7 +103,7 @@ foreach my $case ([ whole => -2 ], [ whole => -5 ], [ whole => -8 ], [ bare => -
 	my $at = $sync[$n];
 
 	cmp_ok(scalar(@sync), '>', 10, "$kind: Jetstream has #sync");
-	# the relay has come as far as that
+	# the relay has reached the same event
 	$relay->restart('--hold-at' => $sync_messages[$n] + 1);
 	my $jetstream = AtprotoTest::Server->start($texts{$kind}, '--hold-at' => $at + 2);
 

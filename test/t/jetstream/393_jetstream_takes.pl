@@ -1,6 +1,7 @@
 # 393_jetstream_takes.pl
-#		What a relay's subscription has held and left, the one of Jetstream to the same tables takes: by how
-#		its messages are written, not by how its own are.  Both are at level hash, as a lower level takes nothing of a higher one.
+#		A Jetstream subscription takes over held events of a former relay's subscription to the same tables,
+#		and decodes their bytes in the relay's format.  Both subscriptions are at level hash: a subscription
+#		takes no held events of a higher level.
 
 use strict;
 use warnings FATAL => 'all';
@@ -25,7 +26,7 @@ my @messages = read_capture($capture);
 my $lame = write_capture(PostgreSQL::Test::Utils::tempdir() . '/lame', @messages[ grep { $_ % 20 != 7 } 0 .. $#messages ]);
 my $last = @messages;
 
-# What it leaves where nobody waits: with no other source.
+# The rows that the incomplete relay leaves with no second source, where no commit waits.
 my $relay = AtprotoTest::Server->start($lame);
 query('CREATE SCHEMA alone; ' . subscribe_sql('alone', $relay, cursor => 0, target => "'alone'", verify => "'hash'", events => "'keep'", links => "'all'"));
 wait_for_seq($node, 'alone', $last);

@@ -1,6 +1,7 @@
 # 393_jetstream_third.pl
-#		Two relays and a Jetstream, which is ahead of both: the second relay lacks a commit, and brings
-#		the next ones before the first relay brings that.  Nothing is lost without a mark.  F-08.
+#		Two relays and a Jetstream, which is ahead of both, fill the same tables.  The second relay lacks a
+#		commit and sends the following commits before the first relay sends the missing one.  A repository
+#		that loses an operation must be marked.  F-08.
 
 use strict;
 use warnings FATAL => 'all';
@@ -20,7 +21,7 @@ my $dir   = PostgreSQL::Test::Utils::tempdir();
 my ($one) = $union->repositories;
 my ($did, @commits) = @$one;
 
-# The second relay closes what Jetstream has of a commit, or continues it.
+# The second relay completes Jetstream's part of a commit, or continues after it.
 foreach my $lacks (1, 2)
 {
 	foreach my $has_all (0, 1)

@@ -1,6 +1,6 @@
 # 393_jetstream_ties.pl
-#		Events of Jetstream's first version that wait for a commit of a relay: those of one
-#		revision may have one time, and none of them is lost.  J-20, R-30.
+#		Events of Jetstream's first version wait for a commit of a relay.  Several events of one revision
+#		may have the same time; none of them may be lost.  J-20, R-30.
 
 use strict;
 use warnings FATAL => 'all';
@@ -26,7 +26,8 @@ my @messages = read_capture($capture);
 my $dir = PostgreSQL::Test::Utils::tempdir();
 my (%n, @lacks, @until, @after);
 
-# of each repository: nobody has the fourth commit, the relay the fifth one, and Jetstream those after it
+# of each repository: all sources lack the fourth commit; "until" has the fifth, "after" has the commits after
+# the fifth
 foreach my $message (@messages)
 {
 	my $n = ++$n{ ($message =~ /(did:plc:[a-z2-7]{24})/)[0] // '' };
@@ -54,7 +55,8 @@ query(subscribe_sql('jetstream', $jetstream, cursor => 0, target => "'m'", event
 wait_for_texts('jetstream', $texts);
 cmp_ok(query("SELECT count(*) FROM atproto.held_event WHERE subscription = 'jetstream'"), '>', 50, 'events of Jetstream wait behind the relay\'s');
 
-# Jetstream's level is lower than the relays', so its consumer may not take their events.  It leaves its own, newer ones to theirs.
+# Jetstream's level is lower than the relays', so its consumer may not take their events.  The relays' consumers
+# take Jetstream's newer events.
 my $points = AtprotoTest::Points->new($node);
 $points->hold('held events read', "atproto relay$_") foreach 1, 2;
 query('ALTER SYSTEM SET atproto.multi_source_wait = 0');

@@ -1,9 +1,9 @@
 # 393_jetstream_union.pl
-#		A relay and a Jetstream on one target, each of which lacks commits that the other one has, stands still and is
-#		cut: a repository has what both carry together, or is marked; no operation is applied twice.  F-03, F-08,
-#		F-44, R-30.
+#		A relay and a Jetstream fill the same tables.  Each lacks commits that the other has, stands still
+#		at times, and is cut.  In the end a repository has the operations of both sources, or is marked; no
+#		operation is applied twice.  F-03, F-08, F-44, R-30.
 #
-#		ATPROTO_SEED=n is another run.
+#		ATPROTO_SEED is the seed of the run.
 
 use strict;
 use warnings FATAL => 'all';
@@ -40,8 +40,8 @@ query('CREATE SCHEMA whole; ' . subscribe_sql('whole', $all, cursor => 0, target
 wait_for_seq($node, 'whole', $last);
 query("SELECT atproto.unsubscribe('whole')");
 
-# Who lacks a commit: neither lacks what the other one does.  The first one of a repository cannot be united, and the
-# last message tells that all have come.
+# Which source lacks which commit: no commit is lacking in both.  The first commit of a repository cannot be
+# merged, and the last message shows that all have come.
 my %begun;
 my @lacks = map {
 	my ($did) = $messages[$_] =~ /(did:plc:[a-z2-7]{24})/;

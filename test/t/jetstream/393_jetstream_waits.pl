@@ -1,6 +1,7 @@
 # 393_jetstream_waits.pl
-#		What Jetstream brings ahead of a relay waits for it: the relay has what was before, and all of the
-#		commit.  When the time is over it is taken.  Who is alone waits for nothing.  F-08, F-44, R-30, R-32.
+#		Events that Jetstream brings before the relay wait for the relay, which has the earlier commits, and
+#		whole commits.  When the time limit is over, the waiting events are taken.  A Jetstream without a
+#		relay on the same tables waits for nothing.  F-08, F-44, R-30, R-32.
 
 use strict;
 use warnings FATAL => 'all';
@@ -33,7 +34,7 @@ query('CREATE SCHEMA relay; ' . subscribe_sql('relay', $relay, cursor => 0, targ
 wait_for_seq($node, 'relay', $last);
 query("SELECT atproto.unsubscribe('relay')");
 
-# What a Jetstream sends that has posts alone.
+# The texts of a Jetstream that sends only posts.
 sub posts_of
 {
 	my ($file) = @_;
@@ -49,7 +50,7 @@ sub wait_at_most
 	return;
 }
 
-# Subscriptions to the same tables that are there at once: [ name, server, options ].
+# Makes subscriptions to the same tables, all at once: [ name, server, options ].
 sub follow
 {
 	my (@subs) = @_;
@@ -65,7 +66,7 @@ sub forget
 	return;
 }
 
-# Everything the relay has, each operation once, and nobody thinks that anything was missed.
+# The tables have everything of the relay, each operation once, and no repository is marked as incomplete.
 sub same
 {
 	my ($what) = @_;
@@ -123,7 +124,7 @@ foreach my $version (sort keys %texts)
 	forget();
 	wait_at_most('1h');
 
-	# --- the relay dies: who has been gone for that long is not waited for ---
+	# --- the relay dies: a source silent for so long is not waited for ---
 	$jetstream = AtprotoTest::Server->start($texts{$version}, '--hold-at' => 600);
 	$relay->restart('--hold-at' => 1);
 	follow([ 'relay', $relay ], [ 'jetstream', $jetstream ]);
@@ -139,7 +140,7 @@ foreach my $version (sort keys %texts)
 	forget();
 	wait_at_most('1h');
 
-	# --- nobody who could bring anything ---
+	# --- no source for the missing commit ---
 	$jetstream = AtprotoTest::Server->start($texts{$version});
 	$relay->restart('--hold-at' => 1);
 	query('SET client_min_messages = warning; CREATE SCHEMA IF NOT EXISTS m');
@@ -151,7 +152,7 @@ foreach my $version (sort keys %texts)
 	forget();
 }
 
-# --- an account ends while something of it waits: it is marked ---
+# --- an account ends while its event waits: the repository is marked ---
 
 my ($lively) = simulate('--events' => 1000, '--accounts' => 40, '--history' => 0, '--mix' => 'account=10,delete=8,update=6,sync=0,identity=0,like=40,post=30,profile=3');
 my $all = AtprotoTest::Server->start($lively);

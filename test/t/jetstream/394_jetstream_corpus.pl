@@ -1,7 +1,7 @@
 # 394_jetstream_corpus.pl
-#		Production traffic as a relay sent it and as Jetstream did: the rows are equal, and the texts are those that
-#		test/oracle/jetstream.py makes of the frames.  ATPROTO_JETSTREAM is a directory with
-#		frames.bin.zst and expected_v1.jsonl, which bluesky-social/jetstream has in
+#		Production traffic, recorded from a relay and from Jetstream, leaves equal rows;
+#		test/oracle/jetstream.py makes Jetstream's texts out of the relay's frames.  ATPROTO_JETSTREAM is a
+#		directory with frames.bin.zst and expected_v1.jsonl, which bluesky-social/jetstream has in
 #		internal/corpus/testdata.  These files contain texts of real people: never commit them.
 
 use strict;

@@ -1,6 +1,7 @@
 # 395_jetstream_requests.pl
-#		What a Jetstream is asked for, and what becomes of its answers: positions, filters, compression; a
-#		cursor or a dictionary that it does not know any more; messages that a stranger has packed.
+#		The requests to a Jetstream and its answers: the consumer asks with the right position, filters and
+#		compression; a cursor or dictionary unknown to the server, and hostile compressed messages, do no
+#		harm.
 
 use strict;
 use warnings FATAL => 'all';
@@ -154,7 +155,8 @@ foreach my $version (qw(v1 v2))
 	leave($version);
 }
 
-# What the server leaves out does not come; what the text of v1 says is obeyed.
+# Events that the server filters out do not come; with v1, also if the filter is so long that it is sent as a
+# text message.
 foreach my $version (qw(v1 v2))
 {
 	foreach my $long (0, 1)
@@ -171,7 +173,7 @@ foreach my $version (qw(v1 v2))
 	}
 }
 
-# Parameters of the operator's own stay; those that are said here are not said twice.
+# Parameters of the operator stay in the URL; the consumer does not add a second value.
 $servers{v1}->restart;
 query("CREATE SCHEMA own; SELECT atproto.subscribe('own', '" . $servers{v1}->url . "?maxMessageSizeBytes=100000&compress=true&&cursor=5&requireHello=true', target => 'own', collections => '{a.b.*}', cursor => 1000000010000007)");
 my ($own) = $servers{v1}->wait_for_log('request', 1);
@@ -210,7 +212,7 @@ sub bytea
 	return q{'\x} . unpack('H*', slurp_file($file)) . q{'};
 }
 
-# One that has a dictionary, which nobody has given us: as it comes.
+# A server with a dictionary that we have not got: messages come uncompressed.
 $servers{v1}->restart('--zstd-dictionary' => $dictionary{v1});
 follow('v1', $servers{v1});
 wait_for_texts('v1', $texts{v1});
@@ -234,7 +236,7 @@ foreach my $none ('abc', '\x' . unpack('H*', substr(slurp_file($other), 0, 20)))
 }
 leave('v1');
 
-# The second version's is fetched, where that is allowed.
+# The second version's dictionary is fetched, where the setting allows the request.
 $servers{v2}->restart('--zstd-dictionary' => $dictionary{v2});
 follow('v2', $servers{v2});
 wait_for(q{SELECT error LIKE 'http://127.0.0.1%' AND failures > 0 AND due_at > now() FROM atproto.zstd_dictionary});
@@ -250,7 +252,7 @@ query("SELECT atproto.set_cursor('v2', 0)");
 wait_for("SELECT events >= 2 * $count{v2} FROM atproto.stat_subscription");
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'v2: all of it can be read');
 
-# It has another one now.
+# The server has changed its dictionary.
 $servers{v2}->restart('--zstd-dictionary' => $other);
 wait_for(q{SELECT dictionary IS NULL AND failures = 1 FROM atproto.zstd_dictionary});
 wait_for(q{SELECT state = 'streaming' AND NOT compressed FROM atproto.stat_subscription});
@@ -259,7 +261,7 @@ query(q{UPDATE atproto.zstd_dictionary SET due_at = now(); SELECT atproto.wake()
 wait_for(q{SELECT compressed FROM atproto.stat_subscription});
 is(asked(($servers{v2}->log('request'))[-1])->{zstdDictionary}[0], unpack('x4 V', slurp_file($other)), 'v2: the new one is fetched');
 
-# What has its number is another one.
+# A different dictionary has the number of ours.
 my $contents = unpack 'H*', substr(slurp_file($other), 0, 8) . substr(slurp_file($dictionary{v2}), 8);
 query("DELETE FROM atproto.dead_letter; UPDATE atproto.zstd_dictionary SET dictionary = '\\x$contents', failures = 0; SELECT atproto.set_cursor('v2', 0)");
 wait_for(q{SELECT dictionary IS NULL AND failures = 1 FROM atproto.zstd_dictionary});
@@ -267,9 +269,9 @@ wait_for("SELECT seq = $seq{v2} AND NOT compressed FROM atproto.stat_subscriptio
 pass('v2: a dictionary by which nothing can be read is forgotten, and the stream goes on without');
 leave('v2');
 
-# --- what a stranger packs ---
+# --- hostile compressed messages ---
 
-# A subscription that meets this fault once, and the reason of its drop.
+# A subscription that meets this fault once, and the recorded reason of its drop.
 sub meets
 {
 	my ($name, $drop, $dictionary, @options) = @_;

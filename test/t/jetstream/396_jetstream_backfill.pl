@@ -1,8 +1,8 @@
 # 396_jetstream_backfill.pl
-#		A Jetstream for speed, and exports for truth: what it lacks, and what was before its
-#		first event, comes from the accounts' servers, which its own is not asked for; an
-#		audit finds what nobody else could see.  Then the subscription changes to a relay.
-#		R-01, R-10, R-52, V-45.
+#		A Jetstream brings the stream, and exports from the accounts' own servers bring the missing records
+#		and the records from before the first event.  The fetcher never asks the Jetstream for repositories.
+#		An audit finds differences invisible in the events.  Then the subscription changes to a relay,
+#		without a lost operation.  R-01, R-10, R-52, V-45.
 
 use strict;
 use warnings FATAL => 'all';
@@ -31,7 +31,7 @@ sub subscribe
 	return $error;
 }
 
-# --- what a Jetstream's server does not have ---
+# --- requests without an answer at a Jetstream's server ---
 
 like(subscribe('none', backfill => "'$_'", collections => "'{app.bsky.feed.post}'"), qr/"list_source" is not set\nDETAIL:  The server of \/subscribe has no list of repositories\.\nHINT:  Name a relay/, "$_ needs a list")
   foreach 'collections', 'network';
@@ -39,12 +39,13 @@ like(subscribe('none', backfill => "'seen'", repo_source => "'upstream'"), qr/ca
 is(subscribe('dids', backfill => "'network'", dids => "'{" . ($simulated->dids)[0] . "}'"), '', 'some accounts need no list');
 query("SELECT atproto.unsubscribe('dids')");
 
-# --- what it lacks, from the accounts' servers ---
+# --- missing records come from the accounts' servers ---
 
 $simulated->serve(2, $server);
 is(subscribe('j', cursor => 0, backfill => "'network'", list_source => "'http://$host'", events => "'keep'"), '', 'with a list');
 wait_for_texts('j', $texts);
-# only what is listed is fetched: revisions of the stream that were before it, an audit or this tells of
+# The fetcher brings only listed repositories; the records from before these revisions of the stream come by
+# resync_all() here.
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE state <> 'suspended') AND EXISTS (SELECT FROM atproto.enumeration WHERE finished_at IS NOT NULL)");
 is(scalar(() = grep { $_->{host} eq $host } $network->log(path => qr/getRepo/)), 0, 'R-10: its own server is not asked for repositories');
 query("SELECT atproto.resync_all()");
@@ -53,7 +54,7 @@ is($simulated->difference, '', 'R-52, V-45: the rows are those that the network 
 is(query('SELECT DISTINCT sync FROM atproto.repo WHERE active'), 'synchronized', 'and so the repositories say');
 is(query("SELECT count(*) FROM (SELECT FROM atproto.record_event WHERE seq IS NOT NULL GROUP BY did, collection, rkey, rev HAVING count(*) > 1) twice"), '0', 'each operation once');
 
-# --- what nobody can see, an audit finds ---
+# --- an audit finds a loss without an event ---
 
 my $did = query("SELECT did FROM atproto.record GROUP BY did ORDER BY count(*) DESC LIMIT 1");
 query("DELETE FROM atproto.record WHERE did = '$did' AND rkey = (SELECT max(rkey) FROM atproto.record WHERE did = '$did')");

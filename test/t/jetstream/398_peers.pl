@@ -1,8 +1,8 @@
 # 398_peers.pl
-#		bench/peers.sh in a short form: each program comes to the end of its stream,
-#		and what a deletion, an update or an account's end leaves is the same.
+#		Runs bench/peers.sh in a short form: each compared program reaches the end of its stream, and
+#		deletions, updates and ended accounts leave the same rows in each.
 #
-#		Needs what npm install in bench/peers brings.
+#		Needs the packages of npm install in bench/peers.
 
 use strict;
 use warnings FATAL => 'all';
@@ -30,7 +30,7 @@ is_deeply([ sort keys %differ ],
 	  'pds, unverified, 1600 events: `plain`', 'pds, unverified, 1600 events: `skyware`', 'pds, unverified, 1600 events: `sync`' ],
 	'each comes to the end of each stream');
 
-# what @atproto/sync reads otherwise is in bench/peers/README.md
+# bench/peers/README.md explains the differences of @atproto/sync
 is($differ{"pds, unverified, 1600 events: `$_`"}, 0, "$_ leaves the rows of the extension") for qw(skyware plain);
 
 done_testing();

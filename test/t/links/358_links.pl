@@ -1,7 +1,8 @@
 # 358_links.pl
-#		Subscriptions that keep links: the table link is the image of record, whatever
-#		the tables are like, with workers, through updates, deletions, deleted accounts
-#		and refills; which sources are taken, and when a change of that holds.
+#		Subscriptions that keep links: the table link must be the image of record with every kind of tables,
+#		with several workers, and through updates, deletions, deleted accounts and refills.  The option
+#		links decides which sources are kept; the test changes the option and finds the event from which the
+#		change holds.
 
 use strict;
 use warnings FATAL => 'all';
@@ -19,7 +20,7 @@ my $last   = read_capture($capture);
 my $server = AtprotoTest::Server->start($capture);
 my $node   = make_node('links', conf => "max_worker_processes = 30\nmax_prepared_transactions = 1\natproto.reconnect_delay = 100ms");
 
-# Both ways; and which sources there are.
+# The table link must be equal to the links of the records, in both directions; returns the number of links.
 sub all_is_linked
 {
 	my ($schema, $name) = @_;
@@ -74,7 +75,7 @@ query('DELETE FROM plain.record WHERE random() < 0.2; SELECT * FROM atproto.rebu
 query("SELECT atproto.refill('plain')");
 wait_for_seq($node, 'plain', $last);
 all_is_linked('plain', 'records that a refill brings back bring their links');
-# links that are there already, without their records
+# links exist already, and their records do not
 query("BEGIN; CREATE TEMP TABLE kept AS TABLE plain.record; DELETE FROM plain.record; SELECT atproto.refill('plain'); COMMIT");
 wait_for_seq($node, 'plain', $last);
 all_is_linked('plain', 'records whose links are there already');
@@ -129,7 +130,7 @@ sub change_at
 change_at(2000, 'all');
 change_at(4000, '{app.bsky.graph.*}');
 wait_for_seq($node, 'live', $last);
-# the revision of the last commit before a change tells by which one a record was last written
+# the revision of the last commit before a change shows by which option a record was last written
 is(query("SELECT count(*) FROM atproto.link_problems('live') WHERE problem = 'extra'"), '0', 'nothing is left of records that have changed, whatever is kept by now');
 is(query("SELECT reconnects FROM atproto.stat_subscription"), '0', 'without a reconnection');
 cmp_ok(query("SELECT count(*) FROM live.link JOIN live.link_source s ON s.id = source WHERE s.collection = 'app.bsky.feed.post'"), '>', 0, 'links that were wanted for a while are there');
@@ -138,7 +139,7 @@ is(source_counts('live'), join("\n", grep { /^app\.bsky\.graph\./ } split /\n/, 
 all_is_linked('live', 'rebuilt');
 query('SELECT atproto.unsubscribe(name) FROM atproto.subscription');
 
-# --- who refuses sources, and what is rolled back ---
+# --- sources refused by a table, and sources that are rolled back ---
 
 $server->restart;
 query("CREATE SCHEMA refuses; SELECT atproto.create_tables('refuses'); ALTER TABLE refuses.link_source ADD CONSTRAINT no_likes CHECK (collection <> 'app.bsky.feed.like')");
@@ -166,7 +167,7 @@ foreach my $rollback ('ROLLBACK', 'SAVEPOINT more; ROLLBACK TO before; COMMIT', 
 }
 query('SELECT atproto.unsubscribe(name) FROM atproto.subscription');
 
-# --- links are wanted, and rebuilt, while a batch is written that does not know of it ---
+# --- links are switched on, and rebuilt, while a batch is written with the old setting ---
 
 $server->restart('--hold-at', 3000);
 query("CREATE SCHEMA late; " . subscribe_sql('late', $server, cursor => 0, target => "'late'"));
@@ -185,7 +186,7 @@ is(($node->psql('postgres', "SELECT * FROM atproto.rebuild_links('late')"))[2], 
 all_is_linked('late', 'then all is linked');
 query('SELECT atproto.unsubscribe(name) FROM atproto.subscription');
 
-# --- what may be asked for ---
+# --- values of the option links ---
 
 foreach my $bad (
 	[ 'sometimes', qr/invalid value for "links": "sometimes".*HINT:  Use 'none', 'all', or an array/s ],

@@ -1,6 +1,6 @@
 # 358_rebuild_links.pl
-#		rebuild_links() while subscriptions write the tables: they wait for each other,
-#		and for nothing else, and afterwards link is the image of record.
+#		rebuild_links() runs while subscriptions write the tables.  Only rebuild_links() and the writers of
+#		these tables wait for each other, readers do not, and afterwards link is the image of record.
 
 use strict;
 use warnings FATAL => 'all';
@@ -27,7 +27,7 @@ sub problems { return query('SELECT COALESCE(string_agg(DISTINCT problem, \' \')
 query("CREATE SCHEMA live; " . subscribe_sql('live', $server, cursor => 0, target => "'live'", links => "'all'", workers => 3));
 wait_for_seq($node, 'live', $holds[0] - 1);
 
-# --- it waits for who has written links, and sees what he wrote ---
+# --- rebuild_links() waits for a writer of links, and sees the writer's changes ---
 
 query("BEGIN; DELETE FROM live.link WHERE target IN (SELECT target FROM live.link LIMIT 10); PREPARE TRANSACTION 'writer'");
 my $rebuild = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', q{SELECT added, removed FROM atproto.rebuild_links('live')} ], '>', \my $rebuilt);
@@ -37,7 +37,7 @@ $rebuild->finish;
 like($rebuilt, qr/^[1-9][0-9]*\|0\n$/, 'what somebody removed before he commits is there again');
 is(problems(), '', 'nothing is wrong');
 
-# --- who writes waits for it, and is right afterwards; who reads does not wait ---
+# --- a writer waits for rebuild_links(), and is right afterwards; a reader does not wait ---
 
 query("BEGIN; SELECT atproto.rebuild_links('live'); PREPARE TRANSACTION 'rebuild'");
 $server->release;
@@ -47,12 +47,12 @@ query("COMMIT PREPARED 'rebuild'");
 wait_for_seq($node, 'live', $holds[1] - 1);
 is(problems(), '', 'what came meanwhile is linked, too');
 
-# --- again and again, links that are lost and new sources included ---
+# --- repeatedly, with lost links and new sources ---
 
 foreach my $hold (@holds[ 1 .. $#holds ])
 {
 	$server->release;
-	# in no order: without the lock, two that delete could wait for each other
+	# in random order: without the lock, two deleting sessions could deadlock
 	query("BEGIN; LOCK TABLE live.link IN SHARE ROW EXCLUSIVE MODE; DELETE FROM live.link WHERE hashtext(target::text) % 5 = 0; COMMIT");
 	query("SELECT atproto.rebuild_links('live')");
 	is(problems(), '', "at $hold: nothing is wrong");

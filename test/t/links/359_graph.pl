@@ -1,6 +1,6 @@
 # 359_graph.pl
-#		doc/use/graph.md: every recipe runs, gives what a reading of all records gives, and
-#		has the plan that the page says.
+#		Every recipe of doc/use/graph.md runs, gives the rows that test/oracle computes from all records,
+#		and uses the plan that the page names.
 
 use strict;
 use warnings FATAL => 'all';
@@ -18,7 +18,7 @@ my $me   = 'did:plc:44ybard66vv44zksje25o7dz';
 my $post = "at://$me/app.bsky.feed.post/3jwdwj2ctlk26";
 my $list = "at://$me/app.bsky.graph.list/3jwdwj2ctlk29";
 
-# --- 500 accounts, one of ten not active, that do what the recipes ask for, and more of it to others ---
+# --- 500 accounts, one in ten inactive, with the records that the recipes ask for, and more of the same to other accounts ---
 
 query(<<"SQL");
 SELECT atproto.create_tables('atproto');
@@ -62,7 +62,7 @@ query('VACUUM (ANALYZE) atproto.record; ANALYZE atproto.repo');
 is(query('SELECT count(*) FROM atproto.link_problems()'), '0', 'the links are those of the records');
 cmp_ok(query('SELECT count(*) FROM atproto.link'), '>', 20000, 'they are many');
 
-# --- what each recipe gives: the same, of a reading of all records, in any order ---
+# --- the rows expected of each recipe, from a reading of all records, in any order ---
 
 my $likes   = "FROM atproto.record WHERE collection = 'app.bsky.feed.like' AND value->'subject'->>'uri'";
 my $both    = "IN ('$post', left('$post', -1) || '7')";
@@ -87,7 +87,7 @@ my %slow = (
 	'Active accounts only' => [ "SELECT did, rkey $likes = '$post' AND did IN (SELECT did FROM atproto.repo WHERE active) ORDER BY rkey DESC, did DESC LIMIT 50" ]
 );
 
-# What a large table has, in which few rows are of one account.
+# Planner settings that give the plans of a large table, in which few rows belong to one account.
 my $large = 'SET enable_seqscan = off; SET enable_bitmapscan = off; SET random_page_cost = 1.1;';
 
 is(join(' ', sort keys %recipes), join(' ', sort keys %slow), 'each section is tested');

@@ -1,7 +1,8 @@
 # 359_links_hostile.pl
-#		Records that link more than anybody needs: memory stays bounded, what there is no
-#		room for is counted, and the record is stored; what links there are is exact.
-#		Sources that many bring at once, until there is no room for more.
+#		Hostile records with a huge number of links.  Memory stays bounded, links beyond the limits are
+#		counted and left out, the record itself is stored, and the stored links are exact.  Then many
+#		accounts invent new sources until link_source is full: the consumer goes on and counts the links
+#		that found no place.
 
 use strict;
 use warnings FATAL => 'all';
@@ -65,7 +66,7 @@ $server = AtprotoTest::Server->start(make_capture('links.py', 'sources', $n), '-
 query("CREATE SCHEMA first; CREATE SCHEMA second");
 my $log = -s $node->logfile;
 query(subscribe_sql('first', $server, cursor => 0, target => "'first'", links => "'all'", workers => 4));
-# two for one target
+# two subscriptions for one target
 query(subscribe_sql("second$_", $server, cursor => 0, target => "'second'", links => "'all'", workers => 2)) foreach 1, 2;
 foreach my $name ('first', 'second1', 'second2')
 {
@@ -77,20 +78,21 @@ foreach my $schema ('first', 'second')
 	is(query("SELECT count(*), min(id), max(id), count(DISTINCT id) FROM $schema.link_source"), '10000|1|10000|10000', "$schema: as many sources as there is room for");
 	is(query("SELECT count(*) FROM $schema.link_source WHERE path LIKE 'all%'"), '3', "$schema: those that all have are there");
 	is(problems($schema), '0', "$schema: links are those of the records");
-	# of each record the first 16 places may become sources: 3 that all have, and 13 of its own
+	# of each record the first 16 places may become sources: 3 that all records have, and 13 of its own
 	is(query("SELECT count(*) FROM $schema.link"), 9_997 + 3 * $n, "$schema: each source has its links");
 }
 is(query("SELECT (skips ->> 'link_source')::int FROM atproto.stat_subscription WHERE name = 'first'"), 20 * $n - 9_997, 'others are counted');
 unlike(PostgreSQL::Test::Utils::slurp_file($node->logfile, $log), qr/deadlock detected|ended because|terminated by/, 'no process waited in vain');
 
-# what somebody names has a place
+# a source that the option links names has a place
 query("UPDATE atproto.subscription SET links = '{com.example.links:all0,com.example.links:named}' WHERE name = 'first'");
 $node->poll_query_until('postgres', "SELECT bool_and(settings_after = $n) FROM atproto.cursor WHERE subscription = 'first'") or BAIL_OUT('the settings did not change');
 $server->release;
 wait_for_seq($node, 'first', $n + 1);
 is(query("SELECT s.id, s.path FROM first.link JOIN first.link_source s ON s.id = source WHERE rkey = 'named'"), '10001|named', 'what somebody names has a place');
 
-# who adds sources waits for another one who does, and no number is lost for what that one has brought
+# a session that adds sources waits for a second session that does, and wastes no numbers on sources that the
+# second has added
 query("SELECT atproto.unsubscribe(name) FROM atproto.subscription; CREATE SCHEMA third; SELECT atproto.create_tables('third')");
 my $session = $node->background_psql('postgres');
 $session->query_safe(q{BEGIN; LOCK TABLE third.link_source IN SHARE UPDATE EXCLUSIVE MODE; INSERT INTO third.link_source VALUES (1, 'com.example.links', 'all1')});

@@ -1,6 +1,7 @@
 # 361_links_ways.pl
-#		Links by whatever way records come and go: exports, letters that are tried again, pieces,
-#		while the table is rebuilt; and who may not write sources.
+#		The table link follows record by whatever way records come and go: by exports, by dead letters that
+#		are tried again, in pieces, and while rebuild_links() runs.  A role without the right to write
+#		link_source cannot keep links.
 
 use strict;
 use warnings FATAL => 'all';
@@ -26,7 +27,7 @@ sub exact
 	return;
 }
 
-# --- rebuilt while it is written ---
+# --- rebuilt while the stream goes on ---
 
 my $server = AtprotoTest::Server->start($capture, '--rate', 1000);
 query("CREATE SCHEMA rebuilt; " . subscribe_sql('rebuilt', $server, cursor => 0, target => "'rebuilt'", links => "'all'", workers => 3));
@@ -53,7 +54,7 @@ foreach my $export ([ 'one', '3000 0 0 0' ], [ 'two', '20 60 300 2640' ], [ 'two
 		$export->[1], "$export->[0]: what changes");
 	exact('loaded', "$export->[0]: links are those of the records");
 }
-# rolled back: what was added to the sources then is not remembered
+# after a rollback the consumer forgets the added sources
 query("BEGIN; TRUNCATE loaded.record, loaded.repo, loaded.link; SELECT atproto.load_car('$who', pg_read_binary_file('$files/one.car'), 'loaded'); ROLLBACK");
 exact('loaded', 'rolled back');
 query("BEGIN; TRUNCATE loaded.record, loaded.repo, loaded.link, loaded.link_source; SELECT atproto.load_car('$who', pg_read_binary_file('$files/one.car'), 'loaded'); ROLLBACK;"

@@ -1,9 +1,8 @@
 # 231_dump.pl
-#		pg_dump of a database with subscriptions, into a new one of the same
-#		server: settings, cursor, headers, dead letters, gaps, the tables with their
-#		users' indexes and triggers; Lexicons and views of collections; and every type in everything that uses types.
-#		What is restored waits for resume(), and then continues where the dump was
-#		made.  E-43.
+#		pg_dump of a database with subscriptions, restored into a new database of the same server, keeps
+#		settings, cursor, headers, dead letters, gaps, the tables with their users' indexes and triggers,
+#		Lexicons, views of collections, and columns of every type.  A restored subscription waits for
+#		resume(), and then continues at the event where the dump was made.  E-43.
 
 use strict;
 use warnings FATAL => 'all';
@@ -50,7 +49,7 @@ INSERT INTO atproto.dead_frame VALUES ('held', sha256('\x00'), '\x00');
 INSERT INTO atproto.dead_letter (subscription, seq, stage, sqlstate, message, digest)
 	VALUES ('held', 3, 'frame', '22P03', 'no frame', sha256('\x00'));
 SQL
-# a Lexicon in the place of one that comes with the extension, and views, one with a column of an earlier revision
+# a Lexicon that replaces a bundled one, and views, one with a column of an earlier revision
 my $without = q{jsonb_set(doc, '{defs,main,record,properties}', (doc #> '{defs,main,record,properties}') - 'tags')};
 query(<<"SQL");
 SELECT atproto.create_view('app.bsky.feed.post', target => 'My "tables"');
@@ -60,7 +59,7 @@ SELECT atproto.create_view('org.example.own', target => 'My "tables"', schema =>
 CREATE VIEW public.on_it AS SELECT uri, text, reply_parent_uri, tags FROM "My ""tables""".app_bsky_feed_post;
 SQL
 wait_for_seq($node, 'held', $held - 1);
-# what a view says, said by PostgreSQL's own functions
+# the contents of a view, computed by PostgreSQL's own functions
 is(query(<<'SQL'), 't|0', 'a view has what the records have');
 SELECT count(*) > 50, count(*) FILTER (WHERE (p.text, p.created_at, p.langs, p.reply_parent_uri::text, p.embed) IS DISTINCT FROM
 	(value->>'text', (value->>'createdAt')::timestamptz, CASE WHEN value ? 'langs' THEN ARRAY(SELECT jsonb_array_elements_text(value->'langs')) END,
@@ -69,7 +68,8 @@ FROM "My ""tables""".app_bsky_feed_post p JOIN "My ""tables""".record r USING (d
 SQL
 my ($requests) = scalar(() = $server->cursors);
 
-# Everything but whether a subscription runs, and whose schema it fills, which resume() finds out; of one database.
+# The contents of one database, except whether a subscription runs and who owns its target: resume() finds that
+# out.
 sub contents
 {
 	my ($database) = @_;
@@ -91,7 +91,7 @@ SELECT 't', pg_get_triggerdef(oid) FROM pg_trigger WHERE tgrelid::regclass::text
 SQL
 }
 
-# The definitions of what uses the types.
+# The definitions of objects with columns of the types.
 sub definitions
 {
 	my ($database) = @_;
@@ -137,7 +137,7 @@ foreach my $database ('copy', 'custom')
 	query('DELETE FROM atproto.dead_letter WHERE id = 2', database => $database);
 }
 
-# The manager of the copy is there, and leaves it alone.
+# The copy has a manager, which leaves the restored subscriptions alone.
 $node->poll_query_until('postgres', "SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'atproto manager' AND datname IN ('copy', 'custom') AND state = 'idle'");
 is(query("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'atproto consumer' AND datname <> 'postgres'"), '0', 'nothing consumes there');
 is(scalar(() = $server->cursors), $requests, 'nothing connected');

@@ -1,8 +1,8 @@
 # 231_dump_held.pl
-#		pg_dump of a database at level full in the middle of a hold: events that wait, the
-#		repositories that say so, the cursor behind them.  Identities are no part of it.
-#		What is restored asks for them by itself, and takes what waits as the original does:
-#		nothing is lost, nothing is there twice.  R-35, W-37, R-30, R-32.
+#		pg_dump of a database at level full while events are held.  The dump has the held events, the states
+#		of their repositories and the cursor, but no identities.  The restored subscription requests the
+#		identities, releases the held events as the original does, loses no event and applies none twice.
+#		R-35, W-37, R-30, R-32.
 
 use strict;
 use warnings FATAL => 'all';
@@ -34,7 +34,7 @@ sub document
 	return;
 }
 
-# All that has to survive, of one database.
+# Everything in a database that has to survive.
 sub contents
 {
 	my ($database) = @_;
@@ -47,7 +47,7 @@ SELECT 's', name, verify, max_held_events, max_held_bytes FROM atproto.subscript
 SQL
 }
 
-# --- two accounts are known when the directory goes away; one has another key by then, one is new ---
+# --- two accounts are known when the directory goes away; one changes its key meanwhile, and one account is new ---
 
 document('same',   'first');
 document('turned', 'first');
@@ -64,7 +64,7 @@ is(query('SELECT did, count(*) FROM atproto.held_event GROUP BY did ORDER BY did
 
 # --- there and back ---
 
-# the original stays as it is meanwhile
+# the original subscription stays unchanged meanwhile
 query("SELECT atproto.pause('s')");
 wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
 my $before = contents('postgres');
@@ -75,7 +75,7 @@ $node->command_ok([ 'psql', @at, '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', $dum
 is(contents('copy'), $before, 'R-35: what waits is there, and all that belongs to it');
 is(query('SELECT count(*) FROM atproto.identity', database => 'copy'), '0', 'W-37: identities are not');
 
-# --- both go on, without the directory and with it ---
+# --- both databases go on, without the directory and then with it ---
 
 foreach my $database ('postgres', 'copy')
 {
@@ -89,7 +89,7 @@ $server->release;
 wait_for_seq($node, 's', 10, $_) foreach 'postgres', 'copy';
 foreach my $database ('postgres', 'copy')
 {
-	# look-ups that failed are some minutes apart
+	# failed look-ups are some minutes apart
 	sooner_or_later('SELECT count(*) = 0 FROM atproto.held_event', database => $database);
 	is(query(q{SELECT did, string_agg(rkey::text, ',' ORDER BY rkey) FROM atproto.record GROUP BY did ORDER BY did}, database => $database),
 		join("\n", sort "$who{same}{did}|10,20,30", "$who{turned}{did}|10,20,30,40", "$who{late}{did}|10,20,30"), "R-32: $database: all that waited is taken");

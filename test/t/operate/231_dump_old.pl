@@ -1,11 +1,11 @@
 # 231_dump_old.pl
-#		A dump that pg_dump made of the extension's tables as they were at commit 53d0235, before
-#		a held event kept its level and format and before targets had a table of their own.  It loads
-#		into the present tables.  The subscription in it then goes on: what waited is taken, in its
-#		order and once; its letters can be tried again; its job is worked on.  R-32, R-35.
+#		An old dump, made by pg_dump of the extension's tables of commit 53d0235, before a held event kept
+#		its level and format and before targets had a table of their own, must load into the present tables.
+#		The restored subscription then goes on: the consumer releases the held events in their order and
+#		once, its dead letters can be tried again, and the fetcher works on its job.  R-32, R-35.
 #
-#		The dump has one subscription at level full: three accounts of full.py, one whose new key
-#		is not known yet, one that is not known at all; two letters of a trigger that refuses; a job.
+#		The dump has one subscription at level full: three accounts of full.py (a known account, an account with
+#		an unknown new key, an unknown account); two dead letters of a trigger that refuses; a job.
 
 use strict;
 use warnings FATAL => 'all';

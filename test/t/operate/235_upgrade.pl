@@ -1,8 +1,7 @@
 # 235_upgrade.pl
-#		From one version of the extension to the next, as an operator does it:
-#		install, restart, ALTER EXTENSION UPDATE.  In between, subscriptions rest
-#		and one line in the log says why; after it, they go on where they were.
-#		An updated extension is the same as one that was installed anew.
+#		An operator upgrades the extension: install, restart, ALTER EXTENSION UPDATE.  Between the restart
+#		and the update the subscriptions rest, and one line in the log gives the reason; afterwards they go
+#		on at their cursors.  An updated extension has the same objects as a newly installed one.
 
 use strict;
 use warnings FATAL => 'all';
@@ -30,7 +29,7 @@ sub logged
 	return scalar(() = slurp_file($node->logfile) =~ /$pattern/g);
 }
 
-# What test/tools/extension-catalog prints of a database.
+# The output of test/tools/extension-catalog for a database.
 sub catalog
 {
 	my ($database) = @_;
@@ -89,7 +88,7 @@ is(query('SELECT events FROM atproto.cursor'), $PDS_LAST, "each event was proces
 is(query($kept), $before, 'data and indexes serve');
 is(query("SELECT atproto.next('did:plc:ewvi7nxzyoun6zhxrhs64oiz')"), 'did:plc:ewvi7nxzyoun6zhxrhs64oiz', 'so does what is new');
 
-# --- what the catalogues contain ---
+# --- the contents of the catalogues ---
 
 query('CREATE DATABASE fresh');
 query('CREATE EXTENSION atproto', database => 'fresh');
@@ -104,7 +103,7 @@ foreach my $version ($next->released)
 	is(differences(catalog('updated'), $fresh), '', "$version, updated, is the same as $new");
 	query('DROP DATABASE updated');
 }
-# A released script stays as it is: what changed since then needs a version of its own.
+# A released script never changes: later changes need a new version.
 is(slurp_file("$FindBin::RealBin/../../../upgrade/atproto--$old.sql"), slurp_file("$FindBin::RealBin/../../../atproto--$old.sql"), "$old is what was released")
   if -e "$FindBin::RealBin/../../../upgrade/atproto--$old.sql";
 

@@ -37,7 +37,7 @@ sub bindir
 	return $node->config_data('--bindir');
 }
 
-# What there is, and what indexes say of it.
+# The data, read directly and by indexes.
 sub contents
 {
 	my ($node) = @_;

@@ -36,7 +36,7 @@ my $letter = q{INSERT INTO atproto.dead_frame VALUES ('s', sha256('\x00'), '\x00
 	INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message, digest) VALUES ('s', 'commit', '22000', 'bad', sha256('\x00'));};
 my $job = "INSERT INTO atproto.repo_job (target, did, subscription, priority, reason) VALUES ('atproto', '$did', 's', 1, 'break');";
 
-# What, what breaks it, and the rows: target, did, object, detail.
+# The kind of the finding, the damage that causes it, and the expected rows: target, did, object, detail.
 my @cases = (
 	[ 'record without repository', "DELETE FROM atproto.repo WHERE $of", qr/^atproto\|$did\|\|\d+ records$/ ],
 	[ 'record of a deleted repository',
@@ -96,7 +96,7 @@ my @cases = (
 		SELECT did, collection, tid_floor('2023-05-05 12:00+00')::text::recordkey, cid, rev FROM atproto.record LIMIT 1}, qr/^atproto\|\|record_2023_05\|1 rows/, ],
 );
 
-# The rows of check() in a transaction that is not committed.
+# The rows of check() in a transaction that is rolled back.
 sub broken
 {
 	my ($damage, %o) = @_;
@@ -118,11 +118,11 @@ foreach my $case (@cases)
 	ok(@fit == @rows && @fit > 0 && (@fit == 1 || $o{many}), "$what: $damage") or diag(join "\n", @rows);
 }
 
-# No finding: the fetcher audits no repository of which there is no tree, or whose account is deleted.
+# No finding: the fetcher does not audit a repository without a tree, or of a deleted account.
 is(broken("UPDATE atproto.repo SET sync = 'unproven', $_ WHERE $of; DELETE FROM atproto.record WHERE $of; DELETE FROM atproto.link WHERE $of"), '', "no audit is missed: $_")
   foreach 'data = NULL', 'active = false, deleted_rev = rev';
 
-# No finding: an event of a paused subscription of a higher level waits for that subscription.
+# No finding: an event of a paused subscription of a higher level waits for this subscription.
 my $release = "INSERT INTO atproto.subscription (name, url, target, enabled, verify, by_repo) VALUES ('p', 'wss://p.example.com', 'atproto', false, 'full', true);"
   . " $held; UPDATE atproto.subscription SET enabled = true WHERE name = 's';"
   . " UPDATE atproto.repo SET hold = 'release', updated_at = now() - interval '1 h' WHERE $of; UPDATE atproto.held_event SET subscription = 'p'";
@@ -130,7 +130,7 @@ unlike(broken($release), qr/^release/m, 'R-32: a lower level cannot release the 
 like(broken("$release; UPDATE atproto.subscription SET verify = 'hash' WHERE name = 'p'"), qr/^release that does not happen\|atproto\|$did\|release\|since/m,
 	'R-32: it can release the event of a paused lower level');
 
-# A database without a manager has nobody who goes on with it.
+# In a database without a manager, nothing goes on by itself.
 query('CREATE DATABASE alone TEMPLATE template0');
 my %alone = (database => 'alone');
 query("CREATE EXTENSION atproto; SELECT atproto.create_tables('atproto'); SET client_min_messages = error;
@@ -140,7 +140,7 @@ query(q{UPDATE atproto.repo_job SET state = 'running'}, %alone);
 like(query('SELECT what, did FROM atproto.check()', %alone), qr/^running job without a fetcher\|$did$/, 'of one that is running, but not');
 expect_check('running job without a fetcher');
 
-# --- how much, and what not ---
+# --- limits of the number of rows, and of the part that is checked ---
 
 my $many = query(q{SELECT count(*) FROM atproto.record});
 is(query("BEGIN; TRUNCATE atproto.repo; SELECT count(*) FROM atproto.check() WHERE what = 'record without repository'; ROLLBACK"),
@@ -164,7 +164,8 @@ foreach (
 	like($err, $error, $sql);
 }
 
-# What has only the names of our tables is left alone; a table of an earlier version is checked without what it lacks.
+# Foreign tables with our names are left alone; a table of an earlier version is checked without the missing
+# columns.
 is( query(q{BEGIN; CREATE SCHEMA own; CREATE TABLE own.repo (did text, rev int, hold text); CREATE TABLE own.record (x int); CREATE VIEW own.link AS SELECT 1;
 	SELECT count(*) FROM atproto.check('own'); SELECT count(*) FROM atproto.check(); ROLLBACK}),
 	"0\n0", 'tables of others');
@@ -172,7 +173,7 @@ is( query(q{BEGIN; SET LOCAL client_min_messages = warning; ALTER TABLE atproto.
 	SELECT what, object FROM atproto.check() WHERE what <> 'not checked' ORDER BY 2; ROLLBACK}),
 	"column is missing|record.fault\ncolumn is missing|repo.hold", 'a column that is missing');
 
-# A query that cannot be run is no silence: what it would have checked was not.
+# A query of check() fails: check() reports the unchecked invariant.
 foreach (
 	[ 'hold without events', 'ALTER TABLE atproto.repo DROP COLUMN hold CASCADE', qr/column p\.hold does not exist/ ],
 	[ 'record newer than its repository', 'ALTER TABLE atproto.repo ALTER rev TYPE integer USING 1', qr/operator does not exist/ ])
@@ -205,7 +206,7 @@ is(query("BEGIN; $held; UPDATE atproto.repo SET hold = 'identity' WHERE $of; $as
 query('GRANT SELECT ON ALL TABLES IN SCHEMA atproto TO reader; ALTER ROLE reader BYPASSRLS');
 is(query("SET ROLE reader; $as_reader"), '', 'with SELECT, and all rows, it is so to another role');
 
-# --- it can be cancelled ---
+# --- check() can be cancelled ---
 
 my ($rc, $out, $err) = $node->psql('postgres', q{SET statement_timeout = '1ms'; SELECT * FROM atproto.check(deep => true)});
 like($err, qr/canceling statement due to statement timeout/, 'a statement timeout ends it');

@@ -1,8 +1,7 @@
 # 270_monitoring.pl
-#		contrib/monitoring: each query of the exporter's file runs with the rights
-#		that role.sql gives, and gives the columns that the file describes; the
-#		dashboard and the alarms use metrics that exist; the alarms fire when they
-#		should (needs promtool, of the package prometheus).
+#		contrib/monitoring: each query of the exporter's file runs with the rights of role.sql and returns
+#		the columns that the file describes; the dashboard and the alarms use existing metrics; each alarm
+#		fires in its situation (needs promtool, of the package prometheus).
 
 use strict;
 use warnings FATAL => 'all';
@@ -18,14 +17,14 @@ use Test::More;
 my $dir  = test_dir() . '/../contrib/monitoring';
 my $node = make_node('monitoring');
 
-# What there is to see: a stream that was filtered and cut, with dead letters and a gap.
+# Something for the metrics to show: a stream that was filtered and cut, with dead letters and a gap.
 my $odd    = make_capture('synth.py', 'odd');
 my $n      = () = read_capture($odd);
 my $server = AtprotoTest::Server->start($odd, '--cut-after', 20, '--cut-times', 1);
 $node->safe_psql('postgres', subscribe_sql('watched', $server, cursor => 0, collections => "ARRAY['app.bsky.*']", count_collections => 'true'));
 wait_for_seq($node, 'watched', $n);
 $node->safe_psql('postgres', "INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason) VALUES ('watched', 'x', 1, 9, 'OutdatedCursor')");
-# Of this hour, whichever it is by now.
+# Rows for this hour and the next, as the hour may change during the test.
 $node->safe_psql('postgres', "INSERT INTO atproto.collection_count SELECT date_trunc('hour', now(), 'UTC') + n * interval '1 hour', 'watched', 7, 'app.bsky.feed.post', 3, 2, 1
 	FROM generate_series(0, 1) n");
 $node->safe_psql('postgres', "UPDATE atproto.audit_state SET audited = 9, different = 1, different_at = now()");
@@ -51,7 +50,7 @@ is("$as$why", "$role\n", 'it connects with its DATA_SOURCE_NAME, by peer authent
 rename($node->data_dir . '/pg_hba.trust', $node->data_dir . '/pg_hba.conf') or BAIL_OUT("pg_hba.conf: $!");
 $node->reload;
 
-# The file is YAML; of the form that it has, these lines are enough.
+# The file is YAML; this simple parser is enough for its form.
 my %queries;
 my $current;
 foreach (split /\n/, slurp_file("$dir/queries.yaml"))
@@ -79,19 +78,19 @@ foreach my $name (sort keys %queries)
 	is(scalar(grep { $seen{ join ',', (split /,/)[ 0 .. $#labels ] }++ } @rows), 0, "$name: labels tell them apart");
 	is(join(',', @described[ 0 .. $#labels ]), join(',', @labels), "$name: labels come first");
 
-	# An empty value is an absent metric, any other a number.
+	# An empty value is an absent metric, every non-empty value a number.
 	is(scalar(grep { grep { $_ !~ /^(-?[0-9.]+)?$/ } (split /,/, $_, -1)[ $#labels + 1 .. $#described ] } @rows), 0, "$name: values are numbers");
 	$metrics{"${name}_$_->[0]"} = 1 foreach grep { $_->[1] ne 'LABEL' } @{ $queries{$name}{metrics} };
 }
 
-# Every state that the view can show is in the list.
+# The list has every state of the view.
 my ($view) = $node->safe_psql('postgres', "SELECT pg_get_viewdef('atproto.stat_subscription')");
 my %states = map { $_ => 1 } ($queries{atproto_subscription_state}{query} =~ /'([a-z ]+)'/g);
 ok($states{$_}, "state $_ is watched") foreach grep { /\w/ } $view =~ /(?:THEN|ELSE COALESCE\(p\.state,) '([a-z ]+)'/g;
 is($node->safe_psql('postgres', "SET SESSION AUTHORIZATION $role; SELECT string_agg(state, ',') FROM ($queries{atproto_subscription_state}{query}) s WHERE current = 1"),
 	'streaming', 'one of them is the present one');
 
-# Every problem that the view can show is in the list.
+# The list has every problem of the view.
 ($view) = $node->safe_psql('postgres', "SELECT pg_get_viewdef('atproto.repo_problem')");
 my %problems = map { $_ => 1 } ($queries{atproto_problems}{query} =~ /'(\w+)'/g);
 my %can = map { $_ => 1 } ($view =~ /'(\w+)'::text/g);
@@ -110,7 +109,7 @@ foreach my $file ('README.md', 'alerts.yaml', 'alerts-test.yaml')
 	is_deeply([ grep { !$metrics{$_} } @named ], [], 'which exist');
 }
 
-# What the alarms of times compare with the time of Prometheus.
+# Times in metrics, which alarms compare with the time of Prometheus.
 is($node->safe_psql('postgres', "SELECT count(*), bool_and(newest_timestamp_seconds BETWEEN EXTRACT(epoch FROM now()) - 3600 AND EXTRACT(epoch FROM now()))
 	FROM ($queries{$_}{query}) q") =~ s/^[1-9]\d*\|//r, 't', "$_: when the last one came") foreach 'atproto_dead_letters', 'atproto_gaps';
 

@@ -1,8 +1,7 @@
 # 271_compose.pl
-#		contrib/docker, as far as it can be tried without a container engine: what
-#		compose.yaml mounts exists; init.sh makes the extension and the exporter's
-#		role, with any password; Compose and Prometheus understand their files
-#		(where docker-compose 2 and promtool are installed).
+#		contrib/docker, as far as a test without a container engine can try it: every file that compose.yaml
+#		mounts exists; init.sh creates the extension and the exporter's role, with any password; Compose and
+#		Prometheus accept their files (where docker-compose 2 and promtool are installed).
 
 use strict;
 use warnings FATAL => 'all';
@@ -19,7 +18,7 @@ use Test::More;
 my $dir     = test_dir() . '/../contrib/docker';
 my $compose = slurp_file("$dir/compose.yaml");
 
-# Each file that is mounted is there, and nothing of the folder is forgotten.
+# Each mounted file exists, and every file of the folder is mounted.
 my %mounted = $compose =~ m{^      - (\.[./\w-]+):(/\S+):ro$}mg;
 ok(-f "$dir/$_", "$_ exists") foreach sort keys %mounted;
 opendir(my $dh, $dir) or BAIL_OUT("$dir: $!");
@@ -27,7 +26,7 @@ my %used = map { basename($_) => 1 } keys %mounted;
 is(join(' ', grep { !/^\./ && $_ ne 'README.md' && $_ ne 'compose.yaml' && !$used{$_} } sort readdir $dh), '', 'every file of the folder is mounted');
 ok(-x "$dir/init.sh", 'init.sh can be executed');
 
-# Ports of this machine are its own, and no password is written down.
+# Ports are bound to this machine only, and no password is written down.
 is(scalar(grep { !/^127\.0\.0\.1:/ } $compose =~ /^    ports:\n      - (\S+)$/mg), 0, 'no port is open to others');
 is(scalar(grep { !/^\$\{/ } $compose =~ /PASS(?:WORD)?: (\S+)/g), 0, 'passwords come from outside');
 

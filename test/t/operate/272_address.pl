@@ -1,6 +1,6 @@
 # 272_address.pl
-#		test/tools/set-address enters the public address and the maintainer wherever
-#		they stand, also a second time, and refuses what is neither.
+#		test/tools/set-address enters the public address and the maintainer at every place in the sources,
+#		also a second time, and refuses arguments that are no address and no maintainer.
 
 use strict;
 use warnings FATAL => 'all';

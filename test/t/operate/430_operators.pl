@@ -1,5 +1,6 @@
 # 430_operators.pl
-#		What an operator is told: whether the last error is over, and who has a handle.
+#		The views tell an operator whether the last error is over, and an index finds the account that has a
+#		handle.
 
 use strict;
 use warnings FATAL => 'all';
@@ -40,13 +41,13 @@ wait_for(q{SELECT state = 'streaming' FROM atproto.stat_subscription});
 is(query($past), 'streaming|t|t', 'a connection that came after it: it is over');
 is(query('SELECT connected_at > last_error_at FROM atproto.stat_subscription'), 't', 'as their times say');
 
-# A cursor that the server does not know stops it.
+# A cursor in the server's future stops the subscription.
 query(q{SELECT atproto.set_cursor('s', 1000000)});
 wait_for(q{SELECT state = 'stopped' FROM atproto.stat_subscription});
 is(query($past), 'stopped|t|f', 'why it stopped is not over');
 query(q{SELECT atproto.unsubscribe('s')});
 
-# --- who has a handle ---
+# --- which account has a handle ---
 
 my $handle = query(q{SELECT handle FROM atproto.repo WHERE handle IS NOT NULL ORDER BY handle LIMIT 1});
 isnt($handle, '', 'the capture announces handles');
@@ -54,8 +55,9 @@ my $find = "SELECT did FROM atproto.repo WHERE handle = '$handle'";
 like(query("SET enable_seqscan = off; EXPLAIN (COSTS OFF) $find"), qr/repo_handle/, 'the index finds an account by its handle');
 is(query("SET enable_seqscan = off; $find"), query("SET enable_indexscan = off; SET enable_bitmapscan = off; $find"), 'the one that has it');
 
-# A state's new version lies beside the old one in the same page, and no index hears of it: one row, and so few versions
-# that there is room for all, whether the dead ones can be removed or not.  What was counted before is forgotten.
+# A new version of a repository's row lies in the same page as the old version, and no index changes (HOT): one
+# row, and so few versions that the page has room for all, whether or not the dead versions can be removed.
+# Earlier counts are reset.
 wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
 query(q{TRUNCATE atproto.record, atproto.repo; SELECT pg_stat_reset_single_table_counters('atproto.repo'::regclass)});
 my @holds = (51, 101, 151);

@@ -1,7 +1,7 @@
 # 431_catching_up.pl
-#		How fast a stream is followed, and when it will have been caught up with:
-#		stat_subscription.rate and caught_up_at, with one process and with several; and
-#		that it has, in subscription_log.
+#		stat_subscription.rate shows how fast a consumer follows a stream, and caught_up_at when it will
+#		have caught up, with one process and with several.  subscription_log records the moment at which the
+#		consumer has caught up.
 
 use strict;
 use warnings FATAL => 'all';
@@ -16,7 +16,7 @@ use Test::More;
 
 my $node = make_node('catching_up', conf => 'max_worker_processes = 20');
 
-# The capture, as if its events were made at other times: $when gives that of the nth.
+# The capture, with new times of its events: $when returns the time of the nth event.
 sub at_other_times
 {
 	my ($when) = @_;
@@ -52,7 +52,7 @@ foreach my $workers (1, 3)
 	wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
 	is(query('SELECT rate, caught_up_at FROM atproto.stat_subscription'), '|', "$what: who is paused has neither");
 
-	# A stream whose last events are of now, or a little later: the test may be slow.
+	# A stream whose last events carry the present time, or a little later: the test may be slow.
 	start_over();
 	$server = AtprotoTest::Server->start($both, '--hold-at', 1501);
 	query(subscribe_sql('s', $server, cursor => 0, workers => $workers));

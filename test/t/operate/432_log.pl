@@ -1,6 +1,7 @@
 # 432_log.pl
-#		What happened to a subscription: atproto.subscription_log has it, who may see it
-#		does, and it stays small, whatever a server does.
+#		atproto.subscription_log records the events in the life of a subscription.  Only its owner and
+#		pg_monitor may read the rows, and the table stays small, even if a server ends its connections again
+#		and again.
 
 use strict;
 use warnings FATAL => 'all';
@@ -21,7 +22,7 @@ atproto.reconnect_max_delay = 20ms
 EOF
 my $server = AtprotoTest::Server->start($pds);
 
-# The events of a subscription in their order, as "event event ..."; those after the numth.
+# The events of a subscription in their order, as "event event ..."; from the numth on.
 sub events
 {
 	my ($name, $after) = @_;
@@ -73,14 +74,14 @@ $server->restart;
 wait_for(q{SELECT state = 'streaming' FROM atproto.stat_subscription});
 my $before = last_number('s');
 
-# An error that ends the process: the next one writes it.
+# An error ends the process: the next process records the error.
 query(q{ALTER TABLE atproto.cursor RENAME TO cursors; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
 wait_for(q{SELECT count(*) > 0 FROM atproto.stream_status() WHERE last_error ~ 'cursor'});
 query('ALTER TABLE atproto.cursors RENAME TO cursor');
 wait_for_event('s', 'failed', $before);
 like(query(q{SELECT detail FROM atproto.subscription_log WHERE event = 'failed' ORDER BY at DESC LIMIT 1}), qr/atproto\.cursor" does not exist/, 'an error that ended the process is there');
 
-# --- who locks the subscription holds nothing up ---
+# --- a session that locks the subscription's row delays nothing ---
 
 wait_for(q{SELECT state = 'streaming' FROM atproto.stat_subscription});
 my $session = $node->background_psql('postgres');
@@ -98,7 +99,7 @@ pass('and is written when the session has ended');
 query(q{SELECT atproto.unsubscribe('s')});
 is(query('SELECT count(*) FROM atproto.subscription_event'), '0', 'it goes with its subscription');
 
-# --- a server that drops each connection ---
+# --- a server with a short life for each connection ---
 
 $server->stop;
 my $flapping = AtprotoTest::Server->start($pds, '--cut-after', 3);
@@ -123,7 +124,7 @@ query(q{SELECT atproto.resume('flap')});
 wait_for_event('flap', 'connected', 103000);
 is(query('SELECT count(*), max(number) - min(number) FROM atproto.subscription_event'), '1000|999', 'the newest 1,000 stay');
 
-# --- a process that fails again and again ---
+# --- a process with repeated failures ---
 
 query(q{SELECT atproto.pause('flap')});
 wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
@@ -143,7 +144,7 @@ wait_for_seq($node, 'flap', $PDS_LAST);
 my $start = query(q{SELECT max(last_at) FROM atproto.subscription_event WHERE event = 'started'});
 cmp_ok(query(sprintf $failures, "> 1 AND max(last_at) <= '$start'"), 'eq', 't', 'with how often, and until when');
 
-# --- who may see it ---
+# --- which roles may read the log ---
 
 query(q{CREATE ROLE watcher LOGIN; GRANT pg_monitor TO watcher; CREATE ROLE other LOGIN; GRANT USAGE ON SCHEMA atproto TO watcher, other;
 	GRANT SELECT ON atproto.subscription_log TO other});

@@ -1,6 +1,6 @@
 # 433_gaps.pl
-#		A gap whose events are read again closes by itself, one that is not, or with other settings, stays open
-#		(E-44); an operator can close one, and its row stays.
+#		A gap closes when all of its events were read again with the settings of then (E-44).  A gap read in
+#		part, or with different settings, stays open.  An operator can close a gap, and its row stays.
 
 use strict;
 use warnings FATAL => 'all';
@@ -23,7 +23,7 @@ sub pause
 	return;
 }
 
-# Pauses, reads all repositories again from there on, and sets the cursor, if it is given.
+# Pauses, starts to read all repositories again from this event, and sets the cursors, if given.
 sub refill
 {
 	my ($from, @seqs) = @_;
@@ -46,7 +46,7 @@ sub set_cursor
 	return;
 }
 
-# A subscription with a gap from 100 to 1001, by its operator.
+# A subscription with a gap from 100 to 1001, which an operator made.
 sub with_gap
 {
 	my ($server, $workers) = @_;
@@ -60,7 +60,7 @@ sub with_gap
 
 my $server = AtprotoTest::Server->start($pds);
 
-# Reads all repositories again from there on, up to this event, changes something, and reads on.
+# Reads all repositories again from this event, up to a second event, changes a setting, and reads on.
 sub changed_at
 {
 	my ($from, $seq, @changes) = @_;
@@ -75,7 +75,7 @@ sub changed_at
 	return;
 }
 
-# While it runs, or not.
+# Keeps only likes from this event on; the consumer may run or be paused.
 sub likes_only
 {
 	my ($seq) = @_;
@@ -120,17 +120,17 @@ foreach my $workers (1, 3)
 	wait_for(q{SELECT closed_at IS NOT NULL FROM atproto.gap});
 	is(query($gaps), '100-1001 read again', "$workers: from the oldest event on, which is before it");
 
-	# The cursor is set once more before it has come to the gap's end, and jumps over what is left.
+	# The cursor is set again before it has reached the gap's end, and jumps over the rest.
 	with_gap($server, $workers);
 	refill(50, 1200);
-	# which looks whether one is over
+	# the consumer checks whether a gap is over
 	query("SELECT atproto.set_cursor('s', $PDS_LAST)");
 	is(query($gaps), '50-1201 open, 100-1001 open', "$workers: who jumps over it again leaves it open");
 	refill(1);
 	wait_for(q{SELECT count(*) = 2 FROM atproto.gap WHERE closed_at IS NOT NULL});
 	is(query($gaps), '50-1201 read again, 100-1001 read again', "$workers: both are read again");
 
-	# The server has not all of it any more.
+	# The server no longer has all events of the gap.
 	with_gap($server, $workers);
 	pause();
 	$server->restart('--oldest', 300);
@@ -152,7 +152,7 @@ foreach my $workers (1, 3)
 	set_cursor(40);
 	is(query($gaps), '50-300 open, 100-1001 open', "$workers: and the cursor alone does not bring it back");
 
-	# Settings change while it is read again: a part of it was left out, or went elsewhere.
+	# Settings change while the gap is read again: a part was left out, or went to a different table.
 	with_gap($server, $workers);
 	changed_at(100, 500, sub { likes_only(500) });
 	is(query($gaps), '100-1001 open', "$workers: the filter changed within it");
@@ -175,7 +175,8 @@ foreach my $workers (1, 3)
 	wait_for_seq($node, 's', $PDS_LAST);
 	is(query($gaps), '100-1001 read again', "$workers: the filter changed before it was begun");
 
-	# Set back meanwhile, to where it has been; and the workers become others.
+	# The cursor is set back in the middle, to an event that was read already; and the number of workers
+	# changes.
 	with_gap($server, $workers);
 	changed_at(50, 700, sub { set_back(400) });
 	is(query($gaps), '100-1001 read again', "$workers: a part of it was read twice");
@@ -192,9 +193,9 @@ foreach my $workers (1, 3)
 	$server->restart;
 }
 
-# --- what was missed is there when it is closed ---
+# --- after the gap is closed, the missed records are stored ---
 
-# The numbers of records that are missing, and that are too much.
+# The number of missing records, and the number of surplus records.
 my $records = q{SELECT count(*) FILTER (WHERE r IS NULL), count(*) FILTER (WHERE c IS NULL) FROM complete c
 	FULL JOIN (SELECT did, collection, rkey, cid FROM atproto.record) r USING (did, collection, rkey, cid)};
 start_over('gap');
@@ -220,7 +221,7 @@ wait_for_seq($node, 's', $PDS_LAST);
 is(query($records), '0|0', 'none is too much when the refill has come to these');
 $server->restart;
 
-# --- another one of the same tables refills them meanwhile: then it is that one which takes the events ---
+# --- a second subscription to the same tables refills them meanwhile: then the second one applies the events ---
 
 query(q{SELECT atproto.pause('s'); UPDATE atproto.gap SET closed_at = NULL, closed_how = NULL, again_since = NULL});
 wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription WHERE name = 's'});
@@ -228,12 +229,12 @@ query(subscribe_sql('other', $server, cursor => $PDS_LAST));
 query(q{SELECT atproto.pause('other')});
 query(q{SELECT atproto.refill('s'); SELECT atproto.refill('other'); SELECT atproto.resume('s')});
 wait_for_seq($node, 's', $PDS_LAST);
-# which looks whether one is over
+# the consumer checks whether a gap is over
 query("SELECT atproto.set_cursor('s', $PDS_LAST)");
 is(query($gaps), '100-1001 open', 'events that another one has to take close no gap');
 query(q{SELECT atproto.unsubscribe('other')});
 
-# --- who has a subscription may write any numbers ---
+# --- an owner of a subscription may write any numbers into gap ---
 
 pause();
 query(q{DELETE FROM atproto.gap; INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason, again_since)
@@ -242,7 +243,7 @@ query(q{DELETE FROM atproto.gap; INSERT INTO atproto.gap (subscription, endpoint
 refill(1);
 is(query(q{SELECT count(*) FILTER (WHERE closed_at IS NULL AND before_seq IS NULL) FROM atproto.gap}), '1', 'numbers that are none do no harm, and an end that nobody knows is not reached');
 
-# --- streams without repositories take repeats: there the cursor is enough ---
+# --- streams without repositories apply repeats: the cursor alone is enough ---
 
 my $events = AtprotoTest::Server->start(make_capture('streams.py', 'events', 300));
 start_over('gap');
@@ -260,7 +261,7 @@ foreach my $begin (100, 0)
 }
 $events->stop;
 
-# --- a session has it locked when it could be closed ---
+# --- a session has locked the gap at the moment of closing ---
 
 with_gap($server, 1);
 pause();

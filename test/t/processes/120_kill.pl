@@ -1,7 +1,6 @@
 # 120_kill.pl
-#		Kills at random points of the stream: of the consumer, of the server, of
-#		the connection.  Afterwards the tables are what the oracle says, and every
-#		event was applied exactly once.  E-43, E-48.
+#		Consumer, server and connection are killed at random points of the stream.  Afterwards the tables
+#		are those of the oracle, and every event was applied exactly once.  E-43, E-48.
 #
 #		ATPROTO_KILLS=200 is the long form; ATPROTO_SEED repeats a run;
 #		ATPROTO_WORKERS=3 is a subscription with several workers.
@@ -35,7 +34,7 @@ synchronous_commit = off
 EOF
 my $server = AtprotoTest::Server->start($pds, @rate);
 
-# A value, as soon as there is one.
+# The value of the query, as soon as it returns a row.
 sub wait_for_value
 {
 	my ($sql) = @_;
@@ -54,7 +53,7 @@ sub worker
 	return wait_for_value("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto apply worker' ORDER BY random() LIMIT 1");
 }
 
-# Its children must be gone before the server can start again.
+# The children must be gone before the server can start again.
 sub kill_server
 {
 	my @orphans = split /\n/, wait_for_value('SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()');
@@ -80,7 +79,7 @@ my %worker_kinds = (
 my @todo  = map { (sort keys %kinds)[ $_ % keys %kinds ] } shuffle 0 .. $kills - 1;
 my @times = sort { $a <=> $b } map { 1 + int rand($PDS_LAST - 100) } @todo;
 
-# A kill may take the last commits with it, but not the subscription itself.
+# A kill may lose the last commits, but not the subscription itself.
 $node->safe_psql('postgres', 'SET synchronous_commit = on; ' . subscribe_sql('s', $server, cursor => 0, workers => $workers, events => "'keep'", count_collections => 'true', links => "'all'"));
 my $late = 0;
 foreach my $i (0 .. $#todo)

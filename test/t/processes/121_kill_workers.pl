@@ -1,6 +1,6 @@
 # 121_kill_workers.pl
-#		120_kill.pl with a subscription that has several workers, each of which
-#		commits a position of its own.  E-43, E-49.
+#		Runs 120_kill.pl with a subscription of several workers, each of which commits a position of its
+#		own.  E-43, E-49.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,7 @@
 # 122_workers.pl
-#		A subscription with several workers: what one process would do, they do
-#		together.  Shards that are at different places, another number of workers,
-#		settings at a known event, faults of the stream.  E-41, E-43, E-44, E-49.
+#		A subscription with several workers must leave the rows that a single process leaves: while shards
+#		are at different positions, when the number of workers or a setting changes at a known event, and
+#		through faults of the stream.  E-41, E-43, E-44, E-49.
 
 use strict;
 use warnings FATAL => 'all';
@@ -52,14 +52,14 @@ is(query('SELECT state, received, drops FROM atproto.stat_subscription'), "strea
 is(query(q{SELECT bool_and(state = 'idle') FROM pg_stat_activity WHERE backend_type LIKE 'atproto %worker'}), 't', 'no transaction is open');
 wait_for(q{SELECT n_tup_ins > 0 FROM pg_stat_user_tables WHERE relid = 'atproto.record'::regclass});
 
-# --- shards at different places, and another number of them ---
+# --- shards at different positions, and a new number of shards ---
 
 follow(AtprotoTest::Server->start($pds, '--hold-at', 800), workers => 3);
 wait_for_seq($node, 's', 799);
 query(q{SELECT atproto.pause('s')});
 wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type LIKE 'atproto %worker'});
 
-# One repository is locked, and another session holds it until the server ends.
+# A session locks one repository until the server ends.
 my $did = query(q{SELECT did FROM atproto.record GROUP BY did ORDER BY count(*) DESC LIMIT 1});
 $server = AtprotoTest::Server->start($pds);
 query("UPDATE atproto.subscription SET url = '" . $server->url . "', workers = 3");
@@ -110,7 +110,7 @@ cmp_ok(query(q{SELECT (skips->>'filtered')::int FROM atproto.stat_subscription})
 
 # --- faults ---
 
-# An event that is out of order: for the stream, if not for the shard that it belongs to.
+# An event out of order: in the stream, but not within its shard.
 my @messages = read_capture($pds);
 my $dir      = PostgreSQL::Test::Utils::tempdir();
 my $again    = write_capture("$dir/again", $messages[10]);
@@ -119,7 +119,7 @@ wait_for(q{SELECT stopped IS NOT NULL FROM atproto.subscription});
 is(query('SELECT DISTINCT seq, stage FROM atproto.dead_letter'), '200|frame', 'E-41: an event that comes again is a fault');
 is(query('SELECT min(seq), max(seq), sum(events) FROM atproto.cursor'), '200|200|200', 'and what came before it is there, once');
 
-# --- a message of which a part has come when its batch goes, or its workers, or its connection ---
+# --- a message has come in part when its batch is committed, or its workers or its connection end ---
 
 my $part = write_capture("$dir/part", @messages[0 .. 99]);
 foreach my $workers (1, 2)
@@ -138,7 +138,7 @@ foreach my $workers (1, 2)
 	is((() = $slow->cursors), 1, "$what: in one connection");
 	tables_match($node, $part, "$what: the tables are what the oracle says", modes => [ 'record', 'repo' ]);
 
-	# two of these fill a batch, when more has been read
+	# two such messages fill a batch, after more has been read
 	$what = "full batches, workers => $workers";
 	follow(AtprotoTest::Server->start($part, map { ('--oversize', "4900000\@$_") } 10, 20, 30, 40, 50, 60), workers => $workers);
 	wait_for_seq($node, 's', 100);
@@ -170,7 +170,7 @@ query('UPDATE atproto.subscription SET workers = 3');
 wait_for_seq($node, 's', $PDS_LAST);
 pass('too many are not started; fewer are');
 
-# --- a worker that is ahead begins after its position, not with it ---
+# --- a worker ahead of the other shards begins with the event after its position ---
 
 follow(AtprotoTest::Server->start($pds), workers => 2, events => "'keep'");
 wait_for_seq($node, 's', $PDS_LAST);

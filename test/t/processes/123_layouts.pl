@@ -1,8 +1,7 @@
 # 123_layouts.pl
-#		The number of workers changes while workers of before are still in a batch:
-#		their consumer died, they wait for a user's lock.  Nothing may be passed
-#		over, and nothing counted twice.  And cursors that are not what the
-#		extension wrote: too many, shards that are missing.  E-43.
+#		The number of workers changes while workers of the old layout still apply a batch: their consumer
+#		died while the workers waited for a user's lock.  No event may be skipped or counted twice.  A
+#		consumer must also survive invalid cursors: too many rows, or missing shards.  E-43.
 
 use strict;
 use warnings FATAL => 'all';
@@ -38,7 +37,7 @@ sub follow
 
 my $ops = operations($pds);
 
-# --- another number of workers while those of before live ---
+# --- the number of workers changes while workers of the old number live ---
 
 foreach my $change ([ 3, 2 ], [ 2, 4 ], [ 3, 1 ], [ 2, 2 ])
 {
@@ -52,7 +51,7 @@ foreach my $change ([ 3, 2 ], [ 2, 4 ], [ 3, 1 ], [ 2, 2 ])
 	wait_for("SELECT count(*) = $from FROM pg_stat_activity WHERE backend_type = 'atproto apply worker' AND wait_event_type = 'Lock'");
 	my $old      = query($workers);
 	my $consumer = query('SELECT pid FROM atproto.stat_subscription');
-	# in one transaction: its consumer shall not make room for it in an orderly way
+	# in one transaction: otherwise the consumer would end in order and release the lock
 	query("BEGIN; SELECT pg_terminate_backend($consumer); UPDATE atproto.subscription SET workers = $to; COMMIT");
 	wait_for("SELECT pid <> $consumer FROM atproto.stat_subscription");
 	wait_for("SELECT query = 'waiting for the workers before' FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
@@ -65,9 +64,9 @@ foreach my $change ([ 3, 2 ], [ 2, 4 ], [ 3, 1 ], [ 2, 2 ])
 	tables_match($node, $pds, "$name: the tables are what the oracle says", modes => [ 'record', 'repo', 'count' ]);
 }
 
-# --- a worker that comes too late ---
+# --- a late worker ---
 
-# Its cursor is where it left it, and belongs to another layout.
+# Its cursor has stayed, and belongs to an old layout.
 foreach my $n (1, 3)
 {
 	my $server   = follow(workers => $n);

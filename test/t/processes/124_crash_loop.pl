@@ -1,6 +1,6 @@
 # 124_crash_loop.pl
-#		A consumer that crashes the server with each start leaves it time: for
-#		somebody to log in and mend it.
+#		A consumer that crashes the server at each start waits longer before each new start, so that an
+#		operator can log in and repair the cause.
 
 use strict;
 use warnings FATAL => 'all';
@@ -58,7 +58,7 @@ SQL
 	tables_match($node, $pds, "$name: then it goes on");
 	is($crashes->(), $before, "$name: without another crash");
 
-	# A crash when it got somewhere begins anew.
+	# A crash after progress starts the count again.
 	my $pid = try_query(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
 	kill 'KILL', $pid;
 	wait_until(sub { (try_query(
@@ -69,7 +69,7 @@ SQL
 	$node->stop;
 	is(scalar(() = glob($node->data_dir . '/pg_stat_tmp/atproto.*')), 0, "$name: an orderly end leaves no file");
 
-	# It may have been cut short, or count more crashes than anybody wants to wait for.
+	# The file with the count may be cut short, or have a count of absurdly many crashes.
 	foreach my $case ($preload ? ([ '', 1, 1 ], [ "0\n", 1, 1 ], [ "50\n", 50, 60 ]) : ())
 	{
 		my ($content, $times, $seconds) = @$case;

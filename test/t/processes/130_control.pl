@@ -1,6 +1,6 @@
 # 130_control.pl
-#		The SQL functions that control the consumer: what they do, what they
-#		refuse, and to whom.  E-01, E-44.
+#		The SQL functions for the control of consumers: effects, refused arguments, and roles without the
+#		right to call.  E-01, E-44.
 
 use strict;
 use warnings FATAL => 'all';
@@ -14,8 +14,8 @@ use Test::More;
 
 my $pds = capture('pds.frames.gz');
 
-# Nothing but the change itself shall wake anybody; the manager looks at the
-# table once a minute in any case, so that is the time to beat.
+# Only the change itself may wake the manager; without a wake-up it reads the table once a minute, so the test
+# must see the change sooner.
 my $node = make_node(
 	'control', conf => <<'EOF');
 atproto.ping_interval = 0
@@ -25,7 +25,7 @@ $AtprotoTest::TIMEOUT = 40;
 my $server = AtprotoTest::Server->start($pds, '--hold-at', 300);
 my $url    = $server->url;
 
-# The SQLSTATE and message of an error, or '' when there was none.
+# The SQLSTATE and message of an error, or '' without an error.
 sub error_of
 {
 	my ($sql) = @_;

@@ -1,6 +1,6 @@
 # 131_no_preload.pl
-#		Without shared_preload_libraries: subscribe() starts the consumer by
-#		itself and says so; it lives until it is paused or the server stops.
+#		Without shared_preload_libraries, subscribe() starts the consumer itself and says so in a notice;
+#		the consumer runs until it is paused or the server stops.
 
 use strict;
 use warnings FATAL => 'all';
@@ -18,7 +18,7 @@ my $node   = make_node('no_preload', preload => 0,
 my $server = AtprotoTest::Server->start($pds, '--hold-at', 500, '--hold-at', 1000);
 my $pid    = "(SELECT max(pid) FROM pg_stat_activity WHERE backend_type = 'atproto consumer')";
 
-# What a statement says beside its result.
+# The notices of a statement.
 sub notices
 {
 	my ($sql) = @_;
@@ -41,7 +41,7 @@ wait_for("SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'atprot
 query("SELECT atproto.unsubscribe('s2')");
 wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
 
-# The server starts it again after a crash.
+# The server starts the consumer again after a crash.
 my $before = query("SELECT $pid");
 kill 'KILL', $before;
 wait_for("SELECT $pid <> $before", gone => 1);

@@ -1,7 +1,7 @@
 # 132_claims.pl
-#		Without shared_preload_libraries: that there is one consumer, whatever
-#		triggers do to locks; resume() while it is on its way out; and its end when
-#		its database is dropped.
+#		Without shared_preload_libraries, one consumer at most runs for a subscription: even if triggers
+#		release advisory locks, and if resume() is called while the old consumer is ending.  The consumer
+#		ends when its database is dropped.
 
 use strict;
 use warnings FATAL => 'all';
@@ -20,7 +20,7 @@ my $count  = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'atpro
 
 # --- locks of triggers ---
 
-# Some of its transactions fail, and constraints are deferred.
+# Some transactions fail, and constraints are deferred.
 query(<<'SQL');
 CREATE FUNCTION public.unlock() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -50,12 +50,13 @@ wait_for("SELECT ($count) = 1");
 is(query(q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 61}), '1', 'one claim, whatever triggers unlock');
 is(query('SELECT events FROM atproto.cursor'), $PDS_LAST, 'and every event once');
 cmp_ok(query('SELECT count(*) FROM atproto.dead_letter'), '>', 10, 'some transactions failed');
-# each transaction takes it over from the session, and says so when there was none
+# each transaction takes the lock over from the session, and a missing lock would raise a warning
 unlike(slurp_file($node->logfile), qr/you don't own a lock/, 'also between one that failed and the next');
 
-# --- resume() while it ends ---
+# --- resume() while the consumer ends ---
 
-# It finds that it is paused when nobody can resume it any more, or before who does has committed.
+# The consumer finds that it is paused when resume() comes too late, or before the transaction of resume() has
+# committed.
 query(q{SELECT atproto.pause('s')});
 wait_for("SELECT ($count) = 0");
 query('TRUNCATE atproto.record, atproto.repo; UPDATE atproto.subscription SET workers = 2');
@@ -82,7 +83,7 @@ foreach my $round (1 .. 10)
 wait_for(qq{SELECT atproto.consumer_pid('s') IS NOT NULL AND ($count) = 1});
 pass('paused and resumed in a row, one of it runs');
 
-# --- its database is dropped ---
+# --- the consumer's database is dropped ---
 
 query('CREATE DATABASE gone');
 query('CREATE EXTENSION atproto', database => 'gone');
@@ -92,7 +93,7 @@ my $log = -s $node->logfile;
 query('DROP DATABASE gone WITH (FORCE)');
 $node->wait_for_log(qr/FATAL:  database \d+ does not exist/, $log);
 $log = -s $node->logfile;
-# another process that ends and comes back in the meantime is this test's clock: the server waits 5 seconds for both
+# a second process that ends and comes back serves as clock: the server waits 5 seconds for both
 foreach my $round (1 .. 2)
 {
 	$before = query(q{SELECT atproto.consumer_pid('s')});

@@ -1,8 +1,8 @@
 # 133_managers.pl
-#		Managers, and the columns of stat_subscription that tell of processes.  A dropped database
-#		frees its slots; an idle manager runs no transaction; an event that comes once more counts
-#		as no batch; last_error has the error that ended a process; a manager's memory does
-#		not grow; a manager that found no database serves the database once it is created.
+#		Managers, and the columns of stat_subscription about processes.  A dropped database frees its slots;
+#		an idle manager runs no transaction; a repeated event counts as no batch; last_error has the last
+#		error of a process; a manager's memory does not grow; a manager started before its database exists
+#		serves the database after CREATE DATABASE.
 
 use strict;
 use warnings FATAL => 'all';
@@ -20,7 +20,7 @@ my $node = make_node('managers', databases => 'postgres, later, "Gone"',
 	conf => "max_worker_processes = 20\natproto.max_subscriptions = 2\n");
 my $server = AtprotoTest::Server->start($pds);
 
-# What a statement says beside its result.
+# The notices of a statement.
 sub notices
 {
 	my ($sql, $database) = @_;
@@ -57,7 +57,7 @@ pass('a manager that has nothing to do does nothing');
 
 # --- batches ---
 
-# After a reconnection there is nothing but the event of the cursor once more.
+# After a reconnection the stream has only the event of the cursor, repeated.
 my $batches = query('SELECT batches FROM atproto.stat_subscription');
 cmp_ok($batches, '>', 0, 'batches are counted');
 $server->restart('--inclusive');
@@ -83,7 +83,7 @@ foreach my $workers (1, 2)
 }
 query('DROP TRIGGER busy ON atproto.record');
 
-# A process that somebody ends had no error.
+# A process that an operator terminates had no error.
 query(subscribe_sql('s', $server, cursor => 'NULL'));
 wait_for(q{SELECT state = 'streaming' FROM atproto.stat_subscription});
 my $pid = query('SELECT pid FROM atproto.stat_subscription');
@@ -94,7 +94,7 @@ $pid = query('SELECT pid FROM atproto.stat_subscription');
 
 # --- memory ---
 
-# A manager that comes back finds a consumer that is not its own, and looks whether it still runs.
+# A new manager finds a consumer that it has not started, and checks whether the consumer still runs.
 $before = query($manager);
 query("SELECT pg_terminate_backend($before)");
 wait_for("SELECT ($manager) <> $before");
@@ -108,10 +108,11 @@ foreach my $look (1 .. 40)
 	push @used, slurp_file($node->logfile, $log) =~ /Grand total: .* (\d+) used/;
 }
 is(query('SELECT pid FROM atproto.stat_subscription'), $pid, 'a new manager leaves consumers alone');
-# The first looks warm it up.  It has a copy of the server's locks for each look, of some 10 kB; what catalog caches have comes and goes.
+# The first checks warm the manager up.  Each check copies the server's locks, some 10 kB; the memory of catalog
+# caches varies.
 cmp_ok(min(@used[30 .. 39]) - min(@used[10 .. 19]), '<', 50_000, 'its memory stays as it is, however often it looks') or diag "@used";
 
-# --- a database that is made later ---
+# --- a database created later ---
 
 wait_until(sub { (() = slurp_file($node->logfile) =~ /FATAL:  database "later" does not exist/g) >= 2 },
 	'a manager that backs off');

@@ -1,8 +1,8 @@
 # 171_lifecycle.pl
-#		The consumer's processes and what happens around them: the extension or
-#		the database dropped in mid-stream, copies of the database, several
-#		databases and subscriptions, no free worker slot, a role that is gone,
-#		another version of the extension, the manager's end, a fast shutdown.
+#		The consumer's processes survive, or end cleanly with, changes around them: the extension or the
+#		database is dropped in mid-stream, the database is copied, there are several databases and
+#		subscriptions, no worker slot is free, a role is gone, the library has another version than the
+#		extension, the manager ends, the server shuts down fast.
 
 use strict;
 use warnings FATAL => 'all';
@@ -73,7 +73,7 @@ wait_for('SELECT ' . workers(consumer => 'postgres') . ' = 1');
 is(scalar(() = slurp_file($node->logfile) =~ /is not at version/g), 1, 'another version: one line in the log, and nothing runs');
 query("SELECT atproto.unsubscribe('s')");
 
-# A consumer that waits, and that nothing but the DROP can wake.
+# A waiting consumer that only DROP can wake.
 query('ALTER SYSTEM SET atproto.ping_interval = 0');
 query('ALTER SYSTEM SET atproto.idle_timeout = 0; SELECT pg_reload_conf()');
 query(subscribe_sql('idle', $server, cursor => 0));
@@ -128,7 +128,7 @@ foreach my $database ('one', 'two')
 	query(subscribe_sql('s', $server, cursor => 0), database => $database);
 }
 query(subscribe_sql("s$_", $server, cursor => 0)) foreach 1 .. 4;
-# three managers, the launcher of logical replication and four consumers are all that there is room for
+# three managers, the launcher of logical replication and four consumers fill all slots
 wait_for_log(qr/no background worker slot is free for atproto subscription "s\d"/);
 like(slurp_file($node->logfile), qr/no background worker slot is free.*\n.*HINT:\s+Increase "max_worker_processes"/,
 	'no free slot for a worker: the log says so');

@@ -1,7 +1,7 @@
 # 172_standby.pl
-#		A standby runs nothing; promoted, it goes on where the primary's data end.
-#		A dump has the subscriptions and the data.  A fast shutdown waits for no
-#		peer.  E-43.
+#		On a standby no process of the extension runs; after its promotion the consumer goes on where the
+#		primary's data end.  A dump has the subscriptions and the data.  A fast shutdown does not wait for a
+#		stream server that does not answer.  E-43.
 
 use strict;
 use warnings FATAL => 'all';
@@ -61,7 +61,7 @@ is($standby->safe_psql('restored', 'SELECT seq, events FROM atproto.cursor'), "$
 like($standby->safe_psql('restored', 'SELECT name, owner = current_user::regrole, stopped FROM atproto.subscription'), qr/^s\|t\|restored/,
 	'a subscription that is restored waits until it is resumed');
 
-# From an older cursor, in a database of its own.
+# From an older cursor, in a separate database.
 $standby->append_conf('postgresql.conf', "atproto.databases = 'postgres, restored'");
 $standby->restart;
 $standby->safe_psql('restored', "SELECT atproto.set_cursor('s', 1000); SELECT atproto.resume('s')");

@@ -52,7 +52,7 @@ SQL
 	$server->release;
 	wait_for("SELECT count(*) > 0 $applying AND wait_event = 'relation'");
 	$operator->query_safe(q{SET client_min_messages = warning; BEGIN; SELECT atproto.unsubscribe('s')});
-	# now it comes to the cursor, which is on its way out
+	# now the session comes to the cursor, which is being deleted
 	$locks->query_safe('COMMIT');
 	wait_for("SELECT count(*) > 0 $applying AND wait_event = 'transactionid'");
 	ok(eval { $operator->query_safe('DROP SCHEMA target CASCADE; COMMIT'); 1 }, "$name: BEGIN; unsubscribe; DROP SCHEMA; COMMIT") or diag($@);
@@ -62,7 +62,7 @@ SQL
 	$_->quit foreach $locks, $operator;
 }
 
-# Whichever table an operator has, and whichever he takes next: who waits for one has none.
+# An operator locks any table and then any second table: a consumer that waits for a table holds no lock.
 {
 	my @tables  = map { "target.$_" } qw(record repo record_event link link_source collection_count);
 	my @holds   = map { 500 + 120 * $_ } 1 .. @tables + 1;
@@ -90,7 +90,7 @@ SQL
 	forget('s');
 }
 
-# Two who lock a table in turns, so that there is always one who has it: the consumer has its turn, too.
+# Two sessions lock a table in turns, so that it is always locked: the consumer gets its turn, too.
 {
 	my $hold   = 1000;
 	my $server = AtprotoTest::Server->start($pds, '--hold-at', $hold);
@@ -111,7 +111,7 @@ SQL
 	forget('s');
 }
 
-# Two tables, of which there is always one that somebody has: they are not to be had together.
+# Two tables, of which one is always locked: the consumer cannot get both at the same time.
 {
 	my $hold     = 1200;
 	my $server   = AtprotoTest::Server->start($pds, '--hold-at', $hold);
@@ -159,7 +159,8 @@ SQL
 	forget('s');
 }
 
-# Sessions that wait for each other, and one of them for the table that the consumer waits for: that is not its affair.
+# Sessions deadlock with each other, and one of them waits for the table that the consumer waits for: the
+# consumer must not take this for a deadlock of its own.
 {
 	my $hold     = 1200;
 	my $server   = AtprotoTest::Server->start($pds, '--hold-at', $hold);
@@ -180,7 +181,7 @@ SQL
 	$sessions[1]->query_until(qr/begun/, "\\echo begun\nLOCK TABLE target.record;\n");
 	wait_for("SELECT count(*) = 1 $waits 'client backend'");
 	$sessions[0]->query_until(qr/begun/, "\\echo begun\nLOCK TABLE target.message;\n");
-	# it looks for a deadlock once, and finds one if all of them wait by then
+	# the server looks for a deadlock once, and finds one if all of them wait by then
 	wait_for("SELECT count(*) = 1 AND bool_and(waitstart <> '$since' OR waitstart < now() - interval '4s') $waits 'atproto consumer'");
 	query(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query ~ '^LOCK TABLE target.record'});
 	$sessions[0]->query_safe('COMMIT');
@@ -221,7 +222,7 @@ SQL
 	forget('s');
 }
 
-# Undone, nothing was lost by it.
+# After a rollback, no event is lost.
 my $server = AtprotoTest::Server->start($pds, '--hold-at', $held);
 query(subscribe_sql('s', $server, cursor => 0));
 wait_for_seq($node, 's', $held - 1);
@@ -238,7 +239,7 @@ wait_for_seq($node, 's', $PDS_LAST);
 is(query('SELECT events FROM atproto.cursor'), $PDS_LAST, 'undone: every event was applied once');
 tables_match($node, $pds, 'undone: the tables are what the oracle says');
 
-# A trigger that unsubscribes takes the cursor away from its own batch: there is nobody to wait for.
+# A trigger that unsubscribes deletes the cursor of its own batch: the consumer has no session to wait for.
 query(q{SELECT atproto.unsubscribe('s'); TRUNCATE atproto.record, atproto.repo});
 query(<<'SQL');
 CREATE FUNCTION public.give_up() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN DELETE FROM atproto.subscription; RETURN NULL; END$$;
@@ -251,7 +252,7 @@ query('DROP TRIGGER give_up ON atproto.record');
 wait_for_seq($node, 's', $PDS_LAST);
 tables_match($node, $pds, 'a trigger that unsubscribes: its consumer comes back later, and later');
 
-# Two who make the tables of one schema: the second finds the column that the first has added.
+# Two sessions make the tables of one schema: the second finds the column that the first has added.
 query(q{CREATE SCHEMA target; SELECT atproto.create_tables('target'); ALTER TABLE target.message DROP COLUMN raw});
 my ($first, $second) = map { $node->background_psql('postgres') } 1 .. 2;
 $first->query_safe(q{BEGIN; SELECT atproto.create_tables('target')});
@@ -261,7 +262,7 @@ $first->query_safe('COMMIT');
 ok(eval { $second->query('SELECT 1'); $second->quit }, 'both have made the tables') or diag($@);
 $first->quit;
 
-# Who drops the extension wants its tables: who has waited for one of them lets it go.
+# DROP EXTENSION locks the extension's tables: a consumer that has waited for one of them gives way.
 query(q{SELECT atproto.unsubscribe('s'); SET client_min_messages = warning; DROP SCHEMA target CASCADE; TRUNCATE atproto.record, atproto.repo});
 $server = AtprotoTest::Server->start($pds, '--hold-at', $held);
 query(subscribe_sql('s', $server, cursor => 0));

@@ -1,7 +1,7 @@
 # 175_no_space.pl
-#		A database that cannot store anything for a while: no event is at fault,
-#		so none becomes a dead letter, and none is lost.  A trigger that raises the
-#		server's own SQLSTATEs stands for the full disk.
+#		A database cannot store anything for a while.  The errors are not the fault of any event, so no
+#		event becomes a dead letter, and none is lost.  A trigger that raises the server's own SQLSTATEs
+#		stands for the full disk.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,9 +1,9 @@
 # 340_exports.pl
-#		An account's export into tables that have none of its records, some, other
-#		ones, or all: afterwards they have what the account has, what was there already
-#		was not touched, and triggers have seen each change once.  With partitions,
-#		with what the database refuses, with exports that are cut, wrong, too large,
-#		or made to take time and memory; beside a stream.  R-40 to R-56, V-14.
+#		load_car() writes an account's export into tables with no record of the account, some, wrong
+#		records, or all.  Afterwards the tables have exactly the account's records, unchanged rows were not
+#		touched, and triggers have seen each change once.  Tried with partitions, with refused rows, with
+#		exports cut, wrong, too large, or built to cost time and memory, and beside a stream.  R-40 to R-56,
+#		V-14.
 
 use strict;
 use warnings FATAL => 'all';
@@ -49,7 +49,7 @@ sub audit_is
 	is(query("SELECT equal, records FROM atproto.audit('$who', '$target', deep => true)"), "t|$records", $what);
 }
 
-# A schema whose subscription is never connected.
+# A schema whose subscription never connects.
 sub make_target
 {
 	my ($name, %options) = @_;
@@ -64,7 +64,7 @@ sub make_target
 
 my $fingerprint = "SELECT md5(string_agg(concat_ws(' ', did, collection, rkey, ctid, xmin), E'\\n' ORDER BY did, collection, rkey)) FROM %s.record";
 
-# --- what is there decides what is done ---
+# --- the rows in the table decide what load_car() does ---
 
 make_target('plain');
 is(load('first', 'plain'), '537 0 0 0 0', 'R-52: into an empty table');
@@ -84,7 +84,8 @@ audit_is('plain', 'none', 0, 'R-52: nothing is left');
 query('UPDATE plain.repo SET rev = NULL');
 is(load('second', 'plain'), '531 0 0 0 0', 'everything comes back');
 
-# Some are lacking, some are other ones, some are nobody's: in collections of the account, before, between and after them.
+# Some records are missing, some have a wrong CID, some do not belong to the account: in collections of the
+# account, before, between and after them.
 query(q{DELETE FROM plain.record WHERE cid::text ~ '[a-h]$';
 	UPDATE plain.record SET cid = (SELECT "commit" FROM plain.repo) WHERE cid::text ~ '[i-l]$';
 	INSERT INTO plain.record SELECT r.did, c::nsid, k::recordkey, r.cid, r.rev, now(), r.value
@@ -95,7 +96,7 @@ my ($rows, $other) = split /\|/, query(q{SELECT count(*) FILTER (WHERE rkey NOT 
 is(load('second', 'plain'), join(' ', 531 - $rows, $other, 36, $rows - $other, 0), 'R-52: a table in which everything is wrong');
 audit_is('plain', 'second', 531, 'R-52: it is right again');
 
-# --- what cannot be brought in ---
+# --- invalid exports ---
 
 $before = query(sprintf $fingerprint, 'plain');
 my $state = query('SELECT * FROM plain.repo');
@@ -136,9 +137,10 @@ is(load('no_collections', 'plain'), '0 0 3000 0 0', 'thousands of collections to
 make_target('tiny');
 is(load('tiny', 'tiny'), '537 0 0 0 0', 'R-40: blocks that nothing needs');
 
-# --- slices: whatever was there before, and wherever one slice ends and the next one begins ---
+# --- slices: whatever the tables had before, and wherever one slice ends and the next begins ---
 
-# Rows before are any share of the export's, some of them changed, beside any number that the account never had.
+# The table has a random share of the export's records, some of them changed, and a random number of records
+# that the account never had.
 make_target('sliced');
 query(<<'SQL');
 CREATE TABLE sliced.truth AS SELECT did, collection, rkey, cid, rev, value FROM plain.record WHERE false;
@@ -175,7 +177,7 @@ query("INSERT INTO sliced.record SELECT * FROM plain.record WHERE did = '" . did
 is((split /\n/, query("SET atproto.test_merge_slice = 10000; " . load_sql('big', 'sliced')))[-1], '19999 0 0 1 0', 'R-52: one row before, the newest, and two slices');
 audit_is('sliced', 'big', 20000, 'R-52: all are there');
 
-# --- triggers, events, partitions, and what is refused ---
+# --- triggers, events, partitions, and refused rows ---
 
 query(<<'SQL');
 CREATE SCHEMA parts;
@@ -219,7 +221,7 @@ is(load('again', 'parts'), '6 0 0 525 0', 'the next export brings them');
 audit_is('parts', 'again', 531, 'R-52: the account has no more than that');
 is(query("SELECT count(*) FROM atproto.dead_letter WHERE subscription = 'parts'"), '0', 'and no letter is left');
 
-# --- what is strange: the same verdict as on a stream ---
+# --- odd records and paths: the same verdict as in a stream ---
 
 is(load('strange', 'plain'), '2 0 531 0 5', 'B-65: paths that are those of no record, and records that are none');
 is(query("SELECT path, message FROM atproto.dead_letter WHERE subscription = 'plain' ORDER BY path COLLATE \"C\""),
@@ -243,7 +245,7 @@ SKIP:
 	cmp_ok($more - $less, '<', 64 * 1024, 'R-46: takes no memory for each letter');
 }
 
-# --- what is stored compressed is still there when a step's memory is given back ---
+# --- a value stored compressed is still valid after a step's memory is freed ---
 
 my ($long) = run_command([ $ENV{PYTHON} || '/usr/bin/python3', '-B', test_dir() . '/oracle/export.py', '--long' ]);
 @who{qw(long longer)} = ($long, $long);

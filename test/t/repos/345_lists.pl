@@ -1,6 +1,6 @@
 # 345_lists.pl
-#		Lists of repositories (R-60 to R-63): what of them is to be fetched, cursors
-#		that survive a crash, lists without end, hosts that refuse, limits.
+#		Lists of repositories (R-60 to R-63): the fetcher reads them from hosts and makes jobs of the right
+#		entries; cursors of lists survive a crash; lists without end, refusing hosts and limits do no harm.
 
 use strict;
 use warnings FATAL => 'all';
@@ -27,7 +27,7 @@ my $hosts = 0;
 my $rev   = '3jqfcqzm3fo2j';
 my $later = '3jqfcqzm3fo3j';
 
-# A subscription whose stream nobody serves, and whose lists are those of a host of its own.
+# A subscription whose stream no server sends, with the lists of a separate host.
 sub follow
 {
 	my ($name, $backfill, %o) = @_;
@@ -47,7 +47,7 @@ sub forget
 	return;
 }
 
-# Waits until all lists of a subscription have ended; each with its counts.
+# Waits until all lists of a subscription have ended; returns the counts of each.
 sub finished
 {
 	my ($name, %o) = @_;
@@ -69,7 +69,7 @@ sub dids
 	return join ' ', sort map { did($_) } @_;
 }
 
-# What a host was asked for, without limit.
+# The requests that a host got, without their limit.
 sub asked
 {
 	my ($host) = @_;
@@ -82,7 +82,7 @@ sub entry
 	return { did => did($letter), head => 'bafy', rev => $rev, active => JSON::PP::true, %o };
 }
 
-# --- what may be asked for ---
+# --- which arguments are allowed ---
 
 sub refused
 {
@@ -144,7 +144,7 @@ is(jobs('network'), dids(qw(a c e)), 'is not fetched; of what is active by the t
 is(query("SELECT string_agg(did::text, ' ' ORDER BY did::text) FROM atproto.repo_job WHERE state = 'suspended'"), dids('d'), 'R-62: what is not active waits until it is');
 forget('network');
 
-# --- what is not active when it is listed ---
+# --- accounts inactive at the time of the list ---
 
 my $stream = AtprotoTest::Server->start(make_capture('steps.py', 'k active'), '--hold-at', 1);
 $network->hosts({ 'later.example.com' => { list => [ (map { entry($_, active => JSON::PP::false, status => 'takendown') } qw(k l)), entry('m', active => JSON::PP::false, status => 'deleted') ] } });
@@ -159,7 +159,7 @@ query("UPDATE atproto.enumeration SET finished_at = '-infinity' WHERE subscripti
 wait_for("SELECT state <> 'suspended' FROM atproto.repo_job WHERE did = '" . did('l') . "'");
 pass('R-62: so does the next list');
 forget('later');
-# of nobody knows which server: what is stored stays as it is
+# the server of the account is unknown: the stored rows stay unchanged
 $host = follow('newer', 'network', repo_source => q('pds'), host => { list => [ entry('b', rev => '3jqfcqzm3fo4j') ] });
 is(finished('newer'), 'listRepos|1|1|1|0|0|t|', 'R-61: one that is newer than what is stored');
 forget('newer');
@@ -270,7 +270,7 @@ $network->release('back');
 is(finished('back'), 'listRepos|3|3|2|0|0|t|', 'R-60: a page that comes when somebody has put the list back does not count');
 forget('back');
 
-# --- an owner without rights; nobody else's list waits for his ---
+# --- an owner without rights; lists of other owners do not wait ---
 
 query("CREATE ROLE poor; CREATE SCHEMA poor; SELECT atproto.create_tables('poor')");
 follow('poor', 'network', host => $good, target => q('poor'));
@@ -284,7 +284,7 @@ forget('rich');
 forget('poor');
 is(query("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'"), '1', 'one fetcher');
 
-# --- sessions that do not commit ---
+# --- sessions without a commit ---
 
 follow('locked', 'network', host => $good);
 finished('locked');
@@ -322,7 +322,7 @@ forget('free');
 
 # --- limits ---
 
-# Jobs that nobody has tried, or that have failed.
+# Jobs that were never tried, or that have failed.
 sub fill
 {
 	my ($n, $tries) = @_;
@@ -331,7 +331,7 @@ sub fill
 	return;
 }
 
-# The fetcher has looked for lists since: what nobody wants is gone.
+# Waits until the fetcher has looked for lists again: an unwanted list is removed then.
 sub wait_for_look
 {
 	query("INSERT INTO atproto.enumeration (subscription, source, started_at) VALUES ('filling', 'listReposByCollection of nobody', now())");
@@ -366,7 +366,7 @@ query('SELECT atproto.pause($$again$$)');
 
 query("SELECT atproto.unsubscribe('again'); ALTER SYSTEM RESET atproto.enumerate_interval; SELECT pg_reload_conf()");
 
-# --- what is stored, and newer at the server ---
+# --- repositories that are stored, and newer at the server ---
 
 query("CREATE SCHEMA stored; SELECT atproto.create_tables('stored'); INSERT INTO stored.repo (did, rev, sync, active) VALUES " . join ', ',
 	map { sprintf "('%s', %s, '%s', %s)", did($_->[0]), @$_[ 1 .. 3 ] }
@@ -401,10 +401,10 @@ wait_for("SELECT finished_at > '-infinity' FROM atproto.enumeration WHERE subscr
 is(finished('stored'), 'recheck|4|12|2|0|0|t|', 'R-64: until somebody asks again');
 query('DELETE FROM atproto.repo_job');
 is(query("SELECT atproto.resync_all('stored')"), '8', 'resync_all: all that are active');
-# the server of one says that the account is not active: its job may wait by now
+# the server reports an account as inactive: the job may wait by now
 is(query("SELECT string_agg(did::text, ' ' ORDER BY did::text) FROM atproto.repo_job WHERE subscription = 'stored'"), dids(qw(a b c e f h k l)), 'are fetched');
 
-# --- those of whom no revision is known, once more: the last of all ---
+# --- accounts without a known revision are asked about last of all ---
 
 $network->fault({ host => $upstream, path => 'getRepoStatus', hold => 'revs' });
 query("ALTER SYSTEM SET atproto.fetch_queue = 3; SELECT pg_reload_conf(); DELETE FROM atproto.status_request; DELETE FROM atproto.repo_job");

@@ -1,7 +1,7 @@
 # 345_lists_of_hosts.pl
-#		Lists of hosts, and the lists of repositories that these have (R-60): which hosts
-#		are asked (R-62, W-50 to W-52), how many, in what turn; what a host's list can
-#		say (R-61); hosts that come and go.
+#		A relay's list of hosts, and the lists of repositories of these hosts (R-60): which hosts the
+#		fetcher asks (R-62, W-50 to W-52), how many, and in which order; which entries of a host's list
+#		count (R-61); hosts that appear in the relay's list and disappear.
 
 use strict;
 use warnings FATAL => 'all';
@@ -36,7 +36,7 @@ sub entry
 	return { did => did($letter), head => 'bafy', rev => $rev, active => JSON::PP::true, %o };
 }
 
-# A subscription to a stream that nobody serves; a relay of its own names these hosts.
+# A subscription to a stream that no server sends; a separate relay names these hosts.
 sub follow
 {
 	my ($name, $hosts, %o) = @_;
@@ -48,7 +48,7 @@ sub follow
 	return $relay;
 }
 
-# The hosts whose lists are read, or were.
+# The hosts whose lists are being read or were read.
 sub hosts_of
 {
 	my ($name) = @_;
@@ -119,7 +119,7 @@ is_deeply([ grep { !/^listHosts\?limit=1000/ } @{ asked($relay) } ], [], 'the re
 is(scalar(() = $network->log(host => qr/^pds[346]|localhost|10\./)), 0, 'and the others for nothing');
 is(query('SELECT lists, lists_ended, enumerated FROM atproto.repo_progress'), '4|4|14', 'R-65: they are lists as all others');
 
-# --- hosts that come and go ---
+# --- hosts that appear and disappear ---
 
 $network->hosts({ $relay => { hosts => [ 'pds1.example.com', 'pds7.example.com' ] }, 'pds7.example.com' => { list => [ entry('g') ] } });
 read_again('hosts');
@@ -148,7 +148,7 @@ read_again('many');
 is(query(hosts_of('many')), urls(qw(pds2 pds5 pds7)), 'the first ones count, at each time');
 query("ALTER SYSTEM RESET atproto.fetch_hosts; SELECT pg_reload_conf(); SELECT atproto.unsubscribe('many')");
 
-# --- what a host can say ---
+# --- allowed entries of a host's list ---
 
 query("CREATE SCHEMA stored; SELECT atproto.create_tables('stored'); INSERT INTO stored.repo (did, rev, sync, active) VALUES "
 	  . join ', ', map { "('" . did($_) . "', '$rev', 'synchronized', true)" } qw(a b c));
@@ -161,7 +161,7 @@ wait_until_read('stored');
 is(jobs('stored'), dids(qw(a d f)), 'R-61: of accounts that are elsewhere a host says nothing, of those that it may have not that they are newer');
 query("SELECT atproto.unsubscribe('stored')");
 
-# --- a host that fails ---
+# --- a failing host ---
 
 $network->names({ 'inside.example.com' => ['10.0.0.1'] });
 follow('failing', [ 'pds2.example.com', 'inside.example.com' ]);
@@ -171,7 +171,7 @@ like($said, qr/backfill of subscription "failing" has ended/, 'R-65: and nobody 
 is(query("SELECT problem, tries FROM atproto.repo_problem WHERE error LIKE 'listRepos https://inside%'"), 'list|1', 'R-65: it is a problem, of which there is a view');
 query("SELECT atproto.unsubscribe('failing')");
 
-# --- a host that names what nobody can fetch ---
+# --- a host lists accounts without a repository ---
 
 query('DELETE FROM atproto.repo_job; ALTER SYSTEM SET atproto.fetch_queue = 32; SELECT pg_reload_conf()');
 $network->hosts({ 'invents.example.com' => { page => 1, list => [ map { entry($_) } 'h' .. 'n' ] }, 'honest.example.com' => { page => 1, list => [ map { entry($_) } 'a' .. 'b' ] } });
@@ -185,7 +185,7 @@ wait_until_read('quota');
 is(query("SELECT pages, error FROM atproto.enumeration WHERE source = 'listRepos https://invents.example.com'"), '7|', 'then its list is read on');
 query("SELECT atproto.unsubscribe('quota')");
 
-# --- a host that names accounts that are not active, and will never be ---
+# --- a host lists accounts that are inactive for ever ---
 
 query('DELETE FROM atproto.repo_job; ALTER SYSTEM SET atproto.fetch_queue = 3; SELECT pg_reload_conf()');
 $network->hosts({ 'inactive.example.com' => { page => 1, list => [ (map { entry($_, active => JSON::PP::false) } 'p' .. 'v'), entry('w') ] } });
@@ -196,7 +196,7 @@ is(jobs('inactive'), dids('w'), 'what is active counts');
 like(query("SELECT error FROM atproto.enumeration WHERE source = 'listRepos https://inactive.example.com'"), qr/not noted any more/, 'and the row of the list says so');
 query("SELECT atproto.unsubscribe('inactive'); DELETE FROM atproto.repo_job; ALTER SYSTEM RESET atproto.fetch_queue; SELECT pg_reload_conf()");
 
-# --- hosts that rest, and lists that are long ---
+# --- hosts that rest, and long lists ---
 
 my @resting = map { sprintf 'a%02d.example.com', $_ } 1 .. 40;
 $network->fault({ host => $_, status => 429, headers => { 'Retry-After' => '3000' } }) foreach @resting;

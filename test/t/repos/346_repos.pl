@@ -1,8 +1,8 @@
 # 346_repos.pl
-#		Repositories that are fetched: resync() and backfill_repo() bring the export of a
-#		server into the tables; what goes wrong with one is told, tried again later,
-#		and keeps no other waiting; its events are kept back meanwhile and no longer.
-#		R-04, R-05, R-10 to R-13, R-21, R-24, R-50, R-55.
+#		resync() and backfill_repo() make jobs, and the fetcher brings the exports of these repositories
+#		into the tables.  A failed job shows its reason, is tried again later, and delays no further job;
+#		events of a repository are held during the fetch, and no longer.  R-04, R-05, R-10 to R-13, R-21,
+#		R-24, R-50, R-55.
 
 use strict;
 use warnings FATAL => 'all';
@@ -66,7 +66,7 @@ is(query('SELECT md5(string_agg(concat_ws($$ $$, did, collection, rkey, ctid, xm
 
 my $points = AtprotoTest::Points->new($node);
 
-# All but some rows are gone; it is fetched, and something happens when the first slice has come.
+# All but some rows are removed; the repository is fetched, and an event comes after the first slice.
 sub fetch_sliced
 {
 	my ($before, $between) = @_;
@@ -134,14 +134,14 @@ query("UPDATE atproto.repo SET active = false, status = 'takendown' WHERE did = 
 wait_for("SELECT state = 'suspended' FROM atproto.repo_job WHERE did = '$big'");
 is(query("SELECT error FROM atproto.repo_job WHERE did = '$big'"), 'the account is not active', 'R-07: an account that is not active is not fetched');
 
-# --- whose tables nobody can write to ---
+# --- repositories whose tables their owner cannot write ---
 
 my $fetcher = query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'");
 query("DELETE FROM atproto.repo_job; CREATE ROLE poor; GRANT USAGE ON SCHEMA atproto TO poor");
 query("INSERT INTO atproto.subscription (name, url, target, enabled, backfill) VALUES ('gone', 'wss://$HOST', 'gone', false, 'repair');
 	CREATE SCHEMA poor; INSERT INTO atproto.subscription (name, url, target, enabled, backfill) VALUES ('poor', 'wss://$HOST', 'poor', false, 'repair');
 	SELECT atproto.create_tables('poor')");
-# it has lost its rights since
+# the owner has lost the rights since
 query("ALTER ROLE poor SUPERUSER; UPDATE atproto.subscription SET owner = 'poor' WHERE name = 'poor'; ALTER ROLE poor NOSUPERUSER");
 serve($me => 'first', $many => 'collections');
 query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason) VALUES ('poor', '$me', 'poor', 0, 'test'); SELECT atproto.resync('$me', 'gone')");
@@ -151,7 +151,7 @@ wait_for_repo($many, 'synced_at IS NOT NULL AND hold IS NULL');
 is(query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'"), $fetcher, 'R-57: tables that their owner cannot write to, or that are gone, are a fault of their jobs alone');
 query("DELETE FROM atproto.subscription WHERE name IN ('gone', 'poor')");
 
-# --- whose job is gone ---
+# --- repositories whose job is gone ---
 
 query("UPDATE atproto.repo SET hold = 'resync', sync = 'resyncing' WHERE did IN ('$me', '$many')");
 query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, next_try) VALUES ('atproto', '$many', 'none', 3, 'test', 'infinity')");
@@ -161,14 +161,14 @@ query("SELECT atproto.resume('none')");
 wait_for_repo($me, "hold IS NULL AND sync = 'desynchronized'");
 is(query("SELECT hold, sync FROM atproto.repo WHERE did = '$many'"), 'resync|resyncing', 'R-04: events wait for a job, and not when it is gone');
 
-# --- whose turn it is ---
+# --- the order of jobs ---
 
 query('DELETE FROM atproto.repo_job');
 query("UPDATE atproto.repo SET rev = NULL, commit = NULL, data = NULL, sync = 'partial', hold = NULL");
 $network->fault({ host => $HOST, did => $me, path => 'getRepo\\b', hang => 1000 });
 query("SELECT atproto.resync('$me'), atproto.resync('$many')");
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$many')");
-# after half a minute it is given up, and asked once more
+# after half a minute the request is given up, and repeated once
 wait_for("SELECT j.state = 'running' AND r.sync = 'resyncing' AND r.hold = 'resync' FROM atproto.repo_job j JOIN atproto.repo r USING (did) WHERE j.did = '$me'");
 pass('a server that hangs keeps no other waiting; R-04: events are kept back before it is asked');
 query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'");
@@ -191,7 +191,7 @@ is(query("SELECT count(*) FROM atproto.repo_job WHERE host = 'slow.example.com' 
 query("UPDATE atproto.subscription SET repo_source = NULL; DELETE FROM atproto.repo_job; DELETE FROM atproto.identity");
 $network->unfault(undef);
 
-# --- what may be the end of the fetcher ---
+# --- situations in which the fetcher could end ---
 
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job)");
 $network->fault({ host => $HOST, did => $me, path => 'getRepo\\b', hang => 1000 });
@@ -206,7 +206,7 @@ $network->unfault(undef);
 query("SELECT atproto.resync('$me')");
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job)");
 
-# --- whose job a session has locked ---
+# --- a repository whose job a session has locked ---
 
 $network->fault({ host => $HOST, did => $me, path => 'getRepo\\b', hold => 'locked', status => 500, body => 'x', times => 1 });
 query("SELECT atproto.resync('$me')");

@@ -1,10 +1,9 @@
 # 347_resync.pl
-#		What was missed is fetched again by itself: commits are lost from a stream, what follows
-#		them tells, and exports of the accounts bring the tables back into step while
-#		the stream goes on; with one process and with several, at level chain from
-#		the stream's own server and at level full from the accounts' servers.  With
-#		backfill => 'seen', what was before the first event comes, too.
-#		R-01 to R-04, R-30 to R-34, R-52, R-53, V-11, V-33, V-45.
+#		The consumer repairs missed events without an operator: commits are lost from a stream, the next
+#		commits reveal the loss, and the fetcher brings the accounts' exports while the stream goes on; with
+#		one process and with several, at level chain from the stream's own server and at level full from the
+#		accounts' servers.  With backfill => 'seen', the records from before the first event come, too.  R-01
+#		to R-04, R-30 to R-34, R-52, R-53, V-11, V-33, V-45.
 
 use strict;
 use warnings FATAL => 'all';
@@ -21,7 +20,7 @@ my ($half, $last) = ($simulated->half, $simulated->last);
 my $network = $simulated->network;
 my $node    = make_node('resync', start => $simulated->preload, conf => $simulated->settings);
 
-# Each change once: what a trigger has seen of a record, one after the other, is what happened to it.
+# Each change once: the changes that a trigger sees of a record must follow from each other.
 sub make_target
 {
 	my ($s) = @_;
@@ -54,7 +53,7 @@ foreach my $case ([ 'chain', 1 ], [ 'chain', 3 ], [ 'full', 1 ], [ 'full', 3 ])
 	my $server = AtprotoTest::Server->start($simulated->capture, '--hold-at', $half + 1);
 
 	$simulated->serve(1, $server);
-	# the answers wait until commits have come that are newer
+	# the exports wait until newer commits have come
 	$network->fault({ path => 'getRepo\\b', hold => 'gate' });
 	make_target($s);
 	query($simulated->subscribe_sql($s, cursor => 0, target => "'$s'", verify => "'$verify'", workers => $workers, events => "'keep'", backfill => "'repair'"));
@@ -79,7 +78,7 @@ foreach my $case ([ 'chain', 1 ], [ 'chain', 3 ], [ 'full', 1 ], [ 'full', 3 ])
 	query("SELECT atproto.unsubscribe('$s')");
 }
 
-# --- more comes than may wait: what was fetched is not all (R-34) ---
+# --- more events come than may be held: the export is not complete (R-34) ---
 
 my $server = AtprotoTest::Server->start($simulated->capture, '--hold-at', $half + 1);
 $simulated->serve(1, $server);
@@ -102,7 +101,7 @@ is(query('SELECT DISTINCT sync FROM few.repo WHERE active'), 'synchronized', 'R-
 is($simulated->difference(schema => 'few'), '', 'R-34: and nothing is missing');
 query("SELECT atproto.unsubscribe('few')");
 
-# --- nothing of what was before the first event is lacking ---
+# --- every record from before the first event is stored ---
 
 $server = AtprotoTest::Server->start($simulated->capture);
 $simulated->serve(2, $server);
@@ -114,7 +113,7 @@ is(query('SELECT DISTINCT sync FROM seen.repo WHERE active AND rev IS NOT NULL')
 is(query('SELECT count(*) FROM seen.repo WHERE active AND rev IS NOT NULL AND (SELECT equal FROM atproto.audit(did, $$seen$$)) IS NOT TRUE'), '0', 'R-01: and whole');
 seen_once('seen', 'seen');
 
-# --- what an audit finds ---
+# --- a difference found by an audit ---
 
 my $did = query("SELECT did FROM seen.repo WHERE active AND sync = 'synchronized' AND (SELECT records FROM atproto.audit(did, 'seen')) > 3 ORDER BY did LIMIT 1");
 query("DELETE FROM seen.record WHERE did = '$did' AND rkey IN (SELECT rkey FROM seen.record WHERE did = '$did' ORDER BY rkey LIMIT 2)");

@@ -1,8 +1,7 @@
 # 348_repo_limits.pl
-#		How often repositories are fetched by themselves: five times an hour and
-#		twenty a day each, whoever ends the process between; not at all for a while
-#		when a thousand come out of step at once.  What somebody asks for is fetched.
-#		R-06.
+#		Limits of automatic fetches: a repository is fetched at most five times an hour and twenty times a
+#		day, even if the fetcher or the server restarts in between; after a thousand breaks at once,
+#		automatic fetches pause for a while.  Fetches that a user requests are not limited.  R-06.
 
 use strict;
 use warnings FATAL => 'all';
@@ -18,7 +17,7 @@ use Test::More;
 my ($network, $node, $files) = begin_exports('limits', "atproto.fetch_retry = '1s'\n");
 my ($me, $other) = map { did($_) } qw(a d);
 
-# How often the server was asked for it.
+# How often the server got a request for the repository.
 sub asked
 {
 	return scalar(() = $network->log(kind => 'http', path => qr/getRepo\?did=\Q@{[ $me =~ s!:!%3A!gr ]}\E/));
@@ -37,7 +36,7 @@ sub wait_for_no_job
 	return;
 }
 
-# Somebody asks for another one, twice: the fetcher has looked at all jobs since this was called.
+# Requests a second repository, twice: afterwards the fetcher has looked at all jobs since the call.
 sub pass_by
 {
 	foreach (1, 2)
@@ -64,7 +63,7 @@ sub storms
 }
 
 expect_check('job that cannot be', qr/put off for ever$|and \d+ more$/);
-# jobs that never come up: the fetcher has something to wait for, and they count as many
+# jobs that are never due: the fetcher keeps running, and the jobs count for the limit
 sub fill
 {
 	my ($from, $to) = @_;
@@ -144,7 +143,7 @@ wait_for_no_job($me);
 is(asked(), 11, 'R-06: afterwards all are');
 is(storms(), 1, 'R-06: what came before its end is no storm once more');
 
-# --- what is lost while it is fetched ---
+# --- events lost while the repository is fetched ---
 
 query("DELETE FROM atproto.repo_fetched");
 $network->fault({ host => $HOST, path => 'getRepo\\b', hold => 'gate', times => 1 });

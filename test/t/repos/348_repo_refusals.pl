@@ -1,8 +1,7 @@
 # 348_repo_refusals.pl
-#		What becomes of a repository that its server does not give: it has none, and the
-#		account is looked up again; the account is not active, there or by the stream,
-#		before or while it is fetched; the export is not signed by the key that is known.
-#		And who is asked.
+#		A server refuses to give a repository.  If the server has none, the fetcher looks the account up
+#		again; the account is inactive, by the server or by the stream, before the fetch or during the
+#		fetch; no known key signed the export.  The test also checks which server is asked, and how often.
 #		R-07, R-10, R-12, R-13, W-36.
 
 use strict;
@@ -36,7 +35,7 @@ sub wait_for_repo
 	return;
 }
 
-# --- it is not there ---
+# --- the server has no such repository ---
 
 my $did = shift @dids;
 document($did, pds => 'old.example.com');
@@ -58,7 +57,7 @@ is(query("SELECT asked_at > now() - interval '20 min' FROM atproto.identity WHER
 is(query("SELECT count(*) FROM f.record WHERE did = '$did'"), $rows, 'R-13: its rows stay');
 is(query("SELECT sync, active, hold IS NULL FROM f.repo WHERE did = '$did'"), 'desynchronized|t|t', 'R-13: it is as it was, but for what may have been missed');
 
-# --- it is not signed by the key that is known ---
+# --- the known key has not signed the export ---
 
 $did = shift @dids;
 document($did, pds => 'keys.example.com', key => key_of($dids[0]));
@@ -79,7 +78,7 @@ is(asked('keys.example.com', $did), 1, 'W-36: one that is signed by no key is no
 is(query("SELECT error FROM atproto.repo_job WHERE did = '$did'"), "the export's commit is not signed by the account's key", 'and the job says so');
 is(query("SELECT count(*) FROM f.record WHERE did = '$did'"), '0', 'R-42: nothing of it is in the tables');
 
-# while the document cannot be read again, a session's call does not wait for that
+# while the document cannot be read again, a session's call does not wait for the look-up
 $did = shift @dids;
 document($did, pds => 'keys.example.com');
 look_up($did);
@@ -96,7 +95,7 @@ is(query("SELECT error IS NULL FROM atproto.identity WHERE did = '$did'"), 't', 
 $network->release('document');
 $network->unfault(undef);
 
-# --- the account is not active there ---
+# --- the account is inactive at the server ---
 
 foreach my $case ([ 'RepoTakendown', 'takendown', 400 ], [ 'RepoSuspended', 'suspended', 403 ], [ 'RepoDeactivated', 'deactivated', 400 ])
 {
@@ -113,7 +112,7 @@ foreach my $case ([ 'RepoTakendown', 'takendown', 400 ], [ 'RepoSuspended', 'sus
 	is(asked($pds, $did), 1, 'and its server is left alone');
 }
 
-# what the stream says while it is asked is newer
+# an #account event that comes during the request is newer than the answer
 $did = shift @dids;
 document($did, pds => 'raced.example.com');
 look_up($did);

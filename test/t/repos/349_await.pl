@@ -1,7 +1,6 @@
 # 349_await.pl
-#		CALL atproto.await_backfill(): how far a backfill is, and that it has ended; for
-#		which repositories it waits; what it says of those that fail, and what it refuses.
-#		R-65.
+#		CALL atproto.await_backfill() waits for the right repositories, reports the progress and the
+#		repositories that fail, ends when the backfill has ended, and refuses wrong arguments.  R-65.
 
 use strict;
 use warnings FATAL => 'all';
@@ -26,7 +25,7 @@ sub await
 	return $err =~ s/^psql:\S+ //mgr;
 }
 
-# In a session of its own; returns once it waits.
+# Runs the CALL in a separate session; returns once the CALL waits.
 sub await_elsewhere
 {
 	my ($arguments) = @_;
@@ -37,7 +36,7 @@ sub await_elsewhere
 	return sub { $session->finish; return $err };
 }
 
-# A job that nobody does.
+# A job the fetcher never does.
 sub add_job
 {
 	my ($name, $queued_at) = @_;
@@ -58,7 +57,7 @@ cmp_ok($rows, '>', 0, 'which is so');
 is(query("SELECT count(*) FROM atproto.repo WHERE sync = 'synchronized'"), '2', 'they are in step');
 like(await("'posts', '0 s'"), qr/\ANOTICE:  backfill of subscription "posts" has ended: 2/, 'R-65: and there is nothing to wait for any more');
 
-# --- a host that fails ---
+# --- a failing host ---
 
 my @of_dead = map { did($_) } qw(g h i j k l m);
 $network->fault({ host => 'dead.example.com', status => 500 });
@@ -69,7 +68,7 @@ cmp_ok(query("SELECT count(*) FROM atproto.repo_job WHERE target = 'dead' AND tr
 query("SELECT atproto.unsubscribe('dead')");
 $network->unfault(undef);
 
-# --- for what it waits ---
+# --- which repositories the CALL waits for ---
 
 query("SELECT atproto.subscribe('more', 'wss://$HOST', backfill => 'repair', dids => '{$first}')");
 like(await("'more'"), qr/has ended: 2 repositories/, 'another one');
@@ -134,7 +133,7 @@ query('CREATE ROLE anybody');
 (undef, undef, $err) = $node->psql('postgres', "SET SESSION AUTHORIZATION anybody; CALL atproto.await_backfill('posts')");
 like($err, qr/ERROR:  permission denied for procedure await_backfill/, 'nobody without the grant');
 
-# --- a database that no manager serves ---
+# --- a database without a manager ---
 
 $node->safe_psql('postgres', 'CREATE DATABASE unserved');
 (undef, undef, $err) = $node->psql('unserved', "CREATE EXTENSION atproto; SELECT atproto.subscribe('lost', 'wss://$HOST', backfill => 'network')");

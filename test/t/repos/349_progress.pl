@@ -23,7 +23,7 @@ sub progress
 	return query("SELECT $columns FROM atproto.repo_progress");
 }
 
-# As a role: what it gives, or its error.
+# The result of a statement as this role, or its error.
 sub as
 {
 	my ($role, $sql) = @_;

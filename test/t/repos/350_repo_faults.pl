@@ -1,7 +1,7 @@
 # 350_repo_faults.pl
-#		Repositories that are fetched while the server has no room for temporary files, their
-#		tables are locked, or triggers take their time: none of that ends the fetcher, and what
-#		has been fetched is not fetched again.  R-46, R-54, R-58.
+#		The fetcher brings repositories while the server has no room for temporary files, the tables are
+#		locked, or triggers are slow.  None of this ends the fetcher, and a fetched export is not fetched
+#		again.  R-46, R-54, R-58.
 
 use strict;
 use warnings FATAL => 'all';
@@ -62,7 +62,7 @@ wait_for_repo($many);
 is(query("SELECT equal, records FROM atproto.audit('$many')"), 't|3000', 'R-58: it is there as soon as the lock is not');
 is(requests($many), $requests, 'R-58: nothing was fetched twice');
 
-# --- triggers that take their time ---
+# --- slow triggers ---
 
 query(<<'EOS');
 CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN

@@ -1,9 +1,9 @@
 # 351_repo_kills.pl
-#		A backfill of a simulated network with live traffic, while the server, the consumer and the
-#		fetcher are killed at random moments: the tables are the network's in the end, audits
-#		say so, and triggers and record_event have each change once.  R-05, R-30, R-52, R-53, R-55.
+#		A backfill of a simulated network with live traffic, while the server, the consumer and the fetcher
+#		are killed at random moments.  In the end the tables are those of the network, audits agree, and
+#		triggers and record_event have each change once.  R-05, R-30, R-52, R-53, R-55.
 #
-#		ATPROTO_SEED=n is another run; ATPROTO_KILLS are how many.
+#		ATPROTO_SEED is the seed of the run, ATPROTO_KILLS the number of kills.
 
 use strict;
 use warnings FATAL => 'all';
@@ -24,7 +24,7 @@ my $simulated = AtprotoTest::Backfill->begin(seed => $seed);
 my $verify   = (qw(chain full))[ rand 2 ];
 my $backfill = (qw(network seen))[ rand 2 ];
 my $workers  = 1 + int rand 2;
-# a list brings what was before the first event
+# a list brings the records from before the first event
 my $cursor = $backfill eq 'network' ? int rand $simulated->half : 0;
 note("ATPROTO_SEED=$seed: $verify, $backfill, $workers, from $cursor");
 
@@ -39,7 +39,7 @@ sub settle
 {
 	my ($seq, $n) = @_;
 
-	# what ends with a fetcher comes back later each time
+	# processes that crashed are started again later each time
 	$killer->settle($n, sub { $simulated->outstanding('kills', $seq) }, 'nothing', sub { $simulated->hurry });
 	return;
 }
@@ -63,7 +63,7 @@ is($simulated->difference, '', 'R-52, R-55: the rows are those that the network 
 is(query('SELECT count(*), (SELECT count(*) > 0 FROM atproto.link) FROM atproto.link_problems()'), '0|t', 'links are those of the records');
 is(query("SELECT count(*) FROM (SELECT op, lag(op) OVER w AS op1, cid, lag(cid) OVER w AS cid1 FROM seen WINDOW w AS (PARTITION BY did, collection, rkey ORDER BY n)) s
 	WHERE CASE op WHEN 'create' THEN op1 <> 'delete' ELSE COALESCE(op1, 'delete') = 'delete' OR cid = cid1 END"), '0', 'R-05, R-30: triggers saw each change once');
-# a commit may say create or update of a record that was missed before, and delete one of those
+# a commit may create or update a record that was missed before, or delete such a record
 is(query("SELECT op, count(*) FROM ((SELECT 'trigger', did, collection, rkey, cid FROM seen WHERE cid IS NOT NULL EXCEPT ALL SELECT 'trigger', did, collection, rkey, cid FROM atproto.record_event WHERE cid IS NOT NULL)
 	UNION ALL (SELECT 'event', did, collection, rkey, cid FROM atproto.record_event WHERE cid IS NOT NULL EXCEPT ALL SELECT 'event', did, collection, rkey, cid FROM seen WHERE cid IS NOT NULL)
 	UNION ALL (SELECT 'delete', did, collection, rkey, cid FROM seen WHERE cid IS NULL EXCEPT ALL SELECT 'delete', did, collection, rkey, NULL FROM atproto.record_event WHERE action = 'delete')) x (op) GROUP BY 1"),

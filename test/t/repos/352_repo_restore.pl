@@ -1,8 +1,8 @@
 # 352_repo_restore.pl
-#		A backfill of a simulated network with live traffic goes on where it was: on a standby that is
-#		promoted, after point-in-time recovery, and in a database that a dump was restored into; each
-#		in its middle, with exports on their way and events that wait for them.  The tables are
-#		the network's in the end, and audits say so.  R-04, R-05, R-25, R-30, R-35.
+#		A backfill of a simulated network with live traffic continues after a change of the server: on a
+#		promoted standby, after point-in-time recovery, and in a database restored from a dump.  Each change
+#		comes in the middle of the backfill, with exports on their way and held events that wait for them.
+#		In the end the tables are those of the network, and audits agree.  R-04, R-05, R-25, R-30, R-35.
 
 use strict;
 use warnings FATAL => 'all';
@@ -32,7 +32,7 @@ my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($node, 'base', has_streaming => 1);
 $preload->start($standby);
 
-# --- into the middle: half of the exports are there, the others on their way ---
+# --- the middle of the backfill: half of the exports are loaded, half are on their way ---
 
 my @dids = $simulated->dids;
 my @slow = @dids[ grep { $_ % 2 } 0 .. $#dids ];
@@ -72,7 +72,7 @@ $standby->promote;
 finished('promoted', node => $standby);
 $standby->stop;
 
-# --- it comes back from its backup and log, as it was in the middle ---
+# --- restored from backup and log to the moment in the middle ---
 
 my $restored = PostgreSQL::Test::Cluster->new('restored');
 $restored->init_from_backup($node, 'base', has_restoring => 1);
@@ -81,7 +81,7 @@ $preload->start($restored);
 wait_for('SELECT NOT pg_is_in_recovery()', node => $restored, gone => 1);
 finished('recovered to a point in time', node => $restored);
 
-# --- and from the dump, in another database ---
+# --- and restored from the dump, in a second database ---
 
 $restored->safe_psql('postgres', 'CREATE DATABASE copy TEMPLATE template0');
 $restored->command_ok([ 'psql', '--host', $restored->host, '--port', $restored->port, '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', $dump, 'copy' ], 'psql');

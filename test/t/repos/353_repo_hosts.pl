@@ -1,10 +1,11 @@
 # 353_repo_hosts.pl
-#		Repositories at many hosts, of which some are slow, say 429 in HTML, refuse connections, hang,
-#		or answer garbage: those of the others come all the same, no host is asked more often or more at
-#		a time than it may be, and what is asked of the bad ones is bounded.  R-03, R-11, R-20 to R-24.
+#		A backfill from many hosts, some of which are slow, answer 429 in HTML, refuse connections, hang, or
+#		send garbage.  The repositories of the good hosts come without delay, the fetcher keeps its limits
+#		of requests for every host, and sends the bad hosts a bounded number of requests.  R-03, R-11, R-20
+#		to R-24.
 #
-#		ATPROTO_HOSTS=60 ATPROTO_REPOS=2000 is a large run; ATPROTO_FAULTS=0 one without faults, to compare
-#		the times that are noted.
+#		ATPROTO_HOSTS=60 ATPROTO_REPOS=2000 is a large run; ATPROTO_FAULTS=0 makes a run without
+#		faults, to compare the noted times.
 
 use strict;
 use warnings FATAL => 'all';
@@ -30,7 +31,7 @@ push @{ $repos_at{ $simulated->pds($_) } }, $_ foreach grep { $simulated->export
 my @names = sort keys %repos_at;
 is(scalar @names, $hosts, 'there are hosts');
 
-# Of 24 hosts, or as many times that.
+# Out of each 24 hosts.
 my $n = int $hosts / 12;
 my %bad;
 my %fault = (

@@ -1,9 +1,9 @@
 # 353_repo_paths.pl
-#		An account that on purpose, and again and again, writes records whose paths are those of
-#		none.  A commit that does so is refused as a whole, and the next one shows a break; its
-#		export is taken, and each such record is a dead letter.  Nobody is asked more often than
-#		repositories are fetched by themselves, nothing is hidden, and in the end the tables
-#		have all other records.  At levels chain and full.  B-65, R-06, R-56, V-33.
+#		A hostile account writes, again and again, records under invalid paths.  The bad commit is refused
+#		as a whole, and the next commit shows a break.  The account's export is loaded, and each record with
+#		a bad path becomes a dead letter.  Its server is asked no more often than for any automatic fetch,
+#		no row is hidden, and in the end the tables have all other records.  At levels chain and full.
+#		B-65, R-06, R-56, V-33.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,8 +1,8 @@
 # 354_repo_changes.pl
-#		What changes while a repository is fetched, at level full: the account's key, its server, whether it is
-#		active.  A server that it has left is believed nothing: neither that the account is deleted, nor
-#		an export that is older than the tables.  And what getRepo says of a deletion means what
-#		getRepoStatus says: V-47.  R-07, R-12, R-13, R-50, W-36.
+#		At level full, an account changes while its repository is fetched: key, server, or active state.  A
+#		former server of the account is not believed: neither its statement of a deletion, nor its export
+#		older than the tables.  A deletion announced by getRepo counts as if by getRepoStatus: V-47.  R-07,
+#		R-12, R-13, R-50, W-36.
 
 use strict;
 use warnings FATAL => 'all';
@@ -44,7 +44,8 @@ sub state_of { return query("SELECT active, status, sync, hold IS NULL FROM f.re
 
 sub job_of { return query("SELECT state FROM atproto.repo_job WHERE did = '$_[0]'") }
 
-# Each has its records of before in the tables, from a server of its own; it is asked for again, and something happens before that server answers.
+# The account's old records are in the tables, from a separate server; its repository is requested again, and
+# something happens before the server answers.
 sub try_change
 {
 	my ($name, %case) = @_;
@@ -130,7 +131,7 @@ try_change('R-50: an export that is older than the tables, from the server that 
 	asked     => '2 0',
 	after     => sub { is(query("SELECT asked_at > now() - interval '20 min' FROM atproto.identity WHERE did = '$_[0]'"), 't', 'W-36: its document was read again, once') });
 
-# --- whether it is active ---
+# --- the account's activity changes ---
 
 try_change('R-07: it is not active any more, by the stream, when its export has come',
 	meanwhile => sub { query("UPDATE f.repo SET active = false, status = 'deactivated', status_at = now(), status_seq = 7 WHERE did = '$_[0]'") },
@@ -144,7 +145,7 @@ try_change('R-13: it is not active any more, by its server',
 	asked     => '2 0',
 	after     => sub { is(state_of($_[0]), 'f|deactivated|desynchronized|t', 'R-13: and stays so') });
 
-# --- whether it is there at all ---
+# --- the account is deleted ---
 
 my %deleted = (status => 400, body => '{"error":"RepoDeleted","message":"x"}');
 
@@ -203,7 +204,7 @@ try_change('V-47: a server that it may have left says so, while the directory do
 		is(asked($old, $did, 'getRepoStatus'), 1, 'V-47: and it is asked again another time');
 	});
 
-# below level full there is nobody whose word counts
+# below level full no server's word about accounts counts
 my $did = shift @dids;
 query("SELECT atproto.subscribe('chain', 'wss://stream.example.com', verify => 'chain', backfill => 'repair')");
 serve('stream.example.com', $did, 1);

@@ -1,8 +1,8 @@
 # 355_repo_attacks.pl
-#		Servers that answer with what is no export, or none that anybody could take: cut, endless, of lengths
-#		that nothing has, packed to burst, made of blocks that nothing needs.  Of each no row
-#		changes, the problem is told, and the fetcher lives, in bounded memory.  And one that lets
-#		its bytes trickle while others wait for the memory that it has.  R-40 to R-46.
+#		Hostile servers answer with invalid or unloadable files: cut, endless, with impossible lengths,
+#		compressed bombs, millions of useless blocks.  For each answer no row changes, the job shows the
+#		problem, and the fetcher survives in bounded memory.  One server sends its bytes slowly while other
+#		jobs wait for the memory reserved by the slow job.  R-40 to R-46.
 
 use strict;
 use warnings FATAL => 'all';
@@ -72,7 +72,7 @@ sub serve
 
 sub fetcher { return query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'") }
 
-# The most memory that it ever had, in kB.
+# The peak memory of the process, in kB.
 sub peak { return slurp_file("/proc/$_[0]/status") =~ /VmHWM:\s*(\d+)/ ? $1 : undef }
 
 my $fingerprint = "SELECT md5(string_agg(concat_ws(' ', did, collection, rkey, ctid, xmin), E'\\n' ORDER BY did, collection, rkey)) FROM atproto.record";
@@ -89,7 +89,7 @@ wait_for("SELECT EXISTS (SELECT FROM atproto.repo WHERE did = '$me' AND sync = '
 my ($rows, $pid) = (query($fingerprint), fetcher());
 my $before = -r "/proc/$pid/status" ? peak($pid) : undef;
 
-# --- what is no export ---
+# --- answers other than an export ---
 
 foreach my $case (
 	[ 'nothing',                         '',                                        qr/ends in the middle|truncated|is cut/i ],
@@ -134,7 +134,7 @@ query("SELECT atproto.resync('$me')");
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$me')");
 is(query("SELECT equal, records FROM atproto.audit('$me')"), 't|531', 'what is one is taken all the same');
 
-# --- one that lets others wait for the memory that it has ---
+# --- a slow answer makes other jobs wait for the memory that its job has reserved ---
 
 $node->safe_psql('postgres', $_) foreach "ALTER SYSTEM SET atproto.fetch_memory = '8MB'", 'SELECT pg_reload_conf()';
 wait_for("SELECT setting = '8192' FROM pg_settings WHERE name = 'atproto.fetch_memory'");

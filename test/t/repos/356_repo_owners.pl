@@ -1,9 +1,8 @@
 # 356_repo_owners.pl
-#		What owners do while repositories are fetched: they lock their tables and their jobs,
-#		change what their subscription takes, where to, and whether it fetches at all, or
-#		remove it while another one fills the same tables.  Others' repositories come all
-#		the same, and nothing that was asked for is lost.
-#		R-01, R-02, R-57, R-58.
+#		Owners act while their repositories are fetched: they lock their tables and their jobs, change the
+#		filters, the target and the backfill of their subscription, or unsubscribe while a second
+#		subscription fills the same tables.  The repositories of other owners are fetched without delay, and
+#		no requested fetch is lost.  R-01, R-02, R-57, R-58.
 
 use strict;
 use warnings FATAL => 'all';
@@ -20,7 +19,7 @@ my ($me, $many, $never) = map { did($_) } qw(a d b);
 
 $network->repos({ $HOST => { $me => { car => "$files/first.car" }, $many => { car => "$files/collections.car" } } });
 
-# A schema, and subscriptions of these names and options that fill it.
+# A schema, and subscriptions with these names and options that fill the schema.
 sub make_target
 {
 	my ($s, %subscriptions) = @_;
@@ -124,7 +123,7 @@ is(query("SELECT subscription FROM atproto.repo_job WHERE target = 'two'"), 'two
 query("UPDATE atproto.subscription SET target = 'other' WHERE name = 'two_b'");
 is(query("SELECT count(*) FROM atproto.repo_job WHERE target = 'two'"), '0', 'with another target, the jobs of the former one are dropped');
 
-# --- it fetches no more ---
+# --- the subscription stops fetching ---
 
 make_target('no_more', no_more => "backfill => 'repair'");
 query("BEGIN; SELECT atproto.resync('$me', 'no_more'); UPDATE atproto.subscription SET backfill = 'none' WHERE name = 'no_more'; COMMIT");

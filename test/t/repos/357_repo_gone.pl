@@ -1,7 +1,7 @@
 # 357_repo_gone.pl
-#		While a repository is fetched, its target is dropped, its owner loses his rights, the
-#		extension is dropped.  Nothing crashes, the fetcher goes on for others, what is wrong is
-#		said, and once it is as before the repository comes.  R-05, R-24, R-57.
+#		While a repository is fetched, its target is dropped, its owner loses the rights, or the extension
+#		is dropped.  No process crashes, the fetcher goes on with other jobs and shows the fault, and after
+#		the repair the repository is fetched.  R-05, R-24, R-57.
 
 use strict;
 use warnings FATAL => 'all';
@@ -79,7 +79,7 @@ fails_and_others_come('away', 'away');
 make_target('away');
 comes('away', 'R-24: tables that are there again are filled');
 
-# --- the owner loses his rights ---
+# --- the owner loses the rights ---
 
 my ($grants) = slurp_file(test_dir() . '/../doc/operate/operations.md') =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operate/operations.md does not name the grants');
 query($grants);

@@ -1,6 +1,6 @@
 # 185_role_settings.pl
-#		What the owner's role has set, and what the server does meanwhile: time-outs,
-#		isolation, checkpoints.  None of it loses or repeats an event.
+#		Settings of the owner's role (time-outs, isolation level, read-only transactions) and activity of
+#		the server (checkpoints) must not make the consumer lose or repeat an event.
 
 use strict;
 use warnings FATAL => 'all';
@@ -43,7 +43,7 @@ for my $setting (
 	query(q{SELECT atproto.unsubscribe('s'); TRUNCATE atproto.record, atproto.repo});
 }
 
-# A role that may only read: nothing is applied, and nothing condemned, until that changes.
+# A role that may only read: the consumer applies nothing and condemns nothing until the setting changes.
 my $log = -s $node->logfile;
 query('ALTER ROLE CURRENT_USER SET default_transaction_read_only = on');
 query('SET default_transaction_read_only = off; ' . subscribe_sql('s', $server, cursor => 0));

@@ -1,8 +1,8 @@
 # 260_permissions.pl
-#		Roles: one with the grants that doc/operate/operations.md names has subscriptions
-#		of its own, and sees nothing of others'; it cannot borrow the rights of
-#		another role; a monitor sees states and no secrets; everybody else nothing.
-#		Headers belong to the owner (E-07).
+#		Rights of roles.  A role with the grants of doc/operate/operations.md has its own subscriptions,
+#		sees nothing of foreign subscriptions, and cannot act with the rights of a foreign role. pg_monitor
+#		sees states and no secrets; a role without grants sees nothing.  Headers are secrets of the owner
+#		(E-07).
 
 use strict;
 use warnings FATAL => 'all';
@@ -33,7 +33,7 @@ sub refused
 	return;
 }
 
-# The grants are those of the documentation.
+# The grants of the documentation.
 my $document = slurp_file(test_dir() . '/../doc/operate/operations.md');
 my ($grants) = $document =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operate/operations.md does not name the grants');
 query($grants);
@@ -41,7 +41,7 @@ query($grants);
 query($others);
 query('CREATE ROLE monitor LOGIN; GRANT pg_monitor TO monitor; CREATE ROLE anybody LOGIN; CREATE ROLE boss SUPERUSER LOGIN');
 
-# --- a subscription of one's own ---
+# --- a subscription of its own ---
 
 query(subscribe_sql('super', $server, cursor => 0, headers => q('{"Authorization": "Bearer secret-of-super"}')));
 is(as('consumer', subscribe_sql('own', $server, cursor => 0, target => "'network'", headers => q('{"Authorization": "Bearer mine"}'))),
@@ -76,7 +76,7 @@ is(as('consumer', 'SELECT name, state, seq FROM atproto.stat_subscription'), "ow
 is(as('consumer', 'SELECT name FROM atproto.stream_status()'), 'own', 'there neither');
 is(as($_, "SELECT atproto.consumer_pid('own') IS NULL, atproto.consumer_pid('super') IS NULL"), $_ eq 'consumer' ? 'f|t' : 'f|f', "$_: processes of subscriptions that it may see") foreach 'consumer', 'monitor';
 
-# --- what belongs to others ---
+# --- objects of other roles ---
 
 foreach my $table ('subscription', 'request_header', 'cursor', 'dead_letter', 'dead_frame', 'gap')
 {
@@ -109,7 +109,8 @@ refused('consumer', "INSERT INTO atproto.subscription (name, url, owner) VALUES 
 refused('consumer', "UPDATE atproto.subscription SET owner = 'nobody'", qr/role "nobody" does not exist/, 'a role that does not exist');
 is(query("SELECT count(*) FROM atproto.subscription WHERE name = 'x'"), '0', 'nothing of it stays');
 
-# Nor from a superuser who refills: triggers run as the owner, and nothing that they set stays.
+# Nor does it get the rights of a superuser who refills: triggers run as the owner, and settings of triggers do
+# not stay.
 is(as('consumer', <<'SQL'), '', 'a trigger on the states of its repositories');
 CREATE TABLE network.ran_as (name text, setting text);
 CREATE FUNCTION network.min(bigint) RETURNS bigint LANGUAGE plpgsql AS $$

@@ -1,6 +1,6 @@
 # 261_owners.pl
-#		The owner of a subscription: stored so that it can be renamed, never NULL,
-#		and not to be dropped while it has one.
+#		The owner of a subscription is stored so that the role can be renamed, is never NULL, and cannot be
+#		dropped while the role owns a subscription.
 
 use strict;
 use warnings FATAL => 'all';
@@ -17,7 +17,7 @@ my $node   = make_node('owners', databases => 'postgres, other');
 my $server = AtprotoTest::Server->start($pds);
 my $url    = $server->url;
 
-# What a statement says when it fails.
+# The error of a statement.
 sub error_of
 {
 	my ($sql, $database) = @_;
@@ -69,7 +69,7 @@ query("GRANT CREATE ON DATABASE postgres TO heir; UPDATE atproto.subscription SE
 is(error_of('DROP ROLE even'), '', 'when another role is the owner, it can be dropped');
 like(error_of('DROP ROLE heir'), qr/column owner of table atproto\.subscription/, 'and that one cannot');
 
-# Two of one role; one goes in a transaction that is undone.
+# Two subscriptions of one role; the deletion of one is rolled back.
 query("INSERT INTO atproto.subscription (name, url, owner) VALUES ('s2', '$url', 'heir'), ('s3', '$url', 'keeper')");
 like(error_of("DROP ROLE $_"), qr/column owner of table/, "$_ is one of two owners") foreach 'heir', 'keeper';
 query("BEGIN; DELETE FROM atproto.subscription WHERE owner = 'heir'::regrole; ROLLBACK");
@@ -88,7 +88,7 @@ like(error_of('DROP ROLE heir'), qr/column owner of table/, 'one comes while ano
 query("SELECT atproto.unsubscribe('s4')");
 is(error_of('DROP ROLE heir'), '', 'with the last one it can go');
 
-# What was not noted (pg_upgrade takes such notes not along) is noted when it runs.
+# A missing note in pg_shdepend (pg_upgrade does not carry it over) is written when the subscription runs.
 query("DELETE FROM pg_shdepend WHERE refobjid = 'keeper'::regrole; CREATE SCHEMA kept AUTHORIZATION keeper;
 	GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA atproto TO keeper");
 query("UPDATE atproto.subscription SET target = 'kept'; SELECT atproto.resume('s3')");

@@ -1,9 +1,8 @@
 # 262_hostile_owner.pl
-#		An owner with the grants of doc/operate/operations.md, and malice: he cannot see
-#		others' names in the view of states, break it, take the numbers of others'
-#		letters and gaps, find a name that is locked as another's, or have operators
-#		of his own called, or keep the manager busy; the owner before him leaves him
-#		nothing.
+#		A hostile owner with the grants of doc/operate/operations.md.  The owner cannot see the
+#		subscriptions of other roles in the view of states, break this view, take numbers of foreign letters
+#		and gaps, block a foreign subscription by a name with the same lock, make operators call functions
+#		of the owner, or keep the manager busy; a former owner leaves no traps for the next.
 
 use strict;
 use warnings FATAL => 'all';
@@ -22,7 +21,7 @@ atproto.reconnect_max_delay = 100ms
 CONF
 my $server = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x +y', 'a 2 +z'));
 
-# The output of statements as a role, and what else psql prints.
+# The output of statements as a role, with all further output of psql.
 sub as
 {
 	my ($role, $sql) = @_;
@@ -30,7 +29,7 @@ sub as
 	return "$out$err";
 }
 
-# The grants are those of the documentation.
+# The grants of the documentation.
 my $document = slurp_file(test_dir() . '/../doc/operate/operations.md');
 my ($grants) = $document =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operate/operations.md does not name the grants');
 query($grants);
@@ -80,7 +79,7 @@ like(as('consumer', "INSERT INTO atproto.gap (id, subscription, endpoint, after_
 is(as('consumer', "INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message, digest) VALUES ('odd', 'frame', '22P03', 'x', 'x');
 	INSERT INTO atproto.gap (subscription, endpoint, after_seq, reason) VALUES ('odd', 'x', 1, 'x')"), '', 'rows of his own he may have');
 
-# who restores tables without their sequences has taken the next ones
+# a user who restores tables without their sequences has used up the next numbers
 query("INSERT INTO atproto.dead_letter (id, subscription, stage, sqlstate, message, digest, path)
 	OVERRIDING SYSTEM VALUE SELECT n, 'odd', 'frame', '22P03', 'x', 'x', n::text FROM generate_series(2, 20) n");
 query(<<'SQL');
@@ -94,7 +93,7 @@ is(query("SELECT seq FROM atproto.cursor WHERE subscription = 'victim'"), '0', '
 query("SELECT setval('atproto.dead_letter_id_seq', 20); DROP TRIGGER refuse ON other_network.record; SELECT atproto.resume('victim')");
 wait_for_seq($node, 'victim', 2);
 
-# --- a name that hashes as another one does ---
+# --- a name with the same hash as the name of another subscription ---
 
 my $twin = q{!aaaaaaaaaaa-1>8Uv9v763q};
 is(query("SELECT hashtextextended('$twin', 0) = hashtextextended('victim', 0)"), 't', 'a name with the same hash');
@@ -104,7 +103,7 @@ is(query("SELECT count(DISTINCT pid), min(state), max(state) FROM atproto.stat_s
 	'2|streaming|streaming', 'beside the other one');
 query("SELECT atproto.unsubscribe('$twin')");
 
-# --- operators where the caller looks for them ---
+# --- operators in the caller's search_path ---
 
 is(as('consumer', <<'SQL'), '', 'what the tables do by themselves does not look into the search_path');
 CREATE TABLE network.seen (who name);
@@ -129,7 +128,7 @@ SELECT atproto.unsubscribe('odd');
 SQL
 is(query('SELECT count(*) FROM network.seen'), '0', 'nothing of them was called');
 
-# --- types and tables that are temporary: they are found before those of PostgreSQL where pg_temp is not named ---
+# --- temporary types and tables: these are found before PostgreSQL's own where the search_path does not name pg_temp ---
 
 my $temporary = 'CREATE TEMP TABLE pg_class (a int); CREATE TEMP TABLE pg_inherits (a int);'
   . join '', map { "CREATE DOMAIN pg_temp.$_ AS pg_catalog.$_ CHECK (network.is_mine());" } qw(text name int4 int8 bool timestamptz bytea);
@@ -172,7 +171,7 @@ is(query("SELECT last_error, drops, reconnects FROM atproto.stat_subscription WH
 query('CREATE DATABASE unrelated');
 is(as('consumer', "INSERT INTO atproto.subscription (name, url, target) SELECT 'many ' || n, 'wss://example.org/xrpc/org.example.x', 'network' FROM generate_series(1, 100000) n"),
 	'', 'he may make many');
-# two looks at all of them: the first may come before the manager has begun with them
+# two checks of all subscriptions: the first may come before the manager has begun
 foreach my $state ('pause', 'resume')
 {
 	is(as('other_consumer', "SELECT atproto.$state('victim')"), '', "others $state theirs");

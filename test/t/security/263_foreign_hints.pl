@@ -1,7 +1,8 @@
 # 263_foreign_hints.pl
-#		Nobody signs an #identity event.  One that came by a subscription of another role asks for a
-#		look-up of the account, and makes no event of this role's subscriptions wait.  As in
-#		282_full.pl no fetcher runs.  Section H (identity) of sync.md; V-41, W-31.
+#		#identity events are not signed, so a role's stream could forge one.  An #identity by a subscription
+#		of one role makes the fetcher look the account up again, but makes no event of other roles'
+#		subscriptions wait.  As in 282_full.pl no fetcher runs.  Section H (identity) of sync.md; V-41,
+#		W-31.
 
 use strict;
 use warnings FATAL => 'all';
@@ -18,7 +19,7 @@ my %who   = accounts_of('full.py', 'rotations');
 my $names = keys %who;
 my ($announced, $former) = map { $who{$_}{did} } qw(announced former);
 
-# Events of an account that wait for a subscription, by why they do.
+# Held events of an account and subscription, by reason.
 sub waiting
 {
 	my ($name, $did) = @_;
@@ -75,7 +76,7 @@ judged_by('h');
 is(waiting('h', $announced), 'identity', 'W-31: or when another subscription takes it');
 is(query("SELECT 'h'::regrole = ANY (doubted_by) FROM atproto.identity WHERE did = '$announced'"), 't', 'W-31: whose owner doubts the key as well');
 
-# A look-up begins; meanwhile the other role's stream says it once more; the look-up ends.
+# A look-up begins; meanwhile the second role's stream repeats the #identity; the look-up ends.
 query("UPDATE atproto.identity SET stale = false, said_by = '{}' WHERE did = '$announced'");
 query("SELECT atproto.set_cursor('m', 0)");
 wait_for("SELECT said_by = ARRAY['m'::regrole::oid] FROM atproto.identity WHERE did = '$announced'");

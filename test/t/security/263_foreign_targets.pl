@@ -1,8 +1,8 @@
 # 263_foreign_targets.pl
-#		A role names the schema of another role as its target, by each way in which a
-#		row of atproto.subscription can come to be: it is refused, or the row takes part
-#		in nothing.  Who loses the rights later is stopped, with the reason.
-#		sync.md, H: E-rules of subscribe().
+#		A role names the schema of another role as its target, by each way in which a row of
+#		atproto.subscription can be written.  The statement is refused, or the subscription is stopped and
+#		its row has no effect.  A subscription whose owner loses the rights later is stopped, with the
+#		reason. sync.md, H: E-rules of subscribe().
 
 use strict;
 use warnings FATAL => 'all';
@@ -64,7 +64,7 @@ query('GRANT mallory TO owner');
 refused('owner', "UPDATE atproto.subscription SET owner = 'mallory' WHERE name = 'own'", $lacks, 'by the owner, who is a member of the other role');
 query('REVOKE mallory FROM owner');
 
-# What pg_restore inserts has no grants yet: it does not run, and takes part in nothing.
+# A row that pg_restore inserts has no grants yet: the subscription does not run and has no effect.
 query("INSERT INTO atproto.subscription (name, url, target, owner, backfill, links) VALUES ('0 restored', '@{[ $server->url ]}', 'a', 'mallory', 'repair', 'all')");
 like(query("SELECT stopped FROM atproto.subscription WHERE name = '0 restored'"), qr/restored, or inserted by hand/, 'a row that a superuser inserts is stopped');
 refused('postgres', "SELECT atproto.resume('0 restored')", $lacks, 'resume()');
@@ -80,7 +80,7 @@ unlike(query("SELECT reason FROM atproto.audit('$did', 'a')"), qr/filtered/, 'no
 query("DELETE FROM atproto.subscription WHERE name = '0 restored'");
 is(query($rows), $before, 'nothing in the foreign schema has changed');
 
-# --- rights that are lost, and come back ---
+# --- rights lost and granted again ---
 
 query('GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA a TO mallory');
 is(as('mallory', subscribe_sql('granted', $server, target => "'a'")), '', 'with rights on the tables it may fill them');
@@ -94,8 +94,8 @@ query("GRANT DELETE ON a.link TO mallory; SELECT atproto.set_cursor('granted', 0
 wait_for_seq($node, 'granted', 2);
 pass('with the right it goes on');
 
-# A repository of a target has one job and one request for its status, whoever of those that may write the tables asks: what a session
-# asks for goes by the session's own subscription, also if another role's job fails for ever.
+# A repository of a target has one job and one request for its status, whichever role with rights on the tables asks: the
+# request of a session goes by a subscription of the session's role, also if the job of a second role fails for ever.
 query("UPDATE atproto.subscription SET backfill = 'repair' WHERE name = 'granted'");
 query('GRANT EXECUTE ON FUNCTION atproto.resync TO owner, mallory');
 my $failing = "DELETE FROM atproto.repo_job; INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, tries, next_try, error)"
@@ -104,7 +104,7 @@ my $asks = "SELECT atproto.resync('$did', 'a'); RESET SESSION AUTHORIZATION; SEL
 is(query('BEGIN; ' . sprintf($failing, 'granted') . "; SET LOCAL SESSION AUTHORIZATION owner; $asks"), "\nown|0|-infinity|0", 'R-01: the job of another role delays nobody who asks');
 is(query('BEGIN; ' . sprintf($failing, 'own') . "; SET LOCAL SESSION AUTHORIZATION mallory; $asks"), "\ngranted|0|-infinity|0", 'R-01: whoever may write the tables may have them written');
 
-# No grant on the queues lets a role put a row in the place of another role's.
+# No grant on the queues lets a role replace a row of a second role.
 query('GRANT INSERT, UPDATE ON atproto.repo_job, atproto.status_request TO mallory');
 my $job    = "INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, next_try) VALUES ('%s', '$did', 'm', 1, 'break', 'infinity')";
 my $status = "INSERT INTO atproto.status_request (target, did, subscription, why, requested_at, next_try) VALUES ('%s', '$did', 'm', 'rev', now(), 'infinity')";
@@ -115,7 +115,7 @@ foreach my $queue ($job, $status)
 }
 query('REVOKE INSERT, UPDATE ON atproto.repo_job, atproto.status_request FROM mallory');
 
-# While it streams: the next batch is the first to be refused.
+# While the consumer streams: the next batch is the first to be refused.
 my $more = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x +y', 'a 2 +z', 'a 3 +u'), '--hold-at', 3);
 query("SELECT atproto.unsubscribe('granted')");
 is(as('mallory', subscribe_sql('granted', $more, cursor => 0, target => "'a'")), '', 'it subscribes again');
@@ -140,7 +140,7 @@ query('GRANT CREATE ON DATABASE postgres TO mallory');
 is(as('mallory', "UPDATE atproto.subscription SET target = 'nowhere' WHERE name = 'm'"), '', 'where it may make one, it may name it');
 is(as('mallory', "UPDATE atproto.subscription SET target = 'm' WHERE name = 'm'"), '', '');
 
-# Somebody puts a table with triggers where another role will subscribe.
+# A role puts a table with triggers where a second role will subscribe.
 is(as('mallory', 'CREATE TABLE empty.record (did text); GRANT ALL ON empty.record TO PUBLIC'), '', 'a table of one role in the schema of another');
 my $third = 'table empty\.record belongs to role "mallory", which does not own the schema: its triggers would run as';
 refused('postgres', subscribe_sql('caught', $server, target => "'empty'"), "$third \"postgres\"", 'a superuser is not caught');
@@ -156,7 +156,7 @@ query('ALTER TABLE empty.label OWNER TO postgres');
 refused('mallory', "UPDATE atproto.subscription SET target = 'm'; UPDATE atproto.subscription SET target = 'empty'",
 	'the role lacks SELECT, INSERT, UPDATE, DELETE on table empty\.label', 'each table counts');
 
-# --- a schema of the same name, of another role ---
+# --- a schema of the same name that belongs to a different role ---
 
 query('CREATE SCHEMA gone');
 $more = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x +y', 'a 2 +z', 'a 3 +u'), '--hold-at', 3);
@@ -173,7 +173,7 @@ wait_for("SELECT stopped IS NOT NULL OR EXISTS (SELECT FROM m.ran_as) FROM atpro
 is(query("SELECT stopped FROM atproto.subscription WHERE name = 'gone'"), 'schema "gone" belongs to role "mallory" now: its triggers would run as "postgres"', 'and nobody fills it');
 is(query('SELECT count(*) FROM m.ran_as'), '0', 'its triggers have not run as the superuser');
 
-# Nor do they by any other way into the tables.
+# Nor can the role fill the schema in any other way.
 my $strange = 'ERROR: 42501: schema "gone" belongs to role "mallory" now: its triggers would run as "postgres"';
 query(<<"EOSQL");
 INSERT INTO atproto.dead_frame (subscription, digest, bytes) VALUES ('gone', sha256('\\x00'), '\\x00');
@@ -188,7 +188,7 @@ query("DELETE FROM atproto.dead_letter WHERE subscription = 'gone'; DROP TRIGGER
 wait_for_seq($node, 'gone', 3);
 is(query("SELECT target_owner::regrole FROM atproto.subscription WHERE name = 'gone'"), 'mallory', 'resume() says that the schema of the other role is meant');
 
-# The consumer ends between the two schemas: what it remembered is not lost with the process.
+# The consumer ends while the schema is replaced: the owner that it remembered is not lost with the process.
 query("SELECT atproto.unsubscribe('gone'); SET client_min_messages = warning; DROP SCHEMA gone CASCADE; CREATE SCHEMA gone");
 $more = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x +y', 'a 2 +z', 'a 3 +u'), '--hold-at', 3);
 query(subscribe_sql('gone', $more, cursor => 0, target => "'gone'"));
@@ -206,7 +206,7 @@ is(query("SELECT stopped FROM atproto.subscription WHERE name = 'gone'"), 'schem
 is(query('SELECT count(*) FROM m.ran_as'), '0', 'and its triggers have not run');
 query("SELECT atproto.unsubscribe('gone'); DROP SCHEMA gone CASCADE");
 
-# A row that is restored has the number of a role of another server: it counts only from resume() on.
+# A restored row has the OID of a role of the old server: target_owner counts only after resume().
 query("INSERT INTO atproto.subscription (name, url, target, target_owner, owner) VALUES ('gone', '@{[ $server->url ]}', 'm', 'mallory'::regrole::oid, 'postgres')");
 is(query("SELECT target_owner FROM atproto.subscription WHERE name = 'gone'"), '0', 'not restored');
 query("SELECT atproto.resume('gone')");

@@ -1,8 +1,7 @@
 # 264_renames.pl
-#		A subscription, or the schema that it fills, gets another name: what waits, jobs,
-#		requests, audits, limits, gaps and refills stay theirs, and nobody who takes the old
-#		name inherits them.
-#		sync.md, H: names.
+#		A subscription or its target schema is renamed: held events, jobs, requests, audits, limits, gaps
+#		and refills stay with the subscription, and a new subscription or schema under the old name inherits
+#		nothing. sync.md, H: names.
 
 use strict;
 use warnings FATAL => 'all';
@@ -14,7 +13,7 @@ use AtprotoTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# nobody answers who is asked for keys
+# no directory answers requests for keys
 my $node = make_node('renames', conf => "atproto.plc_url = 'https://127.0.0.1:1'\natproto.reconnect_delay = 20ms\natproto.reconnect_max_delay = 100ms\n");
 my $pds    = capture('pds.frames.gz');
 my $signed = AtprotoTest::Server->start($pds);
@@ -114,7 +113,7 @@ query(subscribe_sql('t', $steps, cursor => 0));
 wait_for_seq($node, 't', 3);
 is(query('SELECT count(*) FROM atproto.record'), '0', 'another subscription of the same name has nothing of it');
 
-# The table may have many millions of rows.  A table of an earlier version has no index on them; create_tables() makes it.
+# The table may have many millions of rows.  A table of an earlier version has no index repo_refill; create_tables() makes the index.
 paused('t');
 query("INSERT INTO atproto.repo (did) SELECT 'did:web:many' || n || '.example' FROM generate_series(1, 20000) n; SELECT atproto.refill('t', dids => ARRAY['$did']::did[]); ANALYZE atproto.repo");
 my $end  = q{SELECT atproto.unsubscribe('t'); SELECT seq_tup_read FROM pg_stat_xact_user_tables WHERE relid = 'atproto.repo'::regclass};
@@ -126,7 +125,7 @@ query("SELECT atproto.create_tables('atproto')");
 is(query("BEGIN; $end; $left; ROLLBACK"), "\n0\n0", 'create_tables() makes the index that a table of an earlier version lacks');
 query("DELETE FROM atproto.repo WHERE did::text LIKE 'did:web:many%'; UPDATE atproto.repo SET refill_by = NULL, refill_rev = NULL, refill_to = NULL, refill_at = NULL; SELECT atproto.resume('t')");
 
-# What comes in parts has no tree that an audit could compare.
+# Records loaded in parts have no tree for an audit to compare.
 paused('t');
 query("UPDATE atproto.repo SET sync = 'partial', data = NULL; SELECT atproto.refill('t'); UPDATE atproto.repo SET refill_rev = rev; SELECT atproto.unsubscribe('t')");
 is(query('SELECT DISTINCT sync FROM atproto.repo'), 'desynchronized', 'V-31: a repository without a tree, of which a refill has read something, is marked');

@@ -1,8 +1,8 @@
 # 265_who_may.pl
-#		The tables of doc/operate/security.md, "Who may": they name each table, view, function and queue of the
-#		extension, and this test tries what they say.  Every function is called by every role, with what
-#		belongs to another role: its schema, subscription, letter, gap and account.  Every table is read and
-#		written by every role.  After each statement everything of the other role is as it was before.
+#		Tries the tables of doc/operate/security.md, "Who may", which name each table, view, function and
+#		queue of the extension.  The test calls every function as every role, with arguments of a victim:
+#		its schema, subscription, letter, gap and account.  Every role reads and writes every table.  After
+#		each statement the victim's state must be unchanged.
 
 use strict;
 use warnings FATAL => 'all';
@@ -17,7 +17,7 @@ use Test::More;
 # No process runs but the sessions: nothing changes by itself.
 my $node = make_node('who_may', databases => '', create => 0);
 query("CREATE EXTENSION atproto");
-# rows that the test writes by hand
+# rows written by the test
 expect_check('held event without hold', qr/1 events wait/);
 
 # ------------------------------------------------------------------------
@@ -26,7 +26,7 @@ expect_check('held event without hold', qr/1 events wait/);
 
 my $page = slurp_file(test_dir() . '/../doc/operate/security.md');
 
-# name => its cells, of the table with this first column.
+# The page's table with this first column, as name => cells.
 sub page_table
 {
 	my ($head) = @_;
@@ -60,7 +60,7 @@ is(join(' ', sort keys %tables), join(' ', @relations), 'the page names each tab
 is(join(' ', sort keys %functions), join(' ', @routines), 'the page names each function that does more than compute, and no other');
 
 # ------------------------------------------------------------------------
-# Two roles with the grants of doc/operate/operations.md; one that has each grant there can be; others
+# Roles: two with the grants of doc/operate/operations.md, one with every possible grant, and further ones
 # ------------------------------------------------------------------------
 
 my $operations = slurp_file(test_dir() . '/../doc/operate/operations.md');
@@ -75,7 +75,7 @@ CREATE ROLE reader LOGIN; GRANT EXECUTE ON ALL ROUTINES IN SCHEMA atproto TO rea
 CREATE ROLE anybody LOGIN;
 EOSQL
 my @roles = qw(mallory everything monitor reader anybody);
-# of these roles a statement may read the victim's tables
+# roles that may read the victim's tables
 my %reads = (reader => 1);
 
 my $did = 'did:web:account.example.com';
@@ -104,7 +104,7 @@ INSERT INTO atproto.zstd_dictionary (subscription, endpoint) VALUES ('victim', '
 EOSQL
 
 # ------------------------------------------------------------------------
-# Everything of the other role
+# Everything that the victim owns
 # ------------------------------------------------------------------------
 
 query(<<'EOSQL');
@@ -139,7 +139,7 @@ my %old = map { split / /, $_, 2 } grep { /^\S+ \S+$/ } split /\n/, $before;
 my ($letter) = query('SELECT id FROM atproto.dead_letter');
 my ($gap)    = query('SELECT id FROM atproto.gap');
 
-# What is called of another role, for each function that takes something.
+# The call that names the victim's objects, for each function with arguments.
 my %calls = (
 	audit               => "SELECT * FROM atproto.audit('$did', 'victim')",
 	audit_all           => "CALL atproto.audit_all('victim')",
@@ -187,7 +187,7 @@ my %calls = (
 	wake                => 'SELECT atproto.wake()',
 );
 
-# Statements as one role, with what came of each: { out, error, changed }.
+# Runs the statements as one role; returns for each { out, error, changed }.
 sub try_all
 {
 	my ($role, %statements) = @_;
@@ -217,7 +217,7 @@ sub try_all
 	return \%came;
 }
 
-# Which of these has each role?
+# The grants of the page that each role has.
 my %granted = (
 	mallory => qr/PUBLIC|operations/, everything => qr//, monitor => qr/PUBLIC|pg_monitor/, reader => qr//, anybody => qr/PUBLIC/,
 );
@@ -270,12 +270,12 @@ foreach my $role (@roles)
 # Tables
 # ------------------------------------------------------------------------
 
-# Rows of each table, for INSERT to try once more under another role.
+# Rows of each table, for INSERT to try again under a different role.
 my %keyed = map { $_ => 1 } map { /^atproto\.(\w+) [1-9]/ ? $1 : () } split /\n/, $before;
 query(join '', map { "CREATE TABLE judge.$_ AS SELECT * FROM atproto.$_ t WHERE t::text ~ 'victim|owner'; GRANT SELECT ON judge.$_ TO PUBLIC;" } sort keys %keyed);
 cmp_ok(scalar(keys %keyed), '>=', 15, 'the other role has rows in most tables');
 
-# A column of each that an UPDATE may name.
+# A column of each table that an UPDATE may name.
 my %column = map { split / / } split /\n/, query("SELECT DISTINCT ON (relname) relname || ' ' || quote_ident(attname) FROM pg_attribute a JOIN pg_class c ON c.oid = attrelid"
 	. " WHERE relnamespace = 'atproto'::regnamespace AND attnum > 0 AND NOT attisdropped AND attgenerated = '' AND attidentity = '' ORDER BY relname, attnum");
 
@@ -307,7 +307,7 @@ foreach my $role (@roles)
 	}
 }
 
-# What the test looks at does change when the owner changes it.
+# The check notices a change by the owner.
 like(try_all('owner', pause => "SELECT atproto.pause('victim')")->{pause}{changed}, qr/atproto\.subscription/, 'the owner itself may');
 
 $node->stop;

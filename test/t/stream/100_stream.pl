@@ -1,8 +1,7 @@
 # 100_stream.pl
-#		The capture of a real PDS, from the socket into the tables: every row as
-#		the oracle says, replays that change nothing, little memory, and no open
-#		transaction while the consumer waits.  E-01, E-02, E-03, E-08, E-09, E-43,
-#		E-44, F-03, F-12, F-13.
+#		The capture of a real PDS goes from the socket into the tables: every row is as the oracle says,
+#		replays change no row, the consumer needs little memory, and has no open transaction while it waits.
+#		E-01, E-02, E-03, E-08, E-09, E-43, E-44, F-03, F-12, F-13.
 
 use strict;
 use warnings FATAL => 'all';
@@ -19,7 +18,7 @@ my $pds  = capture('pds.frames.gz');
 my $node = make_node('stream');
 my $server = AtprotoTest::Server->start($pds);
 
-# Waits until the subscription has so many events; returns the greatest memory of its consumer that was seen meanwhile.
+# Waits until the subscription has so many events; returns the greatest memory of its consumer meanwhile.
 sub consume
 {
 	my ($name, $events) = @_;
@@ -38,7 +37,7 @@ sub consume
 	return $most;
 }
 
-# Changes with any change of any row of atproto.record, even one to the same values.
+# A value that changes with any write to atproto.record, even with equal values.
 sub fingerprint
 {
 	return query('SELECT count(*), md5(string_agg(concat(ctid, xmin, xmax, r.*), $$,$$ ORDER BY ctid)) FROM atproto.record r');
@@ -62,7 +61,7 @@ is($request->{query}, 'cursor=0',                              'E-03: and its pa
 is($headers{'sec-websocket-version'}, '13', 'E-02: WebSocket 13');
 ok(!grep({ /^sec-websocket-(protocol|extensions)$/ } keys %headers), 'E-09: no subprotocol, no extension');
 
-# --- what jsonb cannot hold ---
+# --- values too odd for jsonb ---
 
 my ($expected) = oracle('', 'record', $pds);
 my $without = grep { /\t\\N$/ } split /\n/, $expected;
@@ -103,7 +102,7 @@ cmp_ok(query('SELECT bytes FROM atproto.stat_subscription'), '>', $bytes, 'its b
 is(query('SELECT name, sum(c.events) FROM atproto.cursor c JOIN atproto.subscription s ON s.name = c.subscription GROUP BY 1'),
 	"s|$PDS_LAST", 'E-43: the cursor');
 
-# Wait until it sleeps, then look at it.
+# Waits until the consumer sleeps, then looks at its transaction.
 $node->poll_query_until('postgres',
 	"SELECT wait_event IN ('Extension', 'AtprotoStream') FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
 is(query("SELECT a.pid = s.pid, a.xact_start, a.backend_xid, a.backend_xmin, a.state, a.application_name, a.usename::text = s2.owner::text
@@ -116,7 +115,7 @@ ok( $node->poll_query_until(
 		FROM pg_stat_user_tables WHERE relid = $$atproto.record$$::regclass'),
 	"what it wrote is in the table's statistics");
 
-# --- all of it again ---
+# --- the whole stream again ---
 
 my $before = fingerprint();
 query("SELECT atproto.set_cursor('s', 0)");

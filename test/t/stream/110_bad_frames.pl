@@ -1,8 +1,8 @@
 # 110_bad_frames.pl
-#		Each class of frame that is no event-stream frame, in mid-stream: the
-#		connection is dropped, what came before is committed, the frame is kept,
-#		and the stream goes on where it was.  At the same place again and again, the
-#		subscription stops.  E-10, E-11, E-20, E-21, E-24, E-28, E-40, E-41, E-46, E-48.
+#		Each class of frame that is no event-stream frame comes in mid-stream.  The consumer drops the
+#		connection, has committed the earlier events, keeps the frame in a table for the operator, and
+#		continues at its cursor.  After five bad frames at the same place the subscription stops.  E-10,
+#		E-11, E-20, E-21, E-24, E-28, E-40, E-41, E-46, E-48.
 
 use strict;
 use warnings FATAL => 'all';
@@ -25,8 +25,7 @@ atproto.reconnect_max_delay = 100ms
 EOF
 my $server = AtprotoTest::Server->start($part);
 
-# One stream with faults.  Gives the cursors that the consumer asked for, and
-# leaves the subscription there.
+# One stream with faults.  Returns the cursors that the consumer asked for, and keeps the subscription.
 sub stream
 {
 	my ($name, @options) = @_;
@@ -44,7 +43,7 @@ sub dead_letters
 		digest = sha256(bytes), last_at >= first_at FROM atproto.dead_letter JOIN atproto.dead_frame f USING (subscription, digest)");
 }
 
-# --- frames that are kept ---
+# --- kept frames ---
 
 my $header = "\xa2\x61t\x69#identity\x62op\x01";
 my $time   = "\x64time\x78\x182026-01-01T00:00:00.000Z";
@@ -56,7 +55,7 @@ sub identity
 	return "$header\xa3$did\x63seq$seq$time";
 }
 
-# name, frame, what the reason says, kind of drop
+# name, frame, pattern of the reason, kind of drop
 my @frames = (
 	[ 'nothing',           '',                                  qr/empty/,                'frame' ],
 	[ 'text',              'some bytes of text',                qr/cut short|larger|map/, 'frame' ],

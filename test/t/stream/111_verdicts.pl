@@ -1,7 +1,7 @@
 # 111_verdicts.pl
-#		The verdict on each of 60 single frames, each through a connection of its
-#		own.  Every connection ends after its frame, so that the reason of its end
-#		tells what the consumer thought of it: E-20 to E-30, E-40, E-42, E-44.
+#		Each of 60 single frames comes through a connection of its own, which ends after the frame; the
+#		recorded reason of the end shows the consumer's verdict on the frame: E-20 to E-30, E-40, E-42,
+#		E-44.
 
 use strict;
 use warnings FATAL => 'all';
@@ -38,14 +38,14 @@ $node->poll_query_until('postgres',
 	'SELECT count(*) = 60 FROM atproto.stat_subscription WHERE reconnects > 0 OR state = $$stopped$$')
   or BAIL_OUT('not every connection ended');
 
-# What the consumer does on each verdict: the reason of the end, dead letters.
+# The consumer's reaction to each verdict: the reason of the end, dead letters.
 my %expected = (
 	message => [ qr/^\{"closed": \d+\}$/,        0 ],
 	ignore  => [ qr/^\{"closed": \d+\}$/,        0 ],
 	error   => [ qr/^\{"error frame": \d+\}$/,   0 ],
 	fatal   => [ qr/^\{"(?:frame|seq)": \d+\}$/, 1 ]);
 
-# Those without a seq, or whose payload is not looked at, move no cursor (E-42, E-22).
+# Frames without a seq, or whose payload is not read, move no cursor (E-42, E-22).
 my %moves = map { $_ => 1 } 'identity', 'identity with unknown payload field',
   'identity with unknown header field', 'payload has $type', 'float64 in unknown field', 'seq 2^53-1',
   'unknown t', 't full NSID form', 't without #';

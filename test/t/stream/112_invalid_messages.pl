@@ -1,8 +1,7 @@
 # 112_invalid_messages.pl
-#		Good frames with a bad message in them, good messages with a bad commit,
-#		good commits with a bad record: each is a dead letter alone, what is beside
-#		it is stored, the cursor moves on and the connection stays.  E-50, B-29,
-#		F-01, F-02, F-03, F-05, F-07, F-12, F-13.
+#		Good frames with a bad message, good messages with a bad commit, and good commits with a bad record.
+#		Only the bad part becomes a dead letter: the records beside it are stored, the cursor moves on, and
+#		the connection stays.  E-50, B-29, F-01, F-02, F-03, F-05, F-07, F-12, F-13.
 
 use strict;
 use warnings FATAL => 'all';
@@ -35,7 +34,7 @@ sub stream
 	return $n;
 }
 
-# --- messages that violate their schema ---
+# --- messages in violation of their schema ---
 
 my $violations = "$dir/violations";
 my @names      = split /\n/, slurp_pipe("$oracle/violations.py", $violations);
@@ -82,7 +81,7 @@ is( query('SELECT string_agg(line, $$,$$ ORDER BY line COLLATE "C")
 	'odd: its dead letters are those of the oracle');
 is(query('SELECT count(*) FROM atproto.dead_letter LEFT JOIN atproto.dead_frame f USING (subscription, digest) WHERE digest IS DISTINCT FROM sha256(bytes)'), '0', 'with their bytes');
 
-# What is said of a commit is what frame_records() says of the letter's bytes, with the same place in them.
+# The letter's fault is the fault found by frame_records() in the letter's bytes, at the same place.
 $node->safe_psql('postgres', q{
 	CREATE FUNCTION fault(frame bytea) RETURNS text LANGUAGE plpgsql AS $$
 	DECLARE detail text;

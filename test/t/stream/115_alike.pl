@@ -1,7 +1,7 @@
 # 115_alike.pl
-#		Commits that write one large record under 200 keys, which an account may
-#		do: their memory is that of a few records, not of the 200 rows, whichever way
-#		the rows take into the table; and there is an end to it.
+#		An account may write one large record under 200 keys in a commit.  The consumer's memory must stay
+#		that of a few records, not of 200 rows, by each way of writing rows; rows beyond the limit are
+#		refused.
 
 use strict;
 use warnings FATAL => 'all';
@@ -17,7 +17,7 @@ my $capture = make_capture('synth.py', 'alike', 25_000, 50_000);
 my $node    = make_node('main');
 my $server  = AtprotoTest::Server->start($capture);
 
-# The most memory that the consumer has until the commit is stored.
+# The greatest memory of the consumer until the commit is stored.
 sub most_memory
 {
 	my ($name, %options) = @_;

@@ -1,9 +1,9 @@
 # 140_http.pl
-#		What the server can answer instead of a stream: every HTTP status with the
-#		action that it asks for, redirects, bodies of any kind, answers that are no
-#		upgrade, no answer, no server.  E-02, E-04, E-05, E-48.
+#		Servers answer the request for a stream with something else: every HTTP status, redirects, bodies of
+#		any kind, answers that are no upgrade, no answer; or no server listens.  The consumer retries, waits
+#		or stops as the status asks, and shows the reason.  E-02, E-04, E-05, E-48.
 #
-#		Each subscription has a server of its own, and all run at once.
+#		Each subscription has a separate server, and all run at once.
 
 use strict;
 use warnings FATAL => 'all';
@@ -37,8 +37,8 @@ sub http_date
 	return strftime('%a, %d %b %Y %H:%M:%S GMT', gmtime(time + $seconds));
 }
 
-# name => [ what happens, options of the server ].  What happens: 'stops'; 'goes on'
-# with the next attempt; or the least and the most delay in seconds.
+# name => [ reaction, options of the server ].  Reaction: 'stops'; 'goes on' with the next attempt; or the least
+# and the most delay in seconds.
 my @refused = (600, 601);
 my %case = (
 	(map { ("status $_" => [ 'stops', '--status', $_ ]) } 405, 426, 501),
@@ -77,7 +77,7 @@ $node->safe_psql('postgres', "SELECT atproto.subscribe('no server', 'ws://127.0.
 	SELECT atproto.subscribe('no name', 'wss://host.invalid');
 	SELECT atproto.subscribe('no TLS', 'wss://localhost:" . AtprotoTest::Server->start($part)->port . "')");
 
-# The delays, in seconds, that the log tells of.
+# The delays, in seconds, from the log.
 sub delays
 {
 	my ($name) = @_;

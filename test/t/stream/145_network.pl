@@ -1,6 +1,6 @@
 # 145_network.pl
-#		The way to the server: IPv6, a name that does not resolve, a port that
-#		nobody listens on, and a proxy.
+#		Ways to the server: IPv6, a name that does not resolve, a closed port, and proxies.  The consumer
+#		connects, or keeps trying and shows the reason.
 
 use strict;
 use warnings FATAL => 'all';
@@ -20,7 +20,7 @@ my $dir  = PostgreSQL::Test::Utils::tempdir();
 my $part = write_capture("$dir/part", (read_capture(capture('pds.frames.gz')))[ 0 .. $last - 1 ]);
 my $path = '/xrpc/com.atproto.sync.subscribeRepos';
 
-# An exception in the environment says nothing about a proxy that is asked for.
+# A no_proxy in the environment does not switch off a proxy named by the subscription.
 $ENV{no_proxy} = '*';
 my $node = make_node(
 	'network', conf => <<'EOF');
@@ -47,7 +47,7 @@ SKIP:
 
 # --- nobody there ---
 
-# A name that is reserved for this (RFC 6761).
+# A name reserved for failing look-ups (RFC 6761).
 query("SELECT atproto.subscribe('nowhere', 'wss://nowhere.invalid$path', 0)");
 wait_for(q{SELECT reconnects >= 3 FROM atproto.stat_subscription WHERE name = 'nowhere'});
 like(query(q{SELECT last_error FROM atproto.stat_subscription WHERE name = 'nowhere'}), qr/resolve host.*nowhere\.invalid/,
@@ -66,7 +66,7 @@ query(q{SELECT atproto.unsubscribe('closed')});
 
 # --- a proxy ---
 
-# One that only knows CONNECT, and writes down for what.
+# A proxy that only knows CONNECT, and notes the requested address.
 my $listener = IO::Socket::IP->new(LocalHost => '127.0.0.1', LocalPort => 0, Listen => 5) or die "no proxy: $!";
 my $proxy_port = $listener->sockport;
 my $seen = "$dir/seen";
@@ -128,7 +128,7 @@ foreach my $good ('proxy.invalid:3128', 'http://u:p@proxy.invalid:3128/', 'https
 
 # --- hostile ones ---
 
-# A listener that does something with each connection.
+# A listener that treats each connection with this function.
 my @hostile;
 
 sub hostile
@@ -164,7 +164,7 @@ wait_for(q{SELECT reconnects > 0 FROM atproto.stat_subscription WHERE name = 'so
 like(slurp_file($greeting), qr/\A(050100\n)+\z/, 'a SOCKS proxy is offered no Kerberos');
 query(q{SELECT atproto.unsubscribe('socks')});
 
-# What libcurl reads and throws away, in one go, while there is something to read.
+# Bytes that libcurl reads and discards in a loop, as long as more arrive.
 my $flood_port = hostile(
 	sub {
 		my ($client) = @_;

@@ -77,7 +77,7 @@ $server->restart;
 wait_for_seq($node, 's', 100);
 tables_match($node, $part, 'nothing is lost, and nothing doubled');
 
-# --- a server that says nothing at all ---
+# --- a silent server ---
 
 query(q{SELECT atproto.pause('s')});
 $server->restart('--no-upgrade-reply');

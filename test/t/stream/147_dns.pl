@@ -1,7 +1,7 @@
 # 147_dns.pl
-#		Name servers that do not answer, for the server's name or a proxy's: the
-#		consumer can be paused and ended at once, and holds up nothing in other
-#		databases, neither while it waits nor when it gives up.
+#		Name servers do not answer for the name of the server or of a proxy.  Meanwhile the consumer can be
+#		paused and terminated at once, and does not block CREATE DATABASE and DROP DATABASE, neither while
+#		it waits nor when it gives up.
 
 use strict;
 use warnings FATAL => 'all';
@@ -25,7 +25,7 @@ atproto.reconnect_delay = 1s
 atproto.reconnect_max_delay = 1s
 EOF
 
-# Does it happen soon?
+# Does the function finish soon?
 sub soon
 {
 	my ($name, $function) = @_;
@@ -39,7 +39,7 @@ sub soon
 	return pass($name);
 }
 
-# Every process of the server serves its barriers.
+# CREATE and DROP DATABASE need every process to answer their barriers.
 sub others_go_on
 {
 	my ($when) = @_;

@@ -1,7 +1,7 @@
 # 150_tls.pl
-#		TLS: the server's certificate is verified, against the authority that the
-#		subscription names, in every respect; and what a subscription can name as
-#		the file of such authorities, and who may.  E-01.
+#		TLS: the consumer verifies every property of the server's certificate against the authority that the
+#		subscription names, and refuses the connection otherwise.  Also which files ca_file can name, and
+#		which roles may set it.  E-01.
 
 use strict;
 use warnings FATAL => 'all';
@@ -123,7 +123,7 @@ subscribe('a link', 'valid', "$dir/link");
 wait_for_seq($node, 'a link', $last);
 pass('a link to a regular file is taken');
 
-# --- who may name one ---
+# --- which roles may name a file ---
 
 $node->safe_psql('postgres', <<'SQL');
 CREATE ROLE consumer LOGIN;
@@ -133,7 +133,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON atproto.subscription, atproto.request_he
 	atproto.dead_letter, atproto.dead_frame, atproto.gap TO consumer;
 SQL
 
-# The SQLSTATE of a statement as that role.
+# The SQLSTATE of a statement as the role.
 sub sqlstate
 {
 	my ($sql) = @_;
@@ -184,8 +184,7 @@ $node->stop;
 
 # --- the system's authorities ---
 
-# In a namespace where they are others: those that the subscription names are
-# instead of them, not besides.
+# In a namespace with different system authorities: the subscription's file replaces the system's authorities.
 SKIP:
 {
 	my @namespace = qw(unshare --user --map-current-user --keep-caps --mount);

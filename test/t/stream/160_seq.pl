@@ -1,7 +1,7 @@
 # 160_seq.pl
-#		Sequence numbers and cursors: the overlap that is allowed, holes, wrong
-#		order, cursors that are too old or in the future, streams without a cursor,
-#		the scope of a cursor.  D13, E-03, E-40 to E-47.
+#		Sequence numbers and cursors: repeats that the protocol allows, holes, wrong order, cursors that are
+#		too old or in the future, streams without a cursor, and a new URL, for which the old cursor does not
+#		count.  D13, E-03, E-40 to E-47.
 
 use strict;
 use warnings FATAL => 'all';
@@ -24,7 +24,7 @@ atproto.reconnect_max_delay = 100ms
 EOF
 my $server = AtprotoTest::Server->start($part);
 
-# Another server, which no consumer of the one before connects to.
+# A new server, to which no earlier consumer connects.
 sub serve
 {
 	my (@options) = @_;
@@ -108,7 +108,7 @@ follow(0, '--oldest', 60);
 wait_for_seq($node, 's', $last);
 is(query('SELECT count(*) FROM atproto.gap'), '0', 'from the oldest there is no gap');
 
-# A server that says so all the same.
+# A server that says OutdatedCursor without reason.
 my $info = write_capture("$dir/info", "\xa2\x61t\x65#info\x62op\x01\xa1\x64name\x6eOutdatedCursor");
 follow(0, '--inject', "$info\@0");
 wait_for_seq($node, 's', $last);

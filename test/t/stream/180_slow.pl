@@ -1,6 +1,6 @@
 # 180_slow.pl
-#		Slow peers, silent peers, a slow database: bounded memory, nothing lost, and
-#		no connection that is dead without anybody noticing.  E-06, E-11, E-43.
+#		Slow servers, silent servers, a slow database: the consumer's memory stays bounded, no event is
+#		lost, and a dead connection is noticed.  E-06, E-11, E-43.
 
 use strict;
 use warnings FATAL => 'all';
@@ -57,7 +57,7 @@ follow($part, '--stall-after', 50);
 wait_for_seq($node, 's', 50);
 my $bytes = query('SELECT bytes FROM atproto.stat_subscription');
 
-# An answer to a ping takes 2 bytes; these are more than fit into the idle limit.
+# An answer to a ping takes 2 bytes; so many answers do not fit into the idle limit.
 wait_for("SELECT bytes >= $bytes + 2 * 15 FROM atproto.stat_subscription");
 is(query('SELECT state, drops FROM atproto.stat_subscription'), 'streaming|{}', 'E-06: a silent server that answers pings is kept');
 query("SELECT atproto.pause('s')");
@@ -94,7 +94,7 @@ query("SELECT atproto.pause('s')");
 ($end) = $server->wait_for_log(end => 1);
 is($end->{pongs}, $pings, 'and each is answered');
 
-# A server that sends nothing else, as fast as it can, and reads nothing.
+# A server that sends only pings, as fast as it can, and reads nothing.
 my $listener = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 5) or die "cannot listen: $!";
 my $port     = $listener->sockport;
 setsockopt($listener, Socket::SOL_SOCKET, Socket::SO_RCVBUF, pack('i', 4096)) or die "setsockopt: $!";
@@ -135,7 +135,7 @@ kill 'KILL', $deaf;
 waitpid $deaf, 0;
 undef $deaf;
 
-# The limits can be changed and switched off while it runs.
+# The limits can be changed and switched off while the consumer runs.
 query($_) foreach 'ALTER SYSTEM SET atproto.idle_timeout = 0', 'ALTER SYSTEM SET atproto.ping_interval = 0',
   'SELECT pg_reload_conf()';
 wait_for("SELECT setting = '0' FROM pg_settings WHERE name = 'atproto.ping_interval'");
@@ -149,7 +149,7 @@ query($_) foreach 'ALTER SYSTEM RESET ALL', 'SELECT pg_reload_conf()';
 
 # --- a slow database ---
 
-# Longer than a silent connection is endured; but nobody listened meanwhile.
+# Longer than the limit of a silent connection; but the consumer did not read meanwhile.
 my $session = $node->background_psql('postgres');
 follow($part, '--hold-at', 50, '--hold-at', 60);
 wait_for_seq($node, 's', 49);
@@ -163,7 +163,7 @@ $server->release;
 wait_for_seq($node, 's', 100);
 is(query('SELECT events, drops FROM atproto.stat_subscription'), '100|{}', 'E-06: what is silent while a batch waits for a lock is kept');
 
-# Events of a given size: identities with a field that nobody knows.
+# Events of a given size: #identity events with a large unknown field.
 sub large_events
 {
 	my ($n, $size) = @_;
@@ -203,8 +203,7 @@ foreach ([ 400, 300_000 ], [ 30, 4_999_000 ])
 }
 $session->quit;
 
-# Commits that wait for a standby that does not come: those of the consumer only,
-# since the cluster's synchronous_commit is local.
+# Commits that wait for an absent standby: only the consumer's, since the cluster's synchronous_commit is local.
 query("CREATE ROLE waits LOGIN SUPERUSER; ALTER ROLE waits SET synchronous_commit = 'on'");
 follow($part, '--hold-at', 50);
 wait_for_seq($node, 's', 49);

@@ -1,6 +1,6 @@
 # 190_close_codes_and_gaps.pl
-#		What a server says when it closes (E-51), and what an operator jumps
-#		over (E-44, E-45).
+#		The consumer's reaction to the server's close codes (E-51), and the gaps that are recorded when an
+#		operator moves the cursor ahead (E-44, E-45).
 
 use strict;
 use warnings FATAL => 'all';
@@ -19,7 +19,7 @@ EOF
 
 # --- close codes ---
 
-# 1001 (going away) is what a server does when it is restarted: never a reason to stop.
+# Servers send 1001 (going away) when they restart: never a reason to stop.
 my $server = AtprotoTest::Server->start(capture('pds.frames.gz'), '--close-code', 1001, '--close-after', 400);
 query(subscribe_sql('away', $server, cursor => 0));
 wait_for_seq($node, 'away', $PDS_LAST);
@@ -31,7 +31,7 @@ for my $code (1002, 1003, 1007, 1009)
 {
 	my $name = "code$code";
 
-	# --close-after 0: not one message gets through
+	# close-after 0: no message gets through
 	$server = AtprotoTest::Server->start(capture('pds.frames.gz'), '--close-code', $code, '--close-after', 0);
 	query(subscribe_sql($name, $server, cursor => 7));
 	$node->poll_query_until('postgres', "SELECT stopped IS NOT NULL FROM atproto.subscription WHERE name = '$name'")

@@ -1,7 +1,7 @@
 # 200_data_capture.pl
-#		The data model's SQL functions on every frame of a real capture: each
-#		block becomes the jsonb that its own JSON text gives, to the byte, and from
-#		that the block again (B-11, B-27), wherever jsonb can hold it (D28).
+#		Runs the SQL functions of the data model on every block of a real capture: each block becomes the
+#		same jsonb as its JSON text, to the byte, and the jsonb becomes the block again (B-11, B-27),
+#		wherever jsonb can hold the value (D28).
 
 use strict;
 use warnings FATAL => 'all';
@@ -62,7 +62,7 @@ SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table
 SELECT count(dagcbor_to_jsonb(block)) FROM made WHERE state = 'ok'
 SQL
 
-# A database that cannot hold all of Unicode.
+# A database whose encoding cannot hold all of Unicode.
 $node->safe_psql('postgres', q{CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0});
 $node->safe_psql('latin', 'CREATE EXTENSION atproto');
 my ($rc, $out, $err) = $node->psql('latin', q{SELECT dagcbor_to_jsonb('\x6161')}, on_error_stop => 1);

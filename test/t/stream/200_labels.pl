@@ -1,8 +1,7 @@
 # 200_labels.pl
-#		subscribeLabels: the capture of a real labeler, and frames that no labeler
-#		would send: the latest label counts, whatever the order; replays change
-#		nothing; a label that is not valid is a dead letter alone.  F-30 to F-33,
-#		E-22, E-50.
+#		subscribeLabels: the capture of a real labeler, and frames that no honest labeler would send.  The
+#		latest label counts, whatever the order; replays change no row; of a message, only an invalid label
+#		becomes a dead letter.  F-30 to F-33, E-22, E-50.
 
 use strict;
 use warnings FATAL => 'all';
@@ -17,13 +16,13 @@ use Test::More;
 my $nsid = 'com.atproto.label.subscribeLabels';
 my $node = make_node('labels');
 
-# Changes with any change of any row, even one to the same values.
+# A value that changes with any write, even with equal values.
 sub fingerprint
 {
 	return query('SELECT count(*), md5(string_agg(concat(ctid, xmin, l.*), $$,$$ ORDER BY ctid)) FROM atproto.label l');
 }
 
-# The view shows what holds now, and now is the same for both.
+# The view depends on now(): the oracle gets the same time.
 sub current_labels_match
 {
 	my ($capture, $name) = @_;
@@ -62,7 +61,7 @@ is(query($old) - $passed_over, 400, 'and each label that is not newer than the s
 is(join(' ', $server->cursors), '0 0', 'F-30: all of it was sent again');
 query("SELECT atproto.unsubscribe('real'); TRUNCATE atproto.label");
 
-# --- labels in odd orders, and bad ones ---
+# --- labels in odd orders, and bad labels ---
 
 my $odd = make_capture('streams.py', 'labels');
 my $n   = () = read_capture($odd);
@@ -72,7 +71,7 @@ wait_for_seq($node, 'odd', $n);
 tables_match($node, $odd, 'F-33: the table is what the oracle says', modes => ['label']);
 cmp_ok(current_labels_match($odd, 'F-33: what holds now'), '>', 50, 'that is something');
 
-# A few of them by hand, so that the oracle cannot be wrong with the extension.
+# Some results written by hand, so that the oracle and the extension cannot share an error.
 is(query(<<'SQL'), 'expired||, late-negation|held, not-expired|held, old-last|held, put-again|held, taken-back||, zone|held', 'F-33: as the rules say');
 SELECT string_agg(concat(val, '|', CASE WHEN c.val IS NULL THEN '|' ELSE 'held' END), ', ' ORDER BY val COLLATE "C")
 FROM unnest(ARRAY['expired', 'late-negation', 'not-expired', 'old-last', 'put-again', 'taken-back', 'zone']) val

@@ -1,7 +1,7 @@
 # 210_messages.pl
-#		Streams of a lexicon that the extension does not know: every message as
-#		jsonb in the table message, exactly once where they have a seq, without
-#		resumption where they have none (D30).  E-22, E-41, E-43, E-44, D28.
+#		Streams of a lexicon that the extension does not know.  Every message becomes a row of the table
+#		message, as jsonb: exactly once where messages have a seq, and without resumption where they have
+#		none (D30).  E-22, E-41, E-43, E-44, D28.
 
 use strict;
 use warnings FATAL => 'all';
@@ -28,7 +28,7 @@ sub wait_for_events
 	return;
 }
 
-# Rows whose bytes are not the end of the message with their seq, behind its header.
+# Rows whose bytes are not the payload of the message with their seq.
 sub wrong_bytes
 {
 	my ($messages, $rows) = @_;
@@ -100,7 +100,7 @@ wait_for_seq($node, 'raw', 2 * $n);
 is(query('SELECT count(*), count(DISTINCT seq), count(DISTINCT endpoint) FROM atproto.message'), 2 * $n . "|$n|2", 'another stream has numbers of its own');
 query("UPDATE atproto.subscription SET url = '" . $server->url(nsid => $nsid) . "'; TRUNCATE atproto.message");
 
-# --- a server that does not have everything any more ---
+# --- a server with a part of the messages ---
 
 query("SELECT atproto.pause('raw')");
 $node->poll_query_until('postgres', 'SELECT pid IS NULL FROM atproto.stat_subscription');
@@ -112,7 +112,7 @@ is(query('SELECT after_seq, before_seq, reason FROM atproto.gap'), '100|4000|Out
 is(query(q{SELECT count(*) FROM atproto.message WHERE type = '#info'}), '0', 'E-42: the notice is no message');
 query("SELECT atproto.unsubscribe('raw'); TRUNCATE atproto.message");
 
-# --- a long type, and a trigger that refuses it ---
+# --- a long type, and a trigger that refuses the message ---
 
 query(<<'SQL');
 CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION $$too long$$; END';
@@ -129,9 +129,9 @@ is(query("SELECT atproto.retry(id) FROM atproto.dead_letter WHERE stage <> 'fram
 is(query('SELECT count(*), max(length(type)) FROM atproto.message'), '3|10001', 'then it is there');
 query("SELECT atproto.unsubscribe('types'); TRUNCATE atproto.message");
 
-# --- connections that end before a batch is due ---
+# --- connections with an end before a batch is due ---
 
-# Reloads the server's settings, which come last in its file.
+# Changes the server's settings at the end of its file, and reloads them.
 sub set
 {
 	$node->append_conf('postgresql.conf', $_[0]);
@@ -139,7 +139,7 @@ sub set
 	return;
 }
 
-# The silence that ends a connection is shorter than the wait for more events.
+# The limit of silence is shorter than the wait for more events.
 my $few = make_capture('streams.py', 'events', 20);
 set("atproto.batch_delay = 2s\natproto.ping_interval = 50ms\natproto.idle_timeout = 200ms");
 foreach (

@@ -1,6 +1,6 @@
 # 211_few_events.pl
-#		Where few events come, but not seldom, there are half as many transactions; one that
-#		comes alone waits no longer than batch_delay.
+#		Where a few events come at short intervals, the consumer applies several in one transaction; an
+#		event that comes alone waits no longer than batch_delay.
 
 use strict;
 use warnings FATAL => 'all';

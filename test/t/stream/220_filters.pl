@@ -1,8 +1,7 @@
 # 220_filters.pl
-#		Filters on collections, repositories and actions: what arrives is what the
-#		oracle says, the state of the repositories moves with every commit, and a
-#		change holds from a known event on, through the same connection.  F-14,
-#		I-06, F-08.
+#		Filters on collections, repositories and actions: the tables have the rows that the oracle selects,
+#		the state of a repository moves with every commit, and a changed filter holds from a known event on,
+#		without a new connection.  F-14, I-06, F-08.
 
 use strict;
 use warnings FATAL => 'all';
@@ -23,7 +22,7 @@ sub sql_array
 	return 'ARRAY[' . join(',', map { "'$_'" } @_) . ']';
 }
 
-# --- each filter, and all of them ---
+# --- each filter alone, and all together ---
 
 my ($records) = oracle('', 'record', $pds);
 my %count;
@@ -128,7 +127,7 @@ my %raw  = map { my ($rev, $raw) = split /\|/; ("$rev", $raw) } split /\n/,
   query("SELECT DISTINCT rev, raw IS NOT NULL FROM atproto.record WHERE value IS NOT NULL");
 is_deeply([ grep { $raw{$_} ne ($revs{$_} ? 't' : 'f') } keys %raw ], [], 'keep_raw holds for the same events');
 
-# Nothing but another setting moves that: no restart, no pause, no other column.
+# Only a change of settings moves settings_after: no restart, no pause, no other column.
 $node->restart;
 $node->poll_query_until('postgres', "SELECT state = 'streaming' FROM atproto.stat_subscription");
 query("SELECT atproto.pause('live'); SELECT atproto.resume('live'); UPDATE atproto.subscription SET max_dead_letters = 1");
@@ -141,7 +140,7 @@ ok($node->poll_query_until('postgres',
 	q{SELECT state = 'idle' AND query LIKE 'streaming %' FROM pg_stat_activity WHERE backend_type = 'atproto consumer'}),
 	'the settings are read, and nothing else is going on');
 
-# --- what is no filter ---
+# --- invalid filters ---
 
 sub refused
 {

@@ -1,8 +1,7 @@
 # 221_slices.pl
-#		A subscription to a slice keeps the repositories whose DIDs PostgreSQL would
-#		put into that hash partition: slices are disjoint, and together they are what
-#		one subscription to the whole stream has, of every kind of event and of every
-#		fault.  A slice changes as other filters do.  F-14, I-20.
+#		A subscription to a slice keeps the repositories whose DIDs PostgreSQL would put into this hash
+#		partition.  Slices are disjoint, and together have the rows of a single subscription to the whole
+#		stream, with every kind of event and fault.  A slice can be changed like any filter.  F-14, I-20.
 
 use strict;
 use warnings FATAL => 'all';
@@ -20,7 +19,7 @@ max_worker_processes = 30
 atproto.reconnect_delay = 50ms
 EOF
 
-# --- the numbers are those of hash partitions ---
+# --- slices have the numbers of hash partitions ---
 
 query(<<'SQL');
 CREATE TABLE part (did did) PARTITION BY HASH (did);
@@ -36,7 +35,7 @@ is(query(q{SELECT count(*) FROM part, unnest('{1,2,3,16,97,1000,2147483647}'::in
 is(query('SELECT count(DISTINCT did_slice(did, 16)), min(did_slice(did, 16)), max(did_slice(did, 16)) FROM part'), '16|0|15', 'from 0 on');
 is(query('SELECT count(*) FROM part WHERE did_slice(did, 32) NOT IN (did_slice(did, 16), did_slice(did, 16) + 16)'), '0', 'each splits into two');
 
-# --- together they are the whole ---
+# --- together the slices have the whole stream ---
 
 my ($capture) = simulate(
 	'--events' => 5000, '--accounts' => 200, '--history' => 0,
@@ -57,7 +56,7 @@ sub follow_all
 	return;
 }
 
-# How many rows are in the slices' tables and not in the whole one, or the other way.
+# The number of rows that are in the slices' tables or in the whole table, but not in both.
 sub different
 {
 	my ($table, $columns) = @_;
@@ -80,9 +79,9 @@ is(query(q{SELECT string_agg(name || ' ' || slice, ', ' ORDER BY name), bool_and
 	's0 0/3, s1 1/3, s2 2/3|t', 'each says which it is, and is at the end of the stream');
 is(query(q{SELECT sum((skips->>'filtered')::int) FROM atproto.stat_subscription WHERE slice IS NOT NULL}), 2 * $last, 'what is of others is counted');
 
-# --- a slice changes, as the whole is still there ---
+# --- a slice changes, while the table of the whole stream is still there ---
 
-# Records of some repositories that are not the same in the whole.
+# Records of some repositories that differ from the whole.
 sub unlike_whole
 {
 	my ($where) = @_;
@@ -112,7 +111,7 @@ wait_for_seq($node, 'changed', $last);
 is(unlike_whole('did_slice(did, 4) = 3'), '0', 'a refill brings what was before');
 is(query('SELECT count(*) FROM changed.repo WHERE did_slice(did, 4) <> 3'), '0', 'a narrower one: what was removed stays away');
 
-# What is wrong is the business of the slice that it is in, or of all when nobody knows.
+# A bad message is a dead letter in the slice of its account, or in all slices when its account is unknown.
 my $bad = PostgreSQL::Test::Utils::tempdir('bad') . '/frames';
 IPC::Run::run([ $ENV{PYTHON} || '/usr/bin/python3', '-B', test_dir() . '/oracle/violations.py', $bad ], '>', \my $names) or BAIL_OUT('violations.py failed');
 $last = read_capture($bad);
@@ -123,7 +122,7 @@ cmp_ok(query("SELECT count(*) FROM atproto.dead_letter WHERE subscription = 'who
 is(query("SELECT count(*) FROM ((($letters <> 'whole') EXCEPT ALL $letters = 'whole') UNION ALL ($letters = 'whole' EXCEPT ALL ($letters <> 'whole'))) d"),
 	'0', 'each has one letter in one slice');
 
-# --- what is no slice ---
+# --- invalid slices ---
 
 sub refused
 {

@@ -1,7 +1,7 @@
 # 230_policies.pl
-#		Storage policies: records, events or both; events that are handed to
-#		triggers, whose tables are exactly-once through kills; several
-#		subscriptions in schemas of their own.  E-43, F-14, D28.
+#		The options for records and events: stored records, events, or both; events handed to triggers
+#		without being stored, with derived tables exactly-once through kills; several subscriptions in
+#		schemas of their own.  E-43, F-14, D28.
 
 use strict;
 use warnings FATAL => 'all';

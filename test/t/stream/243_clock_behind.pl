@@ -1,7 +1,7 @@
 # 243_clock_behind.pl
-#		Whose clock is wrong?  When the stream is ahead of this machine's clock,
-#		nothing is condemned: the consumer waits, and says so.  When one event is, it
-#		is condemned alone; a revision that nobody may make is never stored.  F-03.
+#		Events carry times in the future.  If all events do, this machine's clock is behind: the consumer
+#		waits, says so, and condemns no event.  If a single event does, only this event becomes a dead
+#		letter.  A revision that lies beyond the allowed future is never stored.  F-03.
 
 use strict;
 use warnings FATAL => 'all';
@@ -25,7 +25,7 @@ sub set_clock
 	return;
 }
 
-# Until it has given up so many connections; it would wait longer each time.
+# Waits until the consumer has dropped so many connections; its delays grow.
 sub wait_for_drops
 {
 	my ($n) = @_;
@@ -62,7 +62,7 @@ foreach my $workers (1, 2)
 
 # --- one account ---
 
-# Microseconds after the epoch of these captures; those from 2^53 on have the top bit of a TID.
+# Microseconds after the epoch of these captures; the last two, from 2^53 on, have the top bit of a TID.
 my @odd_revs = ('3155760000000000', '9007199254740992', '9007199254741992');
 my $later   = '@2126-01-01T00:00:00Z';
 foreach my $workers (1, 2)
@@ -85,7 +85,7 @@ foreach my $workers (1, 2)
 	}
 }
 
-# Events one by one: the next one tells as well when it comes later.
+# Events one by one: the next event decides also when it comes later.
 my @slow = ('b 1 +x', "a $odd_revs[0] $later +x", map { "b $_ +y$_" } 2 .. 5);
 foreach my $workers (1, 2)
 {
@@ -98,7 +98,7 @@ foreach my $workers (1, 2)
 		'2commit|{}|5', "$workers: one account cannot stop a stream whose events come one by one");
 }
 
-# The last event that there is tells nothing: it waits for another.
+# The last event of a stream proves nothing about the clock: the consumer waits for the next event.
 my $server = AtprotoTest::Server->start(make_capture('steps.py', 'b 1 +x', "a $odd_revs[0] $later +x", 'b 2 +y'), '--hold-at', 3);
 start_over();
 query(subscribe_sql('s', $server, cursor => 0));

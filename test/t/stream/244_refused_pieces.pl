@@ -1,8 +1,8 @@
 # 244_refused_pieces.pl
-#		A stream in which many rows are refused: what one batch taught serves the
-#		next, so that good rows are not written again and again; transactions have
-#		a bounded number of subtransactions; and each is complete with its cursor,
-#		letters and rows when the consumer is killed between two of them.  E-43, B-29.
+#		A stream in which the database refuses many rows.  The consumer remembers refused rows from batch to
+#		batch, so that good rows are not written again and again; transactions have a bounded number of
+#		subtransactions; and each commits its cursor, letters and rows together, also if the consumer is
+#		killed between two transactions.  E-43, B-29.
 
 use strict;
 use warnings FATAL => 'all';
@@ -18,7 +18,7 @@ my $pds  = capture('pds.frames.gz');
 my $node = make_node('refused_pieces', conf => "atproto.reconnect_delay = 20ms\natproto.reconnect_max_delay = 100ms");
 my $server = AtprotoTest::Server->start($pds);
 
-# About one row in twenty is refused, by its key; what is tried is counted.
+# About one row in twenty is refused, by its key; the trigger counts attempts.
 query(<<'SQL');
 CREATE SEQUENCE public.tried;
 CREATE FUNCTION public.count_tries() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -74,13 +74,13 @@ cmp_ok($kills, '>', 0, 'the consumer was terminated');
 is(query($contents), $before, 'the same rows and letters are there');
 is(query('SELECT events FROM atproto.cursor'), $PDS_LAST, 'each event counts once');
 
-# When nothing is refused any more, it learns that, too.
+# When the trigger is gone, the consumer forgets the refusals.
 query('DROP TRIGGER refuse ON atproto.record; DROP TRIGGER count_tries ON atproto.record; TRUNCATE atproto.record, atproto.repo');
 query("SELECT atproto.set_cursor('s', 0)");
 $node->poll_query_until('postgres', "SELECT events = 2 * $PDS_LAST FROM atproto.cursor");
 tables_match($node, $pds, 'nothing is refused any more');
 
-# A few accounts whose rows are refused do not make it everybody's, however many rows each commit has.
+# A few accounts with refused rows do not slow down all accounts, however many rows each commit has.
 query(<<'SQL');
 CREATE TRIGGER refuse AFTER INSERT ON atproto.record FOR EACH ROW WHEN (new.rkey::text LIKE 'no%') EXECUTE FUNCTION public.refuse();
 TRUNCATE atproto.record, atproto.repo;

@@ -1,7 +1,7 @@
 # 250_accounts.pl
-#		Accounts that are deactivated, come back, or are deleted; many records of
-#		a deleted one go in bounded steps, through kills, and hold nothing up.
-#		F-03, F-05, F-12, F-15, D29.
+#		Accounts are deactivated, come back, or are deleted.  The many records of a deleted account are
+#		removed in bounded steps, through kills, and the removal does not delay the stream.  F-03, F-05,
+#		F-12, F-15, D29.
 
 use strict;
 use warnings FATAL => 'all';
@@ -128,7 +128,7 @@ kill_consumer();
 wait_for("SELECT count(*) = 1 FROM pg_locks WHERE relation = 'public.gate'::regclass AND NOT granted", gone => 1);
 is(query('SELECT count(*) FROM atproto.record WHERE did = ' . $many), $MANY - 2 * $STEP, 'killed between two steps: what was done is done');
 
-# Back again before all is gone: what was before stays hidden, and goes.
+# The account is back before all old records are removed: old records stay hidden, and are removed.
 is(query("SELECT count(*), count(purge_rev) FROM atproto.repo WHERE did = $many AND NOT active"), '1|1', 'still to do');
 query("ROLLBACK PREPARED 'gate'");
 wait_for("SELECT count(*) = 0 FROM atproto.repo WHERE purge_rev IS NOT NULL");
@@ -142,7 +142,7 @@ is(query("SELECT string_agg(rkey::text, ',') FROM atproto.visible_record WHERE d
 tables_match($node, $capture, 'all is as the oracle says', modes => [ 'record', 'repo' ]);
 is(query('SELECT events FROM atproto.cursor'), $at{new}, 'each event was processed once');
 
-# A replay of the deletion must not remove what came after it, and is not seen again.
+# A replay of the deletion must not remove later records, and does not count again.
 my $state = "SELECT did, rev, active, status, status_at FROM atproto.repo ORDER BY did";
 my $before = query($state);
 query("SELECT atproto.set_cursor('s', 0)");

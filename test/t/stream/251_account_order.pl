@@ -1,6 +1,6 @@
 # 251_account_order.pl
-#		Which of two events says how an account is: in one stream its order tells,
-#		whatever its server's clock does; between streams the time.  F-15, F-03.
+#		Two #account events contradict each other.  Within one stream the later event counts, whatever times
+#		the server's clock wrote; between streams the event with the later time counts.  F-15, F-03.
 
 use strict;
 use warnings FATAL => 'all';
@@ -25,7 +25,7 @@ is(query("SELECT string_agg(rkey::text, ',' ORDER BY rkey) FROM atproto.visible_
 is(query("SELECT status_seq, status_at = '2026-01-01 11:00Z', sync FROM atproto.repo WHERE did = '$comes'"), '3|t|synchronized', 'which event said so');
 is(query("SELECT status_endpoint = endpoint FROM atproto.repo, atproto.subscription WHERE did = '$comes'"), 't', 'and of which stream');
 
-# Once more: the deletion is later by its time than the account's return, and yet it is old.
+# Replay: the deletion has a later time than the account's return, and is old all the same.
 my $state = 'SELECT did, rev, active, status, status_at, status_seq, deleted_rev, sync FROM atproto.repo ORDER BY did';
 my $before = query($state);
 query("SELECT atproto.set_cursor('s', 0)");
@@ -34,7 +34,7 @@ is(query($state), $before, 'a replay changes no state');
 tables_match($node, $capture, 'nor a record');
 is(query("SELECT skips->>'old' FROM atproto.stat_subscription"), '8', 'each event was old');
 
-# Another stream has numbers of its own: the time decides, and what is earlier by it is old.
+# A second stream has numbers of its own: the time decides, and an earlier time is old.
 my $other = AtprotoTest::Server->start($capture, '--hold-at', 3);
 query("UPDATE atproto.repo SET status_seq = 1000 WHERE did = '$comes'");
 query(subscribe_sql('other', $other, cursor => 0));
@@ -45,7 +45,7 @@ $other->release;
 wait_for_seq($node, 'other', $last);
 is(query("SELECT active, status_seq FROM atproto.repo WHERE did = '$comes'"), 't|3', 'then its own order');
 
-# Numbers that a server has lost can be forgotten.
+# An operator can clear numbers lost by a server.
 query("UPDATE atproto.repo SET status_seq = 1000000, active = false WHERE did = '$comes'");
 query("SELECT atproto.set_cursor('other', 0)");
 $node->poll_query_until('postgres', "SELECT events = 2 * $last FROM atproto.cursor WHERE subscription = 'other'") or die;

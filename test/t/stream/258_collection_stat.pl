@@ -1,8 +1,8 @@
 # 258_collection_stat.pl
-#		What events do to records is counted by collection and hour, in the
-#		transaction of the records: as often as it is in record_event, whatever was
-#		refused and tried again, however many processes count, and for a bounded
-#		number of names that strangers choose.  Exports are no events.  E-43, B-29.
+#		collection_stat counts operations by collection and hour, in the transaction that writes the
+#		records.  The counts must equal those of record_event, whichever rows were refused and tried again,
+#		however many processes count, and the number of collection names that strangers can add is bounded.
+#		Exports are not counted.  E-43, B-29.
 
 use strict;
 use warnings FATAL => 'all';
@@ -29,7 +29,7 @@ sub counts
 	return query("SELECT sum(creates), sum(updates), sum(deletes) FROM $schema.collection_stat");
 }
 
-# --- two subscriptions with two workers each, and a trigger that refuses some of it ---
+# --- two subscriptions with two workers each, and a trigger that refuses some rows ---
 
 my ($capture) = simulate(
 	'--events' => 6000, '--accounts' => 80, '--history' => 0,
@@ -52,7 +52,7 @@ cmp_ok(query('SELECT count(DISTINCT (subscription, worker)) FROM counted.collect
 unlike(slurp_file($node->logfile), qr/deadlock detected(?:(?! LOG: ).)*collection_count/s, 'which do not meet');
 cmp_ok(query("SELECT count(*) FROM atproto.dead_letter WHERE stage = 'apply'"), '>', 10, 'some of it was refused');
 
-# Tried again, it counts; and who does it is in nobody's way.
+# A retried letter counts; and retry() waits for no consumer's counts.
 query('DROP TRIGGER refuse ON counted.record');
 my $before  = counts('counted');
 my $session = $node->background_psql('postgres');
@@ -93,7 +93,7 @@ cmp_ok(query('SELECT count(*) FROM exported.record_event WHERE seq IS NULL'), '>
 is(counts('exported'), $before, 'what comes from them is not counted');
 counts_match($node, 'but all events are', schema => 'exported');
 
-# --- it is asked for ---
+# --- counts are requested ---
 
 query(q{CREATE SCHEMA asked});
 my $held = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x', 'a 2 +y', 'b 1 +z -y'), '--hold-at', 2);

@@ -1,7 +1,7 @@
 # 170_triggers.pl
-#		What the database does with the consumer's statements: triggers of users,
-#		in the same transaction; rows that it refuses; locks, and their time limits;
-#		TRUNCATE.  Nothing is lost, the stream never sticks.  E-43, B-29.
+#		What the database may do with the consumer's statements: triggers of users run in the same
+#		transaction, rows are refused, locks and lock time-outs delay the consumer, a user runs TRUNCATE.
+#		No event is lost, and the stream never stands still for ever.  E-43, B-29.
 
 use strict;
 use warnings FATAL => 'all';
@@ -69,7 +69,7 @@ is(query('SELECT count(*) FROM atproto.record WHERE xmin::text::bigint NOT IN (S
 	'0', 'in the same transaction');
 query('DROP TRIGGER inserted ON atproto.record; DROP TRIGGER deleted ON atproto.record; DROP TABLE counter, seen');
 
-# --- a trigger that fails for some rows ---
+# --- a trigger with some failures ---
 
 query(<<'SQL');
 CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -95,7 +95,7 @@ is(query("SELECT count(*) FROM atproto.dead_letter LEFT JOIN atproto.dead_frame 
 	'0', 'and nothing else is');
 cmp_ok(query('SELECT count(*) FROM atproto.dead_letter'), '>=', $likes, 'all of them');
 
-# A subscription whose every row is refused.
+# A subscription whose rows are all refused.
 query("DROP TRIGGER refuse ON atproto.record; CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON atproto.record
 	FOR EACH STATEMENT EXECUTE FUNCTION refuse()");
 query('CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION $x$nothing$x$; END $$');

@@ -1,8 +1,7 @@
 # 232_partitions.pl
-#		Tables of the user's making in place of those of the extension: record in
-#		partitions, by collection and by a hash of the repository.  What exists,
-#		atproto.create_tables() leaves alone, but for columns that can be added; what cannot
-#		work is refused.
+#		A user has made the tables before the extension does: the table record is in partitions, by
+#		collection and by a hash of the repository.  atproto.create_tables() leaves existing tables alone
+#		except for missing columns, and refuses unusable tables.
 
 use strict;
 use warnings FATAL => 'all';
@@ -57,7 +56,7 @@ foreach my $schema ('lists', 'hashes')
 is(query('SELECT count(*) > 0, bool_and(collection = $$app.bsky.feed.post$$) FROM ONLY lists.post'), 't|t', 'lists: records are where they belong');
 is(query('SELECT count(*) FROM lists.record WHERE collection = $$app.bsky.feed.post$$'), query('SELECT count(*) FROM ONLY lists.post'), 'lists: all of them');
 
-# Old rows go with their partition; what the stream says of them later goes to the default one.
+# Old rows go with their partition; later events on them go to the default partition.
 my $early = query('SELECT count(*) FROM lists.like_early');
 cmp_ok($early, '>', 0, 'lists: by the time in their keys, too');
 query("DROP TABLE lists.like_early; SELECT atproto.refill('lists')");
@@ -69,8 +68,8 @@ is(query('SELECT min(n) > 0 FROM (SELECT count(*) n FROM hashes.record GROUP BY 
 	't', 'hashes: each partition has some');
 is(query('SELECT count(DISTINCT tableoid) FROM hashes.record_event'), '2', 'events as well');
 
-# Kept events and handed ones in one table of partitions: only the latter go (their places
-# repeat from partition to partition).
+# Kept events and handed events in one partitioned table: only handed events are deleted (ctids repeat from
+# partition to partition).
 my ($kept) = query('SELECT count(*) FROM hashes.record_event');
 query("SELECT atproto.unsubscribe('hashes'); TRUNCATE hashes.record, hashes.repo");
 query(subscribe_sql('hashes', $server, cursor => 0, target => "'hashes'", events => "'hand'"));
@@ -78,14 +77,14 @@ wait_for_seq($node, 'hashes', $PDS_LAST);
 is(query('SELECT count(*) FROM hashes.record_event'), $kept, 'what was kept stays when events are handed over');
 tables_match($node, $pds, 'they are the same', schema => 'hashes', modes => ['event']);
 
-# A partition with a generated column where the whole table has an ordinary one.
+# A partition with a generated column, where the whole table has an ordinary column.
 SKIP:
 {
 	skip 'PostgreSQL 16 and later attach no such partition', 1 if query('SHOW server_version_num') >= 160000;
 	query("CREATE SCHEMA made; CREATE TABLE made.record ($columns, note text) PARTITION BY HASH (did);
 		CREATE TABLE made.record0 ($columns, note text GENERATED ALWAYS AS (rkey::text) STORED);
 		ALTER TABLE made.record ATTACH PARTITION made.record0 FOR VALUES WITH (MODULUS 1, REMAINDER 0)");
-	# new records alone, so that nothing but the partition stands in the way of the direct path
+	# new records only, so that nothing but the partition prevents direct writes
 	my ($new) = simulate('--events' => 1000, '--accounts' => 100, '--history' => 0, '--mix' => 'account=0,identity=0,delete=0,update=0,like=40,post=30');
 	my $end    = read_capture($new);
 	my $stream = AtprotoTest::Server->start($new);
@@ -95,7 +94,7 @@ SKIP:
 	query("SELECT atproto.unsubscribe('made')");
 }
 
-# A row that no partition takes is refused, and no other.
+# A row that fits no partition is refused, and no other.
 query('CREATE SCHEMA strict; SELECT atproto.create_tables($$strict$$); DROP VIEW strict.visible_record; DROP TABLE strict.record');
 query("CREATE TABLE strict.record ($columns) PARTITION BY LIST (collection);
 	CREATE TABLE strict.post PARTITION OF strict.record FOR VALUES IN ('app.bsky.feed.post');
@@ -132,7 +131,7 @@ stays_at_nothing('no_cid', "($no_cid)", qr/schema "no_cid" has no table "record"
 (my $no_key = $columns) =~ s/,\s+PRIMARY KEY.*\)//;
 stays_at_nothing('no_key', "($no_key)", qr/no unique or exclusion constraint matching the ON CONFLICT specification/);
 
-# --- a table of an earlier version, which lacks columns that can be added ---
+# --- a table of an earlier version, without columns that can be added ---
 
 (my $no_raw = $columns) =~ s/ raw bytea,//;
 query("CREATE SCHEMA no_raw; CREATE TABLE no_raw.record ($no_raw) PARTITION BY HASH (did);
@@ -141,7 +140,7 @@ query(subscribe_sql('no_raw', $server, cursor => 0, target => "'no_raw'"));
 wait_for_seq($node, 'no_raw', $PDS_LAST);
 tables_match($node, $pds, 'a table without a column gets it when it is subscribed to', schema => 'no_raw', modes => [ 'record', 'repo' ]);
 
-# Without that, the operator is told which column of which table is missing, whatever its type.
+# Without the column, an error names the table and the missing column, whatever its type.
 my $log = -s $node->logfile;
 query(q{ALTER TABLE no_raw.repo DROP COLUMN host; SELECT atproto.set_cursor('no_raw', 0)});
 $node->wait_for_log(qr/schema "no_raw" has no table "repo" with a column "host".*HINT:\s+Run SELECT atproto.create_tables\('no_raw'\)/s, $log);

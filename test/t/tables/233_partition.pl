@@ -1,7 +1,7 @@
 # 233_partition.pl
-#		atproto.partition(): tables are put into partitions while they are filled, and what was on
-#		them is on them afterwards; months and collections are added, rows come out of the default
-#		partition, months that are over go, with their links.  And what it refuses.
+#		atproto.partition() turns tables into partitioned tables while a consumer fills them, and keeps
+#		indexes, checks, defaults and views.  The test adds months and collections, moves rows out of the
+#		default partition, drops old months with their links, and calls the function with invalid arguments.
 
 use strict;
 use warnings FATAL => 'all';
@@ -102,13 +102,13 @@ query(q{SELECT atproto.set_cursor('months', 0)});
 wait_for_seq($node, 'months', $PDS_LAST);
 tables_match($node, $pds, 'by month: the same afterwards', schema => 'months', modes => [ 'record', 'repo' ]);
 
-# A month that nobody had made: its rows are in the default partition, and come out of it.
+# A month without a partition: its rows are in the default partition, and leave it when the month is made.
 my $next = query(q{SELECT to_char(date_trunc('month', now() AT TIME ZONE 'UTC') + interval '1 month', 'YYYY_MM')});
 query(q{INSERT INTO months.record (did, collection, rkey, cid, rev) SELECT did, collection,
 	tid_floor((date_trunc('month', now() AT TIME ZONE 'UTC') + interval '40 days') AT TIME ZONE 'UTC')::recordkey, cid, rev FROM months.record LIMIT 1});
 like(query(q{SELECT atproto.partition('months', ahead => 1)}), qr/^made months.record_$next, with 1 rows of months.record_rest$/m, 'a month takes its rows out of the default partition');
 
-# --- months that are over ---
+# --- old months ---
 
 query("CREATE SCHEMA over; SELECT atproto.create_tables('over')");
 my @ages = ("'2023-05-07Z'", "'2024-02-29 23:59:59Z'", "now() - interval '80 days'", "now() - interval '20 days'");
@@ -142,7 +142,7 @@ is(query(q{SET timezone = 'UTC'; SELECT string_agg(pg_get_expr(relpartbound, oid
 		FROM generate_series(date_trunc('month', now() AT TIME ZONE 'UTC'), date_trunc('month', now() AT TIME ZONE 'UTC') + interval '1 month', '1 month') g (m)}),
 	'months begin at midnight in UTC, whatever DateStyle and TimeZone say');
 
-# --- what is on the tables ---
+# --- objects and properties of the tables ---
 
 query(<<'SQL');
 CREATE ROLE analyst; CREATE ROLE nosy; CREATE SCHEMA kept; SELECT atproto.create_tables('kept');
@@ -170,7 +170,7 @@ refused(q{SELECT atproto.partition('theirs', 'collection')}, qr/because of what 
 
 # --- who reads meanwhile ---
 
-# A session in the background, and until it waits for a lock.
+# A session in the background, and waits until the session waits for a lock.
 sub begin_session
 {
 	my ($name, $sql) = @_;
@@ -245,7 +245,7 @@ query(q{UPDATE atproto.subscription SET backfill = 'repair' WHERE name = 'months
 refused(q{SELECT atproto.partition('months', keep => '1 year')}, qr/months of records cannot be dropped, since subscription "months" fetches repositories/, 'what would come again');
 is(query("SELECT count(*) FROM atproto.dead_letter"), '0', 'nothing was refused in all this');
 
-# those that the test has written itself
+# rows written by the test
 expect_check('record without repository');
 $node->stop;
 done_testing();

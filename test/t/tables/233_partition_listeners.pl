@@ -29,7 +29,7 @@ sub refused
 	return;
 }
 
-# Rows whose record keys are times so many months from now: one each second of the month's second day.
+# Inserts rows whose record keys are times so many months from now: one each second of the month's second day.
 sub insert
 {
 	my ($schema, $months, $n) = @_;
@@ -60,7 +60,7 @@ sub catch_up
 	return;
 }
 
-# What is on the table, but for its rows.
+# The definition of the table, without its rows.
 sub state_of
 {
 	my ($schema) = @_;
@@ -70,7 +70,7 @@ SELECT (SELECT string_agg(format('%s %s %s', relname, relkind, relreplident), ' 
 SQL
 }
 
-# --- rows come out of the default partition, and who listens hears nothing ---
+# --- rows leave the default partition, and listeners see nothing ---
 
 query(q{CREATE SCHEMA m; SELECT atproto.create_tables('m'); SELECT atproto.partition('m', 'month', ahead => 0)});
 insert('m', 0, 10);
@@ -114,7 +114,7 @@ catch_up();
 is(contents('copy'), $before, 'a subscriber loses nothing');
 is(query('SET ROLE reader; SELECT count(*) FROM m.record'), '30', 'policies hold for what was moved');
 
-# What comes afterwards is heard.
+# Later changes are replicated.
 query("UPDATE m.record SET value = '{}' WHERE rkey = (SELECT min(rkey::text) FROM m.record_$next)::recordkey;
 	DELETE FROM m.record WHERE rkey = (SELECT max(rkey::text) FROM m.record_$next)::recordkey");
 is(query('SELECT count(*) FROM bookmark'), '49', 'the foreign key holds for what was moved');
@@ -133,7 +133,7 @@ query(q{DELETE FROM m.record WHERE rkey IN (SELECT rkey FROM m.record ORDER BY r
 catch_up();
 is(contents('copy'), contents('postgres'), 'a subscriber loses nothing there, either');
 
-# --- what would hear something wrong ---
+# --- listeners with a wrong view of the move ---
 
 my $state = state_of('m');
 query('ALTER PUBLICATION p SET (publish_via_partition_root = false)');
@@ -149,7 +149,7 @@ SKIP:
 	skip 'there is no test_decoding', 2 if $rc != 0;
 	refused(q{SELECT atproto.partition('m', ahead => 4)}, qr/DETAIL:  replication slot other, by test_decoding, beside publication p\n/, 'a slot that sees each table for itself, beside a publication');
 	is(state_of('m'), $state, 'nothing is changed');
-	# alone it sees what happens to the tables: rows go from one to the other
+	# Without a publication, only the slot sees rows move from one table to the other.
 	query('DROP PUBLICATION p');
 	query(q{SELECT atproto.partition('m', ahead => 4)});
 	is(query(q{SELECT count(*) FILTER (WHERE data ~ '^table m.record_rest: DELETE: did'), count(*) FILTER (WHERE data ~ '^table m.record_2..._..: INSERT: did') FROM pg_logical_slot_get_changes('other', NULL, NULL)}),
@@ -159,13 +159,13 @@ SKIP:
 $node->safe_psql('copy', 'DROP SUBSCRIPTION copy');
 query('DROP PUBLICATION IF EXISTS p');
 
-# A constraint that the rows do not fulfil.
+# A constraint violated by the rows.
 insert('m', 5, 2);
 query(q{ALTER TABLE m.record ADD CONSTRAINT short CHECK (length(value->>'text') < 40) NOT VALID});
 refused(q{SELECT atproto.partition('m', ahead => 5)}, qr/new row for relation "record_2..._.." violates check constraint "short"/, 'a constraint that is not valid yet');
 query('ALTER TABLE m.record DROP CONSTRAINT short');
 
-# --- the first call: what it keeps ---
+# --- properties kept by the first call ---
 
 my $spaces = PostgreSQL::Test::Utils::tempdir('spaces');
 mkdir "$spaces/$_" foreach 'tables', 'indexes';
@@ -191,7 +191,7 @@ is(query(q{SELECT count(*) > 2, string_agg(DISTINCT spcname, ' ') FROM pg_class 
 	't|tables', 'tablespaces of tables, and of partitions');
 is(query(q{SELECT count(*) > 2, string_agg(DISTINCT COALESCE(spcname, 'none'), ' ') FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid LEFT JOIN pg_tablespace t ON t.oid = reltablespace WHERE indrelid IN (SELECT relid FROM pg_partition_tree('k.record')) AND i.indpred IS NOT NULL}),
 	't|indexes', 'of indexes');
-# nor does what the session would make tables of become theirs
+# settings of the session for new tables do not apply to the partitions
 my $default = q{SELECT count(*) FROM pg_class WHERE relnamespace = '%s'::regnamespace AND relname ~ '^record' AND (reltablespace <> 0 OR relkind = 'r' AND relam <> (SELECT oid FROM pg_am WHERE amname = 'heap'))};
 query(q{CREATE ACCESS METHOD other TYPE TABLE HANDLER heap_tableam_handler; CREATE SCHEMA s; SELECT atproto.create_tables('s')});
 insert('s', 1, 3);
@@ -208,7 +208,7 @@ is(query(q{SELECT count(*) FROM pg_statistic_ext}), '1', 'and no others');
 is(query(q{SELECT obj_description(oid, 'pg_constraint') FROM pg_constraint WHERE conrelid = 'k.record'::regclass AND contype = 'p'}), 'the key', 'comments on constraints');
 is(query(q{SELECT count(*) FROM pg_class WHERE relname ~ 'plain'}), '0', 'nothing of the old table is left');
 
-# --- and what it refuses, before anything is changed ---
+# --- and properties too precious to lose: refused before anything is changed ---
 
 query(q{CREATE SCHEMA r; SELECT atproto.create_tables('r')});
 insert('r', 0, 3);

@@ -1,7 +1,7 @@
 # 233_partition_months.pl
-#		CALL atproto.maintain_partitions(): months of which rows have come since are made, whatever
-#		their time, and months that are over go, with the links of their records, a piece at a time;
-#		who uses the tables waits for moments only.
+#		CALL atproto.maintain_partitions() makes partitions for the months of which rows have come, whatever
+#		their time, and drops old months with the links of their records, in small transactions.  Sessions
+#		that use the tables wait for moments only.
 
 use strict;
 use warnings FATAL => 'all';
@@ -26,7 +26,7 @@ sub refused
 	return;
 }
 
-# What a CALL says; it must not fail.
+# The output of a CALL, which must not fail.
 sub call
 {
 	my ($sql) = @_;
@@ -58,7 +58,7 @@ SQL
 	return;
 }
 
-# The interval that keeps so many months before the present one.
+# The interval that keeps so many months before the present month.
 sub keep
 {
 	my ($months) = @_;
@@ -87,7 +87,7 @@ is($said, join("\n", (map { 'made m.record_' . month(-$_) . ', with 20 rows of m
 is(query('SELECT count(*), (SELECT count(*) FROM m.record) FROM m.record_rest'), '1|141', 'what is no time stays there');
 is(call("'m', ahead => 1"), '', 'once more changes nothing');
 
-# --- months that are over, with links, one of them popular ---
+# --- old months, with links, among them many links to one target ---
 
 query(q{SELECT atproto.rebuild_links('m')});
 insert('m', -20, 30);
@@ -106,9 +106,9 @@ is(query('SELECT count(*), (SELECT count(*) FROM m.link), (SELECT count(*) FROM 
 is(query("SELECT count(*) FROM atproto.link_problems('m')"), '0', 'the links are those of the records');
 is(query('SELECT count(*), min(op), max(op) FROM seen'), '30|DELETErecord_rest|DELETErecord_rest', 'rows of the default partition are deleted, others dropped');
 
-# --- while others use the tables ---
+# --- while other sessions use the tables ---
 
-# A row that is locked is left for the end, and nobody waits for it who does not write into that month.
+# A locked row is moved at the end, and only writers of its month wait for it.
 query('TRUNCATE seen');
 my $month  = month(-4);
 my $writer = $node->background_psql('postgres');
@@ -121,7 +121,7 @@ $maker->{handle}->finish;
 like($maker->{out}, qr/dropped m.record_$month$/m, 'the month goes when the row is free');
 is(query("SELECT count(*) FROM atproto.link_problems('m')") . query('SELECT count(*) FROM m.link'), '080', 'with the links of what was left');
 
-# A reader who stays: those behind him wait for half a second.
+# A reader that stays: sessions behind the CALL wait for half a second.
 my $reader = $node->background_psql('postgres');
 $reader->query_safe('BEGIN; SELECT count(*) FROM m.record');
 $maker = begin_session('maker', q{CALL atproto.maintain_partitions('m', ahead => 2)});
@@ -140,7 +140,8 @@ insert('d', -$_, 20) foreach 0, 5;
 query(q{SELECT atproto.rebuild_links('d')});
 call(q{'d', ahead => 0});
 
-# A session has the table, and what comes next is done while the maker waits for that.  The server does not look for deadlocks on the session's side.
+# A session has locked the table; the test acts while the maker of the partition waits for the lock.  The server
+# does not look for deadlocks on the session's side.
 sub write_after_reading
 {
 	my ($call, $sql) = @_;
@@ -184,7 +185,7 @@ is(query('SELECT count(*), (SELECT count(*) FROM m.link) FROM m.record'), '61|60
 query(q{CREATE SCHEMA p; SELECT atproto.create_tables('p')});
 insert('p', -9, 300);
 insert('p', 0, 6000);
-# many others, which make it seem that few link to the same
+# many rows of further kinds, so that statistics expect few links to one target
 query(<<'SQL');
 INSERT INTO p.record (did, collection, rkey, cid, rev, value) SELECT did, 'app.bsky.graph.block', tid_floor(now() + n * interval '1 millisecond')::recordkey, cid, rev,
 	jsonb_build_object('$type', 'app.bsky.graph.block', 'subject', 'did:plc:' || lpad(translate(n::text, '0189', 'abcd'), 24, 'b'))

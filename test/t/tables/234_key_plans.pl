@@ -1,7 +1,7 @@
 # 234_key_plans.pl
-#		Statements that know the keys of rows go by the key, whatever other indexes there are, and
-#		though statistics say that these are as good: they were made when the table had a handful
-#		of rows, as at the beginning of a month.
+#		The consumer's statements that know the keys of rows must use the index of the key.  Other indexes
+#		look as good by statistics of a nearly empty table, as at the beginning of a month, but would read
+#		many rows later.
 
 use strict;
 use warnings FATAL => 'all';
@@ -20,7 +20,7 @@ my $last   = read_capture($capture);
 my $node   = make_node('key_plans', conf => "autovacuum = off\n");
 my $server = AtprotoTest::Server->start($capture);
 
-# Rows that are nobody's; the oracle's accounts have others.
+# Rows of accounts that the oracle does not use.
 my $fill = <<'SQL';
 INSERT INTO %1$s.record (did, collection, rkey, cid, rev, value)
 SELECT ('did:plc:' || translate(substr(md5(n::text), 1, 24), '0189', 'wxyz'))::did, 'app.bsky.feed.like', tid_floor(now() + n * interval '1 ms')::recordkey, c.cid, '3khuwc44dlywo', '{}'
@@ -57,7 +57,7 @@ foreach my $schema ('plain', 'month')
 	tables_match($node, $capture, "$schema: as the oracle says", schema => $schema, modes => ['record']);
 }
 
-# The rows of 2024 came after partition(), which makes the months of the rows that are there.
+# The rows of 2024 came after partition(), which makes partitions only for months with rows.
 expect_check('month without a partition', qr/record_2024_01/);
 $node->stop;
 done_testing();

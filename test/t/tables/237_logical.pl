@@ -1,8 +1,7 @@
 # 237_logical.pl
-#		Logical replication: every type, as text and binary, with keys of our
-#		types as replica identity; the tables that a consumer fills on the
-#		publisher; and the subscriptions themselves, which do not start on the
-#		subscriber until resume() moves the consumer there.
+#		Logical replication: every type, as text and binary, and keys of our types as replica identity; the
+#		tables that a consumer fills on the publisher; and the table of subscriptions: on the subscriber no
+#		replicated subscription starts until resume() moves the consumer there.
 
 use strict;
 use warnings FATAL => 'all';
@@ -28,7 +27,7 @@ sub on_pub
 	return $pub->safe_psql('postgres', $sql);
 }
 
-# Both copies have all that was committed on the publisher.
+# Waits until both copies have everything committed on the publisher.
 sub catch_up
 {
 	$pub->wait_for_catchup($_) foreach @copies;
@@ -69,7 +68,7 @@ foreach my $copy (@copies)
 	$sub->safe_psql('postgres', "CREATE DATABASE $copy");
 	$sub->safe_psql($copy, q{CREATE EXTENSION atproto; SELECT atproto.create_tables('atproto')});
 	$sub->safe_psql($copy, $definitions);
-	# what comes with the extension comes with the publication, too
+	# the bundled Lexicons come with the publication, too
 	$sub->safe_psql($copy, 'TRUNCATE atproto.lexicon_bundled');
 	$sub->safe_psql($copy, "CREATE SUBSCRIPTION $copy CONNECTION '" . $pub->connstr . " dbname=postgres' PUBLICATION everything WITH (binary = $binary)");
 }
@@ -150,7 +149,7 @@ tables_match($sub, $pds, 'all is as the oracle says', database => 'as_binary');
 is($sub->safe_psql('as_binary', 'SELECT events FROM atproto.cursor'), $PDS_LAST, 'each event was processed once, here or there');
 is($sub->safe_psql('as_binary', q{INSERT INTO atproto.gap (subscription, endpoint, after_seq, reason) VALUES ('s', 'x', 2, 'x') RETURNING id}), '2', 'numbers go on');
 
-# sequences do not replicate, and here nobody has set them (operations.md)
+# sequences do not replicate, and the test has not set them (operations.md)
 expect_check('number that is taken', qr/\|atproto\.(gap|dead_letter)\.id\|/);
 $sub->stop;
 $pub->stop;

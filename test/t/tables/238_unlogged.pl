@@ -1,7 +1,7 @@
 # 238_unlogged.pl
-#		A data table that is UNLOGGED is empty after a crash, while cursors and states of
-#		repositories stay.  No subscription fills such a table, and when one is found, what
-#		is known of its repositories is not believed any more.
+#		An UNLOGGED data table is empty after a crash, while cursors and states of repositories survive.
+#		subscribe() and other functions refuse an UNLOGGED table; a consumer with such a table stops
+#		trusting the states of the repositories, until an audit has proven each state.
 
 use strict;
 use warnings FATAL => 'all';
@@ -83,7 +83,7 @@ refused(q{SELECT atproto.create_tables('r')}, $refusal, 'create_tables() does');
 refused(q{SELECT atproto.partition('r', 'collection')}, $refusal, 'partition() does');
 is(query(q{SELECT count(*) FROM atproto.subscription WHERE name = 'r'}) . query(q{SELECT relkind FROM pg_class WHERE oid = 'r.record'::regclass}), '0r', 'nothing is changed');
 
-# --- a partition, that of a backfill, too ---
+# --- an unlogged partition, also for a backfill ---
 
 query(q{ALTER TABLE r.link SET LOGGED; SELECT atproto.partition('r', 'collection'); ALTER TABLE r.record_app_bsky_feed_like SET UNLOGGED});
 refused(q{CALL atproto.maintain_partitions('r')}, qr/table r.record_app_bsky_feed_like is unlogged/, 'maintain_partitions() refuses a partition');

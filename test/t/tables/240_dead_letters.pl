@@ -1,8 +1,7 @@
 # 240_dead_letters.pl
-#		What the database refuses: a failing trigger condemns its record and
-#		nothing else; letters can be tried again; without room for another one, and
-#		for what lies in the schema (a missing table, a missing privilege), the
-#		subscription stops and condemns nothing.  B-29, E-43.
+#		A failing trigger makes its record a dead letter and nothing else, and retry() applies the letter
+#		later.  When the dead letters have no more room, and when the schema is at fault (a missing table, a
+#		missing privilege), the subscription stops and condemns no event.  B-29, E-43.
 
 use strict;
 use warnings FATAL => 'all';
@@ -28,7 +27,7 @@ sub stream
 	return;
 }
 
-# A trigger that fails where a condition holds.
+# A trigger with failures under a condition.
 sub fail_on
 {
 	my ($when, $table, $events, $condition) = @_;
@@ -44,14 +43,14 @@ SQL
 
 query("SELECT atproto.create_tables('atproto')");
 
-# --- a trigger that fails on some records ---
+# --- a trigger with failures on some records ---
 
 my $condition = "new.collection = 'app.bsky.feed.post' AND substr(new.rkey::text, 11, 1) BETWEEN 'a' AND 'e'";
 fail_on('TRIGGER fail AFTER', 'atproto.record', 'INSERT OR UPDATE', $condition);
 stream();
 my @letters = split /\n/, query('SELECT path, seq, stage, sqlstate, message, attempts FROM atproto.dead_letter ORDER BY seq, path');
 
-# One that is removed later, alone or with its repository, needs no letter any more.
+# A record that is removed later, alone or with its repository, needs no letter any more.
 my %hit;
 my ($events) = oracle('', 'event', $pds);
 my ($gone)   = oracle('', 'repo',  $pds);
@@ -74,13 +73,13 @@ is(query('SELECT count(*) FROM atproto.record new WHERE ' . $condition), '0', 'n
 is(query('SELECT p.events, stopped, drops FROM atproto.stat_subscription p JOIN atproto.subscription USING (name)'),
 	"$PDS_LAST||{}", 'the stream went on');
 
-# Tried again too early: it stays, and is counted.
+# Retried while the trigger still fails: the letter stays, and the attempt is counted.
 my $id = query('SELECT min(id) FROM atproto.dead_letter');
 is(query("SELECT atproto.retry($id)"), 'not this one', 'tried again too early, it fails again');
 is(query("SELECT attempts, message, last_at > first_at FROM atproto.dead_letter WHERE id = $id"), '2|not this one|t', 'that is counted');
 
-# With the trigger gone, in the order of the stream: what the oracle says is there,
-# and what was changed or removed since does not come back.
+# Without the trigger, in the order of the stream: the records are those of the oracle, and records that were
+# changed or removed since do not come back.
 query('DROP TRIGGER fail ON atproto.record');
 my %results;
 $results{$_}++ foreach split /\n/, query('SELECT atproto.retry(id) FROM (SELECT id FROM atproto.dead_letter ORDER BY seq DESC, id) d');
@@ -102,7 +101,7 @@ is(query("SELECT count(*) FROM atproto.record WHERE right(did::text, 1) = 'b'"),
 is(query("SELECT stage, sqlstate, string_agg(DISTINCT path, ',' ORDER BY path) FROM atproto.dead_letter GROUP BY 1, 2"), 'apply|ZZ001|,#account,#identity',
 	'its events are dead letters');
 query('DROP TRIGGER fail ON atproto.repo');
-# in the order of the stream; "obsolete" is what the stream ignores as well (F-03)
+# in the order of the stream; a letter is "obsolete" where the stream ignores the event as well (F-03)
 query('SELECT atproto.retry(id) FROM (SELECT id FROM atproto.dead_letter ORDER BY seq) d');
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'they are applied later');
 tables_match($node, $pds, 'the tables are what they would have been', modes => [ 'record', 'repo' ]);
@@ -117,13 +116,13 @@ query('DROP TRIGGER fail ON atproto.record');
 
 # --- limits ---
 
-# 20 records that are written once, and stay, each of another repository.
+# 20 records that are written once and never removed, each of a different repository.
 my %repos;
 my @few = (grep { @{ $hit{$_} } == 1 && m{^(.*?)/} && !$repos{$1}++ } sort keys %hit)[ 0 .. 19 ];
 fail_on('TRIGGER fail AFTER', 'atproto.record', 'INSERT OR UPDATE',
 	"new.did::text || '/' || new.collection::text || '/' || new.rkey::text IN ('" . join("', '", @few) . "')");
 
-# All of it once more, with these limits; nothing else is there.
+# The whole stream again with these limits, into empty tables.
 sub from_the_start
 {
 	my ($limits) = @_;
@@ -132,7 +131,7 @@ sub from_the_start
 	return;
 }
 
-# When there is no room it stops; with room it goes on, and nothing is lost.
+# Without room for letters the subscription stops; with room it goes on, and no event is lost.
 sub stops_without_room
 {
 	my ($name, $limits, $kept) = @_;
@@ -155,14 +154,14 @@ my $bytes = query('SELECT sum(octet_length(bytes)) FROM (SELECT bytes FROM atpro
 stops_without_room('max_dead_letter_bytes', "max_dead_letter_bytes = $bytes",
 	"(SELECT coalesce(sum(octet_length(bytes)), 0) FROM atproto.dead_frame) <= $bytes");
 
-# Those that are there count as themselves.
+# Existing letters count once.
 query("SELECT atproto.pause('s'); TRUNCATE atproto.record, atproto.repo;
 	UPDATE atproto.subscription SET max_dead_letters = 20; SELECT atproto.set_cursor('s', 0); SELECT atproto.resume('s')");
 wait_for_seq($node, 's', $PDS_LAST);
 is(query('SELECT count(*), sum(attempts) FROM atproto.dead_letter'), '20|40', 'a replay counts attempts, and needs no room');
 query('DROP TRIGGER fail ON atproto.record');
 
-# --- a record that is invalid stays invalid ---
+# --- an invalid record stays invalid ---
 
 my $odd = make_capture('synth.py', 'odd');
 my $n   = () = read_capture($odd);
@@ -177,7 +176,7 @@ is(query('SELECT DISTINCT attempts FROM atproto.dead_letter'), '2', 'and stays')
 is(query('SELECT id, stage, message FROM atproto.dead_letter ORDER BY id'), $before, 'as it was');
 tables_match($node, $odd, 'nothing else changes', modes => [ 'record', 'repo' ]);
 
-# --- keys that no index holds, in the tables or here ---
+# --- keys too long for any index ---
 
 my $paths = make_capture('streams.py', 'paths');
 my $paths_server = AtprotoTest::Server->start($paths, '--hold-at', 4);
@@ -191,7 +190,7 @@ $paths_server->release;
 wait_for_seq($node, 'paths', 4);
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'with its deletion the letter goes');
 
-# --- what would condemn everything ---
+# --- faults at the expense of every event ---
 
 sub condemns_nothing
 {
@@ -230,7 +229,7 @@ condemns_nothing('missing function', 'CREATE TRIGGER misses BEFORE INSERT ON atp
 	'CREATE FUNCTION public.missing(integer) RETURNS void LANGUAGE sql AS \'\'', qr/^function public.missing\(integer\) does not exist \(SQLSTATE 42883\)$/);
 query('DROP TRIGGER misses ON atproto.record');
 
-# The consumer has no more rights than its owner.
+# The consumer has only the rights of its owner.
 query('CREATE ROLE keeper LOGIN; GRANT ALL ON ALL TABLES IN SCHEMA atproto TO keeper; GRANT ALL ON ALL FUNCTIONS IN SCHEMA atproto TO keeper');
 my $subscribe = \&AtprotoTest::subscribe_sql;
 {

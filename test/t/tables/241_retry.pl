@@ -1,9 +1,8 @@
 # 241_retry.pl
-#		retry() applies a dead letter with the rights of the subscription's owner, whoever
-#		calls, so that triggers gain no rights.  Only members of the owner may call it, and no
-#		trigger that a retry or a consumer fires.  The letter's event is old: a newer record
-#		stays, a removed record does not come back, and a record that may have been removed
-#		since keeps its letter.  F-03, B-29.
+#		retry() applies a dead letter with the rights of the subscription's owner, whoever calls, so that
+#		triggers gain no rights.  Only members of the owner may call it, and no trigger fired by a retry or
+#		a consumer.  The letter's event is old: a newer record stays, a removed record does not come back,
+#		and a record possibly removed since keeps its letter.  F-03, B-29.
 
 use strict;
 use warnings FATAL => 'all';
@@ -20,7 +19,7 @@ my $log  = $node->logfile;
 
 # --- whose rights ---
 
-# The grants are those of the documentation.
+# The grants of the documentation.
 my $document = slurp_file(test_dir() . '/../doc/operate/operations.md');
 my ($grants) = $document =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operate/operations.md does not name the grants');
 query($grants);
@@ -108,9 +107,10 @@ is(query('SET ROLE consumer; SELECT atproto.retry(min(id)) FROM atproto.dead_let
 unlike(slurp_file($log), qr/terminated by signal|PANIC/, 'no process has crashed');
 query("SELECT atproto.unsubscribe('own')");
 
-# --- what it may write ---
+# --- records writable by retry() ---
 
-# The first $n events while a trigger refuses where a condition holds, then the others without it.
+# Streams the first $n events while a trigger refuses rows where a condition holds, then the rest without the
+# trigger.
 sub stream
 {
 	my ($n, $when, @steps) = @_;
@@ -140,7 +140,7 @@ sub retry
 	return join ' ', map { query("SELECT seq FROM atproto.dead_letter WHERE id = $_") . ':' . query("SELECT atproto.retry($_)") } @ids;
 }
 
-# A letter of an event, or of one record in it, as it may have been written long ago.
+# Adds a letter of an event, or of a record in it, as an earlier consumer could have written it.
 sub add_letter
 {
 	my ($step, %letter) = @_;
@@ -162,7 +162,7 @@ my $p = 'app.bsky.feed.post/';
 my $no_repo = 'BEFORE INSERT ON atproto.repo FOR EACH ROW';
 my $no_record = 'BEFORE INSERT ON atproto.record FOR EACH ROW';
 
-# A commit that was refused whole, and others after it.
+# A commit that was refused whole, and later commits.
 stream(1, $no_repo, 'a 1 +v +w +x +y', 'a 2 =x -y');
 is(letters(), '1:', 'a commit is refused');
 is(records(), 'x 2', 'the one after it is not');
@@ -171,7 +171,7 @@ is(letters(), '1:', 'it is still there');
 is(records(), 'x 2', 'nothing came back, nothing older was written');
 is(query('SELECT sync FROM atproto.repo'), 'desynchronized', 'the repository is marked');
 
-# The same when the repository has not moved on, or when somebody has set it back.
+# The same when the repository has not moved on, or when its revision was set back.
 stream(1, $no_repo, 'a 1 +v +w', 'b 1 +x');
 is(retry(''), '1:applied', 'a commit that is still the newest is applied');
 is(records(), 'v 1, w 1, x 1', 'with all its records');
@@ -189,18 +189,18 @@ CREATE TRIGGER no_record BEFORE INSERT ON atproto.record FOR EACH ROW WHEN (new.
 SQL
 add_letter('a 1 +v +w +x');
 is(retry(''), '1:no v ' . "\xc3\xa9" x 497, 'of several records that are refused the first one says why');
-# psql shows whole characters, whatever it gets
+# the message is cut between characters
 is(query('SELECT octet_length(message) FROM atproto.dead_letter'), 5 + 2 * 497, 'in whole characters and 1000 bytes');
 is(query("SELECT string_agg(rkey::text, ' ' ORDER BY rkey) FROM atproto.record WHERE did = '" . did('a') . "'"), 'w', 'and the others are written');
 query('DROP TRIGGER no_record ON atproto.record');
 
-# Of a record's own letter, nothing but that record comes.
+# The retry of a record's letter writes only this record.
 stream(1, $no_record, 'a 1 +x +y');
 query("UPDATE atproto.repo SET rev = NULL; DELETE FROM atproto.dead_letter WHERE path = '${p}x'");
 is(retry(''), '1:applied', 'the letter of one record of a commit, with a repository that has forgotten its revision');
 is(records(), 'y 1', 'brings that record only');
 
-# A commit that is refused as a whole says so to the letters of its records, too.
+# A commit that is refused as a whole counts for the letters of its records, too.
 stream(1, $no_repo, 'b 1 +x');
 query('DELETE FROM atproto.dead_letter');
 add_letter('a 1 +x +y', path => "${p}x", edit => sub { $_[0] =~ s/y 1/y 2/r });
@@ -219,19 +219,19 @@ foreach my $order ('', 'DESC')
 	is(records(), 'x 1, x 2, y 1, z 2', "$what: each record is the newest");
 }
 
-# A removal that was refused, too.
+# A removal that was refused counts, too.
 stream(2, 'BEFORE INSERT OR DELETE ON atproto.record FOR EACH STATEMENT', 'a 1 +x', 'a 2 -x', 'a 3 +y');
 is(letters(), "2:${p}x", 'a removal that is refused overtakes what was refused before');
 is(retry(''), '2:obsolete', 'there is nothing left to remove');
 is(records(), 'y 3', 'and nothing comes back');
 
-# F-03: a removal that was refused is no reason for its own dead letter to be obsolete.
+# F-03: a refused removal does not make its own dead letter obsolete.
 stream(3, 'BEFORE DELETE ON atproto.record FOR EACH ROW', 'a 1 +x', 'a 2 -x', 'a 3 +y');
 is(letters() . ' ' . records(), "2:${p}x x 1, y 3", 'a removal that is refused has a dead letter, and the record stays');
 is(retry(''), '2:applied', 'tried again, the removal is applied');
 is(records(), 'y 3', 'and the record is gone');
 
-# A record that appears while it is tried again.
+# A record that appears while its letter is tried again.
 stream(1, $no_record, 'a 1 +x', 'a 2 +y');
 my $writer  = $node->background_psql('postgres');
 my $retrier = $node->background_psql('postgres');
@@ -244,7 +244,7 @@ is(letters(), '', 'a record that appears meanwhile: the letter goes');
 is(records(), 'x 2, y 2', 'and the record is the newer one');
 $_->quit foreach $writer, $retrier;
 
-# The repository's row is what decides who comes first.
+# The lock on the repository's row decides which session comes first.
 stream(1, $no_record, 'a 1 +x', 'a 2 +y');
 $writer  = $node->background_psql('postgres');
 $retrier = $node->background_psql('postgres');
@@ -256,14 +256,14 @@ $retrier->query_safe('SELECT 1');
 is(records(), 'x 1, y 2', 'it waits for who has the repository');
 $_->quit foreach $writer, $retrier;
 
-# Records that are invalid keep letters of their own.
+# Invalid records keep letters of their own.
 stream(1, $no_repo, 'a 1 +x !y');
 is(letters(), "1: 1:${p}y", 'a commit that is refused, with an invalid record');
 query("DELETE FROM atproto.dead_letter WHERE path <> ''");
 is(retry(''), '1:applied', 'tried again, the commit is applied');
 is(letters(), "1:${p}y", 'and the record has a letter');
 
-# Handles and states: the last one counts.
+# Handles and states: the last event counts.
 stream(2, "BEFORE UPDATE ON atproto.repo FOR EACH ROW WHEN (new.handle = 'one.test')", 'a 1 +x', 'a is one.test', 'a is two.test');
 is(letters(), '', 'a handle that is followed by another needs no letter');
 stream(2, "BEFORE UPDATE ON atproto.repo FOR EACH ROW WHEN (new.handle = 'one.test')", 'a 1 +x', 'a is one.test', 'a 2 +y');
@@ -275,7 +275,7 @@ is(letters(), '2:#account', 'a state that is refused has one');
 query("UPDATE atproto.repo SET status_at = now(), status_endpoint = 'elsewhere'");
 is(retry('') . ' ' . query('SELECT active FROM atproto.repo'), '2:obsolete t', 'which is obsolete when another stream knows better');
 
-# Accounts that are gone, and not active.
+# Accounts that are deleted, and inactive accounts.
 stream(2, $no_record, 'b 1 +x', 'a 1 +x', 'a deleted');
 is(letters(), "1:${p}x", 'an account that is deleted needs no letters');
 stream(1, $no_repo, 'a 1 +x', 'a deactivated');
@@ -303,7 +303,7 @@ stream(1, $no_record, 'a 1 +x +y');
 query('TRUNCATE atproto.dead_letter');
 is(query('SELECT count(*) FROM atproto.dead_frame'), '0', 'also with TRUNCATE');
 
-# --- in a union: what another source has removed since ---
+# --- in a union: a second source has removed the record since ---
 
 query(<<'SQL');
 CREATE SCHEMA united; SELECT atproto.create_tables('united');

@@ -1,7 +1,8 @@
 # 241_retry_late.pl
-#		Dead letters and removals that come late: the letter of a record that another source has removed already
-#		is obsolete; the letter of a record of an export outlives a removal that is older than the export.  Letters of
-#		different streams: a sequence number says nothing about letters of another stream.  F-03, R-32, R-56.
+#		Dead letters and removals that come late.  A letter is obsolete if a second source has removed its
+#		record already; a letter of an export's record survives a removal that is older than the export.
+#		Letters of different streams: sequence numbers of different streams cannot be compared.  F-03, R-32,
+#		R-56.
 
 use strict;
 use warnings FATAL => 'all';
@@ -34,7 +35,7 @@ is(query("SELECT (SELECT count(*) FROM exported.record WHERE rkey = 'x'), count(
 	'R-56: a newer removal removes the record, and the letter');
 query("SELECT atproto.unsubscribe('exported')");
 
-# --- in a union: what another source had removed already when the letter was written ---
+# --- in a union: a second source had removed the record before the letter was written ---
 
 query(q[SELECT atproto.load_lexicon('{"lexicon": 1, "id": "app.bsky.feed.post", "defs": {"main": {"type": "record", "key": "any",
 	"record": {"type": "object", "required": ["text"], "properties": {"text": {"type": "string", "maxLength": 1}}}}}}', true)]);
@@ -69,7 +70,7 @@ sub letter
 	return;
 }
 
-# Letters that are left: number and path, and whether they are of another stream.
+# The remaining letters: number and path, with a mark for letters of a different stream.
 sub letters
 {
 	my ($name) = @_;
@@ -103,7 +104,7 @@ is(letters('moved'), join(', ', "2 $x apply elsewhere", '3  beyond', '3 #account
 	'R-32: so does the deletion of an account; what has no message stays as long as there is another stream');
 query("DELETE FROM atproto.dead_letter; SELECT atproto.unsubscribe('moved')");
 
-# An event that another subscription applies: the letters are those of the subscription that received the event.
+# A second subscription applies a held event: the letters belong to the subscription that received the event.
 my @all = read_capture(make_capture('steps.py', 'b 1 +x', 'b 2 +y', 'b 3 +z', 'a 1 +x', 'a 2 +y', 'a 3 -x'));
 my $dir = PostgreSQL::Test::Utils::tempdir();
 query('CREATE SCHEMA pair');

@@ -1,8 +1,7 @@
 # 242_letters_room.pl
-#		One account that sends as much that is invalid as it may: it gets its share
-#		of the dead letters and no more, the rest is one letter and a mark on its
-#		repository; others have theirs, the stream goes on, memory stays small.
-#		B-29.
+#		An account sends as many invalid records as possible.  The account gets a share of the dead letters;
+#		the rest becomes a single letter and a mark on the repository.  Further accounts keep room for
+#		letters, the stream goes on, and memory stays small.  B-29.
 
 use strict;
 use warnings FATAL => 'all';
@@ -51,7 +50,7 @@ my $beyond = query("SELECT id FROM atproto.dead_letter WHERE stage = 'beyond'");
 like(query("SELECT atproto.retry($beyond)"), qr/^it is beyond the repository's share/, 'what is not kept cannot be tried again');
 is(query("SELECT count(*) FROM atproto.dead_letter WHERE id = $beyond"), '1', 'but stays in sight');
 
-# Bytes have a limit of their own: one message, at least.
+# Bytes have a separate limit: one message, at least.
 my $server = AtprotoTest::Server->start(make_capture('synth.py', 'bad', 3), '--hold-at', 1);
 start_over();
 query(subscribe_sql('s', $server, cursor => 0));

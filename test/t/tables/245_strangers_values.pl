@@ -1,8 +1,8 @@
 # 245_strangers_values.pl
-#		A stranger's value makes a user's trigger fail with a SQLSTATE that usually speaks of
-#		the schema or of the server.  A row that fails three times while other rows of its
-#		table pass is at fault itself, and becomes a dead letter.  An error that no row can be
-#		blamed for stops or ends the consumer, and condemns nothing.  E-43, B-29.
+#		A stranger's value makes a user's trigger fail with a SQLSTATE usually caused by faults of the
+#		schema or of the server.  A row is at fault itself if three attempts fail while further rows of the
+#		table pass, and becomes a dead letter.  An error without a row at fault stops or ends the consumer,
+#		and condemns nothing.  E-43, B-29.
 
 use strict;
 use warnings FATAL => 'all';
@@ -20,12 +20,12 @@ my $node = make_node(
 atproto.reconnect_delay = 20ms
 atproto.reconnect_max_delay = 100ms
 max_worker_processes = 30
-# what it changes in the catalog would make a consumer forget which rows have passed
+# autovacuum's changes of the catalog would make a consumer forget which rows have passed
 autovacuum = off
 CONF
 
-# The key of a record, or another text, says how its row fails: by a dynamic statement, with a SQLSTATE,
-# or the first two times that rows are written one by one.
+# The key of a record, or a second text, decides how its row fails: by a dynamic statement, with a SQLSTATE, or
+# only in the first two attempts of a single row.
 query(<<'SQL');
 CREATE SEQUENCE public.failed;
 CREATE FUNCTION public.fail_by(value text) RETURNS void LANGUAGE plpgsql AS $$
@@ -53,7 +53,7 @@ SQL
 my $server;
 my $state = q{SELECT state, last_error FROM atproto.stat_subscription WHERE name = 's'};
 
-# Events of steps.py into empty tables; they come to the first number in @$hold, unless comes => 0.
+# Streams events of steps.py into empty tables, up to the first number in @$hold, unless comes => 0.
 sub begin_stream
 {
 	my ($steps, $hold, %args) = @_;
@@ -67,7 +67,7 @@ sub begin_stream
 	return;
 }
 
-# Does it come to this event, or stop before?
+# Does the stream reach this event, or stop before?
 sub goes_on
 {
 	my ($last, $name) = @_;
@@ -94,7 +94,7 @@ sub triggers
 	return;
 }
 
-# --- each class, among other rows ---
+# --- each class of errors, among good rows ---
 
 my %bad = (
 	table => '42P01', call => '42883', cast => '42704', no42804 => '42804', no42501 => '42501', no38000 => '38000', noXX000 => 'XX000',
@@ -115,7 +115,7 @@ triggers('DISABLE');
 is(query(q{SELECT string_agg(DISTINCT atproto.retry(id), ',') FROM atproto.dead_letter}), 'applied', 'put right, they are applied');
 triggers('ENABLE');
 
-# --- a row that passes at last ---
+# --- a row that passes at the third attempt ---
 
 begin_stream([ 'a 1 +x', 'b 1 +passes', 'c 1 +y' ], []);
 goes_on(3, 'a row that passes in the third try');
@@ -125,13 +125,13 @@ is(query(q{SELECT count(DISTINCT sync) FROM atproto.repo}), 1, 'and its reposito
 
 # --- a row that comes alone ---
 
-# Others have passed before: these speak for the table.
+# Earlier rows have passed: so the table is not at fault.
 begin_stream([ 'a 1 +x', 'b 1 +call', 'c 1 +y' ], [ 2, 3 ]);
 $server->release;
 goes_on(2, 'a row that comes alone, after others');
 is(letters(), 'call 42883', 'is a dead letter');
 
-# The first one of a process: that is not known before others come.
+# The first row of a process: whether the table is at fault is not known before more rows come.
 my $from = -s $node->logfile;
 begin_stream([ 'b 1 +call', 'c 1 +y' ], [2], comes => 0);
 $node->wait_for_log(qr/ERROR:  function call\(integer\) does not exist(?s:.*)consumer" \(PID \d+\) exited/, $from);
@@ -163,7 +163,8 @@ query(q{CREATE FUNCTION public.missing(int) RETURNS void LANGUAGE sql AS ''; SEL
 goes_on(8, 'put right, it goes on');
 is(query('SELECT count(*), (SELECT count(*) FROM atproto.dead_letter) FROM atproto.record'), '8|0', 'with all rows');
 
-# All events of some repositories, after others have passed: so many in a row are the schema's.
+# All events of some repositories fail, after further rows have passed: with so many failures in a row, the
+# schema is at fault.
 query(q{CREATE OR REPLACE FUNCTION public.missing(int) RETURNS void LANGUAGE plpgsql AS $$BEGIN RAISE 'broken' USING ERRCODE = '42P01'; END$$;
 	DROP TRIGGER cast_value ON atproto.record;
 	CREATE TRIGGER cast_value BEFORE INSERT ON atproto.record FOR EACH ROW WHEN (new.rkey::text <> 'x') EXECUTE FUNCTION public.cast_value('rkey')});
@@ -225,7 +226,7 @@ foreach my $name (sort keys %streams)
 }
 query('DROP TRIGGER cast_value ON atproto.label; DROP TRIGGER cast_value ON atproto.message');
 
-# --- other ways into the tables ---
+# --- other ways to write rows ---
 
 query(q{CREATE OR REPLACE FUNCTION public.fail_by(value text) RETURNS void LANGUAGE plpgsql AS $$
 	BEGIN

@@ -1,8 +1,8 @@
 # 255_derived.pl
-#		Tables that triggers derive: each example of the pages is run as it stands,
-#		and what it counts is compared with the table record and the oracle, through
-#		updates, deletions, deleted accounts and a refill.  What is handed to
-#		triggers goes again, whatever they do with it.  E-43, F-03, F-15.
+#		Tables derived by triggers.  The examples of the pages run as they stand, and their counts must
+#		equal the counts from the table record and from the oracle, through updates, deletions, deleted
+#		accounts and a refill.  Events handed to triggers leave record_event again, whatever the triggers
+#		do.  E-43, F-03, F-15.
 
 use strict;
 use warnings FATAL => 'all';
@@ -31,7 +31,7 @@ sub wait_for_events
 
 # --- the examples of the pages ---
 
-# What each derives, and the same from the table.
+# The table that each example derives, and the same rows computed from record.
 my %derives = (
 	count_posts => [
 		'SELECT did::text, n FROM post_count WHERE n <> 0',
@@ -73,7 +73,7 @@ sub all_is_derived
 	return;
 }
 
-# That of record_event goes first: it counts from its first event on.
+# The examples for record_event come first: they count from the first event on.
 query(subscribe_sql('network', $server, cursor => 0, collections => "'{app.bsky.feed.post,app.bsky.feed.repost}'"));
 query("SELECT atproto.pause('network')");
 query($_) foreach grep { /record_event/ } @examples;
@@ -88,7 +88,7 @@ all_is_derived('the stream');
 cmp_ok(query('SELECT count(*) FROM atproto.repo WHERE deleted_rev IS NOT NULL'), '>', 5, 'accounts were deleted');
 is(query('SELECT count(*) FROM like_count'), '0', 'a filter left the likes out');
 
-# A refill with another filter.
+# A refill with a different filter.
 query(q{BEGIN; UPDATE atproto.subscription SET collections = NULL; SELECT atproto.refill('network'); COMMIT});
 wait_for_events('network', 2 * $last);
 tables_match($node, $capture, 'refilled');
@@ -96,7 +96,7 @@ all_is_derived('refilled');
 cmp_ok(query('SELECT count(*) FROM like_count WHERE n > 0'), '>', 100, 'the likes came');
 is(query('SELECT count(*) FROM atproto.repo WHERE refill_by IS NOT NULL AND rev IS NULL'), '0', 'it is at its end');
 
-# One when all is there changes nothing, of one repository or of all.
+# A refill when nothing is missing changes no row, neither of one repository nor of all.
 my $state = 'SELECT did, rev, commit, data, active, status, status_seq, deleted_rev, sync FROM atproto.repo ORDER BY did';
 my $before = query($state);
 is(query("SELECT atproto.refill('network', dids => (SELECT array_agg(did) FROM (SELECT did FROM atproto.repo WHERE active LIMIT 1) r))"), '1', 'of one repository');
@@ -107,14 +107,14 @@ tables_match($node, $capture, 'refilled when nothing was missing');
 all_is_derived('refilled when nothing was missing');
 is(query($state), $before, 'nor do the states change');
 
-# Repositories that were not active then are not forgotten.  (What somebody else deletes is no event.)
+# Repositories that are inactive during the refill are refilled later.  (A DELETE by hand is no event.)
 query("DELETE FROM atproto.record r USING atproto.repo p WHERE p.did = r.did AND NOT p.active; SELECT atproto.refill('network')");
 cmp_ok(query("SELECT count(*) FROM atproto.repo WHERE NOT active AND status <> 'deleted' AND refill_by IS NOT NULL"), '>', 0, 'some are not active');
 wait_for_events('network', 5 * $last);
 tables_match($node, $capture, 'refilled while not active');
 is(query("SELECT count(*) FROM atproto.repo WHERE status = 'deleted' AND refill_by IS NOT NULL"), '0', 'those that are deleted are not read again');
 
-# A batch that is being applied ends first: the refill is of its repositories, too.
+# The refill waits for a batch that is being applied, and includes its repositories.
 my ($batch, $refill) = map { $node->background_psql('postgres') } 1, 2;
 $batch->query_safe("BEGIN; INSERT INTO atproto.repo (did, rev) VALUES ('did:plc:new', '3zzzzzzzzzzzz')");
 $refill->query_until(qr/refilling/, "\\echo refilling\nSELECT atproto.refill('network');\n");
@@ -127,7 +127,7 @@ $_->quit foreach $batch, $refill;
 
 query("SELECT atproto.unsubscribe('network')");
 
-# --- events that are kept say the same, of an account whose records go in several steps ---
+# --- kept events agree, also for an account whose records are removed in several steps ---
 
 my $frames = PostgreSQL::Test::Utils::tempdir() . '/frames';
 IPC::Run::run([ $ENV{PYTHON} || '/usr/bin/python3', '-B', test_dir() . '/oracle/accounts.py', $frames ], '>', \my $marks) or BAIL_OUT('accounts.py failed');
@@ -159,8 +159,9 @@ foreach my $schema ('kept', 'handed')
 tables_match($node, $frames, 'kept: every removal is an event', schema => 'kept', modes => ['event']);
 is(query("SELECT count(*), count(old_cid), count(old_value->>'text'), min(subscription) FROM kept.record_event WHERE action = 'delete'"),
 	join('|', (23000) x 3, 'kept'), 'kept: with the value that goes');
-# The first brings what was passed over while its account was not active, the second what is there; of an account whose
-# #sync announced another tree, what came before that comes and goes each time (V-33).
+# The first refill brings events that were ignored while their account was inactive, the second brings records
+# that exist; of an account whose #sync announced a different tree, the records from before it come and go each
+# time (V-33).
 my @kept;
 foreach my $times (1, 2)
 {
@@ -173,7 +174,8 @@ is($kept[1], $kept[0], 'kept: what a refill brings again is no event');
 is(query('SELECT sum(n) FROM handed.sum'), query('SELECT count(*) FROM handed.record'), 'handed: likewise');
 is(query('SELECT count(*) FROM handed.record_event'), '0', 'handed: also what a trigger has updated is removed');
 
-# One that is moved cannot be found: better nothing than a row that stays.
+# An event moved to a different row by a trigger cannot be deleted by its place: the consumer fails, and no row
+# stays.
 query(q{CREATE SCHEMA moving; SELECT atproto.create_tables('moving');
 	SET search_path = moving, public;
 	ALTER TABLE record_event RENAME TO model;
@@ -193,7 +195,7 @@ $node->poll_query_until('postgres', "SELECT count(*) > 0 FROM (SELECT message FR
 is(query('SELECT count(*) FROM moving.record_event'), '0', 'moving: nothing stays');
 query("SELECT atproto.unsubscribe(name) FROM atproto.subscription");
 
-# --- what cannot be refilled ---
+# --- targets without a refill ---
 
 query('CREATE SCHEMA bare');
 query(subscribe_sql('bare', $accounts, cursor => 0, target => "'bare'", keep_records => 'false', events => "'keep'"));

@@ -1,7 +1,6 @@
 # 256_purge.pl
-#		The records of a deleted account go, and no others: not one that somebody
-#		else has just written anew, nor the mark of a deletion that came meanwhile.
-#		F-03, F-15.
+#		The purge removes the records of a deleted account, but neither a record that another source has
+#		just written anew nor the mark of a deletion that came meanwhile.  F-03, F-15.
 
 use strict;
 use warnings FATAL => 'all';
@@ -41,7 +40,7 @@ is(query("SELECT string_agg(rkey::text, ',') FROM atproto.record WHERE did = '$e
 	'a deletion leaves what somebody else has made newer');
 is(query("SELECT purge_rev IS NULL FROM atproto.repo WHERE did = '$erased'"), 't', 'nothing else is left to do');
 
-# --- later: what another process has left ---
+# --- later: a purge that a former process has not finished ---
 
 query("SELECT atproto.pause('s')");
 $node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");

@@ -1,6 +1,6 @@
 # 288_races_purge.pl
-#		The records of a deleted account are removed while others write: a newer
-#		record stays, and what is deleted once more goes.  The points are those of
+#		A purge removes the records of a deleted account while other sessions write: a newer record stays,
+#		and an account that is deleted a second time is purged again.  The points are those of
 #		doc/develop/races.md.  F-03, F-15.
 
 use strict;
@@ -18,7 +18,7 @@ my $points = AtprotoTest::Points->new($node);
 my $server = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x +y +z', 'b 1 +x', 'a 2 +w'));
 my ($a, $b) = map { did($_) } 'a', 'b';
 
-# Records of a, with the account deleted and what is left of it to be purged.
+# Records of a; the account is deleted, and the purge is not finished.
 sub with_purge
 {
 	start_over();
@@ -32,7 +32,7 @@ sub with_purge
 
 my $left = "SELECT string_agg(rkey::text, ' ' ORDER BY rkey) FROM atproto.record WHERE did = '$a'";
 
-# Somebody writes a newer record at that moment.
+# A session writes a newer record at this moment.
 with_purge();
 my $session = $node->background_psql('postgres');
 $session->set_query_timer_restart;
@@ -55,8 +55,8 @@ $points->release('records purged', 'atproto s');
 wait_for("SELECT purge_rev IS NULL FROM atproto.repo WHERE did = '$a'");
 is(query($left), 'new', 'records purged: what comes after it stays');
 
-# It is deleted once more, with more than goes at once, by a transaction that commits while
-# the purge waits for it.
+# The account is deleted a second time, with more records than one step removes, by a transaction that commits
+# while the purge waits for it.
 with_purge();
 $points->hold('records purged', 'atproto s');
 query("SELECT atproto.resume('s')");

@@ -1,8 +1,7 @@
 # 295_apply_paths.pl
-#		New records go into a plain table directly, into all others with a
-#		statement; the rows are the same.  Keys that come again, that are there
-#		already, or that another session is writing; rows that are refused;
-#		logical decoding; statistics.  F-03, E-43, B-29.
+#		The consumer writes new records into plain tables directly and into all further tables with a
+#		statement; the rows must be equal.  Tried with repeated keys, existing keys, keys that a second
+#		session is writing, refused rows, logical decoding and statistics.  F-03, E-43, B-29.
 
 use strict;
 use warnings FATAL => 'all';
@@ -24,7 +23,7 @@ deadlock_timeout = 100ms
 CONF
 my $server = AtprotoTest::Server->start($pds);
 
-# Whether the statement that puts records was used: it looks each of them up in the primary key.
+# Was the upsert statement used?  It looks up each record in the primary key.
 sub by_statement
 {
 	my ($schema, $records) = @_;
@@ -35,7 +34,7 @@ sub by_statement
 		WHERE $of AND indisprimary") eq 't';
 }
 
-# That two schemas have the same records and states: the oracle need say it of one of them only.
+# Two schemas have the same records and states: so comparing one with the oracle is enough.
 sub same_rows
 {
 	my ($schema, $other, $name) = @_;
@@ -70,7 +69,7 @@ GRANT ALL ON ALL TABLES IN SCHEMA atproto TO keeper;
 GRANT ALL ON ALL FUNCTIONS IN SCHEMA atproto TO keeper;
 SQL
 
-# --- which tables are written directly; subscriptions to what is created, since all else never is ---
+# --- which tables are written directly; the subscriptions take only creates, as updates and deletes are never written directly ---
 
 my $columns = join ', ', map { "$_->[0] $_->[1] NOT NULL" } [ did => 'did' ], [ collection => 'nsid' ],
   [ rkey => 'recordkey' ], [ cid => 'cidlink' ], [ rev => 'atproto.tid' ], [ indexed_at => 'timestamptz DEFAULT now()' ];
@@ -79,7 +78,7 @@ my $parts = "DROP VIEW visible_record; DROP TABLE record;
 	CREATE TABLE record ($columns, value jsonb, raw bytea, PRIMARY KEY (did, collection, rkey)) PARTITION BY HASH (did);
 	CREATE TABLE record0 PARTITION OF record FOR VALUES WITH (MODULUS 2, REMAINDER 0);
 	CREATE TABLE record1 PARTITION OF record FOR VALUES WITH (MODULUS 2, REMAINDER 1)";
-# one below another; and one whose columns stand in another order, with a hole between them
+# nested partitions; and a partition whose columns have a different order, with a dropped column between them
 my $nested = "DROP VIEW visible_record; DROP TABLE record;
 	CREATE TABLE record ($columns, value jsonb, raw bytea, PRIMARY KEY (did, collection, rkey)) PARTITION BY LIST (collection);
 	CREATE TABLE record_like PARTITION OF record FOR VALUES IN ('app.bsky.feed.like') PARTITION BY HASH (did);
@@ -175,7 +174,7 @@ foreach my $schema ('again', 'again_generated')
 	wait_for_seq($node, $schema, scalar read_capture($again));
 	tables_match($node, $again, "$schema: the last change of each key", schema => $schema, modes => [ 'record', 'repo', 'event' ]);
 }
-# nobody is told of what is between; a record that was removed, and comes again, is another row
+# triggers do not see intermediate states; a record that was removed and comes again is a new row
 make_schema('again_alone', q{ALTER TABLE record ADD seen int DEFAULT 0;
 	INSERT INTO record (did, collection, rkey, cid, rev, seen) SELECT did, 'app.bsky.feed.post', 'x', cid, '2222222222222', 7
 	FROM (SELECT did FROM again.record_event GROUP BY did HAVING (array_agg(action ORDER BY seq))[1] = 'update') u,
@@ -186,7 +185,7 @@ wait_for_seq($node, 'again_alone', scalar read_capture($again));
 same_rows('again_alone', 'again', 'again_alone: the last change of each key');
 is(query('SELECT count(*) FROM again_alone.record WHERE seen <> 0'), '0', 'again_alone: the rows are new');
 
-# what is left after the last one, where some are there already
+# only the last operation on a record counts, where some records exist already
 my $folded = make_capture('synth.py', 'folded');
 my $server3 = AtprotoTest::Server->start($folded);
 make_schema('folded_generated', $statement{generated});
@@ -202,21 +201,21 @@ wait_for_seq($node, 'folded', scalar read_capture($folded));
 same_rows('folded', 'folded_generated', 'folded: the same rows');
 is(query("SELECT value->>'text', seen FROM folded.record ORDER BY 1"), "1 2|7\n1 3|0\n1 4|0\n2 1|0", 'folded: those that were removed are new');
 
-# --- records that are there already, with other contents ---
+# --- records that exist already, with different contents ---
 
 make_schema('there', q{INSERT INTO record (did, collection, rkey, cid, rev, value)
 	SELECT did, collection, rkey, cid, '2222222222222', '{"old": true}' FROM plain.record WHERE hashtext(rkey::text) % 5 = 0});
 query(subscribe_sql('there', $server, cursor => 0, target => "'there'"));
 wait_for_seq($node, 'there', $PDS_LAST);
 tables_match($node, $pds, 'there: records that were there are replaced', schema => 'there');
-# without updates: these would find that a key is there twice
+# without updates, which would reveal a doubled key
 make_schema('created', q{INSERT INTO record (did, collection, rkey, cid, rev, value)
 	SELECT did, collection, rkey, cid, '2222222222222', '{"old": true}' FROM plain.record WHERE hashtext(rkey::text) % 5 = 0});
 query(subscribe_sql('created', $server, cursor => 0, target => "'created'", actions => "ARRAY['create']"));
 wait_for_seq($node, 'created', $PDS_LAST);
 same_rows('created', 'plain', 'created: each key is there once, with what came last');
 
-# those that are removed again are removed, whoever made them
+# removed records are removed, whoever wrote their rows
 make_schema('gone', q{INSERT INTO record (did, collection, rkey, cid, rev, value)
 	SELECT did, collection, rkey, cid, '2222222222222', '{"old": true}' FROM plain.record p
 	WHERE NOT EXISTS (SELECT FROM there.record t WHERE (t.did, t.collection, t.rkey) = (p.did, p.collection, p.rkey))});
@@ -225,7 +224,7 @@ query(subscribe_sql('gone', $server, cursor => 0, target => "'gone'"));
 wait_for_seq($node, 'gone', $PDS_LAST);
 same_rows('gone', 'there', 'gone: they were removed');
 
-# --- records that are there already, and newer ones, are updated and removed ---
+# --- existing records, and newer records, are updated and removed ---
 
 foreach my $schema ('changes', 'changes_generated')
 {
@@ -246,7 +245,7 @@ is(query('SET enable_seqscan = off; SELECT count(*) FROM changes.record WHERE oc
 	query('SET enable_indexscan = off; SET enable_bitmapscan = off; SELECT count(*) FROM changes.record WHERE octet_length(value::text) > 2'),
 	'changes: an index has them');
 
-# --- rows that another session is writing: each way it can end ---
+# --- rows that a second session is writing: each way in which its transaction can end ---
 
 my $did = query("SELECT did FROM plain.record GROUP BY did ORDER BY count(*) DESC LIMIT 1");
 my %other = (
@@ -279,7 +278,7 @@ foreach my $what (sort keys %other)
 	}
 }
 
-# --- records that another session is changing while they are to be updated and removed ---
+# --- records that a second session changes while the consumer updates or removes them ---
 
 my $old = "INSERT INTO record (did, collection, rkey, cid, rev, value)
 	SELECT did, collection, rkey, cid, '2222222222222', '{}' FROM plain.record";
@@ -309,7 +308,7 @@ foreach my $what (sort keys %change)
 	}
 }
 
-# --- rows that a constraint refuses; what replication and statistics see of the rest ---
+# --- rows that a constraint refuses; logical decoding and statistics of the accepted rows ---
 
 my $condition = "ALTER TABLE record ADD CHECK (collection <> 'app.bsky.feed.post' OR substr(rkey::text, 11, 1) NOT BETWEEN 'a' AND 'e')";
 make_schema('refuses',        $condition);
@@ -338,7 +337,7 @@ wait_for(q{SELECT n_tup_ins - n_tup_del = (SELECT count(*) FROM seen.record) FRO
 	WHERE schemaname = 'seen' AND relname = 'record'});
 unlike(slurp_file($node->logfile), qr/ERROR|WARNING/, 'nothing of it is an error to anybody');
 
-# The rows that were there before the stream, half of them with a revision that is newer than any commit.
+# Rows from before the stream, half of them with a revision newer than any commit.
 expect_check('record newer than its repository', qr/^[^|]*\|(changes|race|other|newer)[^|]*\|.*revision bzzzzzzzzzzzz/);
 $node->stop;
 done_testing();

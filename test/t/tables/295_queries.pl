@@ -1,6 +1,6 @@
 # 295_queries.pl
-#		doc/use/queries.md: its indexes are in place while the consumer writes, every
-#		statement runs, and no query has to read the whole table.
+#		The indexes of doc/use/queries.md exist while the consumer writes, every statement of the page runs,
+#		and no query has to read a whole table.
 
 use strict;
 use warnings FATAL => 'all';
@@ -29,7 +29,7 @@ tables_match($node, $pds, 'nothing is refused for an index', modes => ['record']
 is($node->safe_psql('postgres', q{SELECT count(*) > 0, bool_and(try_aturi(record_text(value, 'subject.uri', 1000))::text = value->'subject'->>'uri')
 	FROM atproto.record WHERE collection = 'app.bsky.feed.like'}), 't|t', 'likes have subjects');
 
-# What anybody can write as the subject of a like, with the consumer's search_path.
+# Texts that any account can write as the subject of a like, with the consumer's search_path.
 my $foul = $node->safe_psql('postgres', q{
 	SET search_path = '';
 	INSERT INTO atproto.record (did, collection, rkey, cid, rev, value)

@@ -1,8 +1,7 @@
 # 295_row_places.pl
-#		The consumer looks for a repository's row where it was last: found there,
-#		it is not looked for by the index; and whatever became of it and of its
-#		place meanwhile, what is written is the repository's row and no other one.
-#		F-03.
+#		The consumer remembers the place (ctid) of a repository's row and looks there first, without the
+#		index.  Whatever happens to the row and its place meanwhile, the consumer must write the
+#		repository's row and no other.  F-03.
 
 use strict;
 use warnings FATAL => 'all';
@@ -19,7 +18,8 @@ my $node = make_node(
 autovacuum = off
 CONF
 
-# Rows of a and b are known before, and then they change: a handle into another of that length, none into one.
+# The consumer knows the rows of a and b, and then they change: a's handle to a handle of the same length, b's
+# from none to a handle.
 my @before  = ('a is a1.test', 'a 1 +x', 'b 1 +x');
 my @after   = ('c 1 +x', 'a 2 +y', 'b 2 +y', 'a is a2.test', 'b is b.test');
 my $capture = make_capture('steps.py', @before, @after);
@@ -27,7 +27,7 @@ my $last    = @before + @after;
 my ($a, $b, $z) = map { "did = '" . did($_) . "'" } 'a', 'b', 'z';
 my $server = AtprotoTest::Server->start($capture);
 
-# Between what a consumer applies before and after; returns where the rows were before.
+# Applies a change between events before and after; returns the old places of the rows.
 sub between
 {
 	my ($name, @statements) = @_;
@@ -61,7 +61,7 @@ between('another column', "ALTER TABLE atproto.repo ADD note text NOT NULL DEFAU
 is(query("SELECT string_agg(note, ' ') FROM atproto.repo"), 'none none none', 'another column: its value');
 query('ALTER TABLE atproto.repo DROP note');
 
-# each where the other one was
+# the rows have swapped places
 my $there = between(
 	'swapped', 'CREATE TABLE was AS SELECT * FROM atproto.repo ORDER BY ctid DESC', 'DELETE FROM atproto.repo',
 	'VACUUM atproto.repo', 'INSERT INTO atproto.repo SELECT * FROM was', 'CREATE TABLE swapped AS SELECT did, ctid AS at FROM atproto.repo');
@@ -69,7 +69,7 @@ my %at = map { split /\|/ } split /\n/, query('SELECT did, at FROM swapped');
 my %was = map { split /\|/ } split /\n/, $there;
 is_deeply([ @at{ sort keys %at } ], [ reverse @was{ sort keys %was } ], 'swapped: they were');
 
-# another row where that of a was
+# a different row at the place of a's row
 $there = between(
 	'another', "DELETE FROM atproto.repo WHERE $a", 'VACUUM atproto.repo',
 	"INSERT INTO atproto.repo (did, host) VALUES ('" . did('z') . "', 'z')", "CREATE TABLE stayed AS SELECT ctid AS at, r.* FROM atproto.repo r WHERE $z");
@@ -78,7 +78,7 @@ is(query("SELECT count(*) FROM (SELECT ctid, r.* FROM atproto.repo r WHERE $z IN
 query("DELETE FROM atproto.repo WHERE $z");
 tables_match($node, $capture, 'another: the tables are what the oracle says', modes => [ 'record', 'repo' ]);
 
-# --- a state that says that nothing is to be written, and does not any more ---
+# --- a state by which the consumer ignores commits, until a user changes the state ---
 
 $capture = make_capture('steps.py', 'a 1 +x', 'a deactivated', 'a 2 +y');
 $server = AtprotoTest::Server->start($capture, '--hold-at', 3);
@@ -90,7 +90,7 @@ $server->release;
 wait_for_seq($node, 's', 3);
 is(query("SELECT count(*) FROM atproto.record WHERE rkey = 'y'"), '1', 'active again: its commit counts');
 
-# --- a state that a constraint refuses, with values as long as those before ---
+# --- a state that a constraint refuses, with values of the same lengths ---
 
 $capture = make_capture('steps.py', 'a 1 +x', 'a 2 +y', 'a 3 +z');
 $server = AtprotoTest::Server->start($capture, '--hold-at', 2);
@@ -121,14 +121,14 @@ foreach my $batch (@batches)
 }
 wait_for_seq($node, 's', scalar @long);
 my $updates = @long - 2;
-# the first commit of each makes it synchronized, and that is what an index's condition asks for
+# the first commit of each repository makes it synchronized, which changes the partial index
 my $hot     = $updates - 2;
 wait_for("SELECT ($written) = " . @long);
 is(query(q{SELECT n_tup_upd, n_tup_hot_upd, pg_relation_size(relid) FROM pg_stat_user_tables WHERE relname = 'repo'}),
 	"$updates|$hot|8192", 'every new version stays on the page of the old one, where there is room when the dead are gone');
 tables_match($node, $capture, 'the tables are what the oracle says', modes => [ 'record', 'repo' ]);
 
-# --- while a transaction is open, nobody may take the dead away; when it has ended, there is room again ---
+# --- while a transaction is open, dead versions cannot be removed; after its end, the page has room again ---
 
 $server->restart(map { ('--hold-at', $_) } @batches);
 start_over();
@@ -160,7 +160,7 @@ cmp_ok($large, '>', 1, 'and the table grows');
 is($shares[1], $shares[0], 'neither does when it has ended');
 $reader->quit;
 
-# --- an index on what changes: its entries are no versions of each other, those of the key are ---
+# --- an index on a changing column: each version needs entries, unlike in the index of the key ---
 
 my @names = 'a' .. 'z';
 $capture = make_capture('steps.py', map { my $n = $_; map { "$_ $n +x" . $n } @names } 1 .. 60);

@@ -26,7 +26,7 @@ BEGIN
 END $$;
 SQL
 
-# --- a default that is an object in memory, which who is given it may change, and free ---
+# --- a default that is an object in memory, which a function could change or free ---
 
 my $marks = 'ALTER TABLE record ADD marks int[] DEFAULT marks()';
 foreach my $layout ([ checked => "$marks CHECK (changes_it(marks))" ], [ 'checked on parts' => "$PARTS; $marks CHECK (changes_it(marks))" ],
@@ -40,12 +40,13 @@ foreach my $layout ([ checked => "$marks CHECK (changes_it(marks))" ], [ 'checke
 	again();
 }
 
-# --- conditions about the table that a row is in ---
+# --- conditions on the table of a row ---
 
 both('table', 'ALTER TABLE record ADD CHECK (tableoid <> 0)');
 again();
 
-# What one batch of an account's commits comes to, its first rows in the table, which is changed then, the direct way and by statements.
+# The result of one batch of an account's commits after these changes of the table, the direct way and by
+# statements.
 sub one_batch
 {
 	my ($name, $changes, $asked, @steps) = @_;
@@ -79,12 +80,12 @@ like(one_batch('updated', $table, 'cid', 'b 2 =x'), qr/^2\|23514$/m, 'updated: r
 my $none = 'ALTER indexed_at DROP DEFAULT, ALTER indexed_at DROP NOT NULL';
 like(one_batch('no default', $none, 'indexed_at IS NULL', 'a 1 +y', 'b 2 =x'), qr/\|t\n.*\|t$/, 'no default: what is written gets none, also what is updated');
 
-# --- what a column had that was dropped goes with the update ---
+# --- an update drops the value of a dropped column ---
 
 my $dropped = q{ADD big text; ALTER TABLE record ALTER big SET STORAGE EXTERNAL; UPDATE record SET big = repeat('x', 100000); ALTER TABLE record DROP big};
 is(one_batch('dropped', $dropped, 'out_of_line(tableoid)', 'b 2 =x'), '2x|0', 'dropped: nothing of it is kept');
 
-# --- rows that a trigger makes large: they are not kept until others come ---
+# --- rows that a trigger makes large: the consumer does not collect many of them in memory ---
 
 my $posts = AtprotoTest::Server->start(make_capture('synth.py', 'posts', 300));
 my $large = q{ALTER TABLE record ADD note text; CREATE TABLE memory (bytes bigint); } . own(q{new.note := repeat('x', 1000000);

@@ -1,6 +1,6 @@
 # 296_triggers.pl
-#		New records go directly into tables with triggers, as COPY brings rows there, and the
-#		triggers see, and do, what they see and do of INSERT (AtprotoTest::TwoWays).  E-43.
+#		New records go directly into tables with triggers, as COPY inserts rows, and the triggers must see
+#		and do the same as with INSERT (AtprotoTest::TwoWays).  E-43.
 
 use strict;
 use warnings FATAL => 'all';
@@ -15,8 +15,8 @@ use Test::More;
 
 my ($node, undef, $pds) = two_ways('row_triggers');
 
-# Of row triggers, in the order of the stream; and that each sees all that came before it: before a row the rows
-# before it, after it those of its whole statement.
+# Row triggers fire in the order of the stream; a BEFORE trigger sees all earlier rows, an AFTER trigger all
+# rows of its statement.
 sub in_order
 {
 	my ($name) = @_;
@@ -38,7 +38,7 @@ sub in_order
 	return;
 }
 
-# --- triggers that only look ---
+# --- triggers that only read ---
 
 both('rows', $ROWS);
 in_order('rows');
@@ -49,7 +49,7 @@ in_order('parts');
 is(query(q{SELECT count(DISTINCT tab) FROM case_direct.log WHERE moment = 'BEFORE'}), '3', 'parts: in all partitions');
 again();
 
-# made by hand on one partition: rows of the others still go together
+# a trigger made by hand on one partition: rows of the other partitions are still written together
 both('one part', "$PARTS; CREATE TRIGGER a BEFORE INSERT ON record2 FOR EACH ROW EXECUTE FUNCTION note();
 	CREATE TRIGGER b AFTER INSERT ON record1 FOR EACH ROW EXECUTE FUNCTION note()");
 again();
@@ -73,7 +73,7 @@ both('all actions', "$ROWS; $WHOLE", actions => 'NULL', untold => 1);
 tables_match($node, $pds, 'all actions: the tables are what the oracle says', schema => 'case_direct');
 again();
 
-# --- triggers that change rows, or keep them away ---
+# --- triggers change or skip rows ---
 
 my $change = q{
 	IF new.collection = 'app.bsky.feed.like' THEN RETURN NULL; END IF;
@@ -90,11 +90,11 @@ foreach my $layout ([ changed => '' ], [ 'changed on parts' => "$PARTS;" ])
 	again();
 }
 
-# Many keys become one: the transaction is done again with statements.
+# A trigger makes many keys equal: the transaction is repeated with statements.
 both('one key', own('new.rkey := left(new.rkey::text, 8)::recordkey; RETURN new;', 'BEFORE INSERT ON record'), untold => 1);
 again();
 
-# A partition's own trigger that moves a row to another one is refused, and nothing else.
+# A partition's own trigger that moves a row to a different partition is refused, and nothing else.
 both('moved away', "$PARTS; " . own(q{IF hashtext(new.rkey::text) % 50 = 0 THEN new.collection := 'app.bsky.feed.like'; END IF; RETURN new;}, 'BEFORE INSERT ON record2'), untold => 1);
 cmp_ok(query(q{SELECT count(*) FROM atproto.dead_letter WHERE subscription = 'case_direct' AND sqlstate = '23514'}), '>', 0, 'moved away: there were such rows');
 again();

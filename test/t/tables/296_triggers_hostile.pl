@@ -1,6 +1,6 @@
 # 296_triggers_hostile.pl
-#		Triggers of tables that new records go into directly: those that write into the same
-#		table, or pull it away from under themselves.  E-43.
+#		Hostile triggers of directly filled tables: the triggers write into the same table, or drop or
+#		change the table while the consumer writes.  E-43.
 
 use strict;
 use warnings FATAL => 'all';
@@ -15,7 +15,7 @@ use Test::More;
 
 my ($node, $server, $pds) = two_ways('hostile_triggers');
 
-# --- triggers that write, into the same table, too ---
+# --- triggers that write, also into the same table ---
 
 my %writes = (
 	copies => own(q{INSERT INTO record (did, collection, rkey, cid, rev) VALUES (new.did, new.collection, (left(new.rkey::text, 500) || '-copy')::recordkey, new.cid, new.rev); RETURN new;},
@@ -25,7 +25,7 @@ my %writes = (
 	removed => own(q{DELETE FROM record r WHERE (r.did, r.collection, r.rkey) = (new.did, new.collection, new.rkey); RETURN NULL;}, 'AFTER INSERT ON record')
 	  =~ s/FOR EACH ROW/FOR EACH ROW WHEN (new.collection = 'app.bsky.feed.like')/r,
 	updated => own(q{UPDATE record r SET value = '{}' WHERE (r.did, r.collection, r.rkey) = (new.did, new.collection, new.rkey); RETURN NULL;}, 'AFTER INSERT ON record'),
-	# what is the newest one of its repository stays
+	# the newest row of the repository stays
 	replaced => own(q{DELETE FROM record r WHERE r.did = new.did AND r.collection = new.collection; RETURN new;}, 'BEFORE INSERT ON record'),
 	caught  => own(q{BEGIN PERFORM 1 / (hashtext(new.rkey::text) % 2); EXCEPTION WHEN division_by_zero THEN new.fault := 'even'; END; RETURN new;}, 'BEFORE INSERT ON record'));
 foreach my $name (sort keys %writes)
@@ -42,7 +42,7 @@ both('silent', "$ROWS; ALTER TABLE record DISABLE TRIGGER a; ALTER TABLE record 
 is(query('SELECT count(*) FROM case_direct.log'), '0', 'silent: they do not fire');
 again();
 
-# --- triggers that pull the table away from under themselves: it is in use, nothing is lost ---
+# --- triggers that drop or change the table: it is in use, nothing is lost ---
 
 my %pulls = (
 	disabled  => 'ALTER TABLE record DISABLE TRIGGER own',

@@ -1,6 +1,7 @@
 # 296_triggers_refuse.pl
-#		Triggers of tables that new records go into directly: those that refuse rows, at once
-#		and at the commit; foreign keys, also to the table repo.  E-43, B-29.
+#		Triggers that refuse rows, at once and at the commit, and foreign keys, also to the table repo, of
+#		tables that the consumer fills directly: the same rows become dead letters as with statements.
+#		E-43, B-29.
 
 use strict;
 use warnings FATAL => 'all';
@@ -15,7 +16,7 @@ use Test::More;
 
 my ($node) = two_ways('refusing_triggers');
 
-# --- triggers and keys that refuse rows, at once and at the commit ---
+# --- triggers and keys with refused rows, at once and at the commit ---
 
 my $refuse = q{IF hashtext(new.rkey::text) % 100 = 0 THEN RAISE 'not this one' USING DETAIL = new.rkey::text; END IF; RETURN new;};
 my %refusals = (
@@ -42,7 +43,8 @@ foreach my $when ('', 'DEFERRABLE INITIALLY DEFERRED')
 	again();
 }
 
-# Where they are checked at the commit, new repositories come directly, too.  Statements insert a row, and then update it.
+# With checks at the commit, new repositories are written directly, too.  Statements insert a row, and then
+# update it.
 my $posts = AtprotoTest::Server->start(make_capture('synth.py', 'posts', 300));
 foreach my $when ('', 'DEFERRABLE INITIALLY DEFERRED', 'ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED')
 {
@@ -54,7 +56,7 @@ foreach my $when ('', 'DEFERRABLE INITIALLY DEFERRED', 'ON DELETE CASCADE DEFERR
 	is(query(q{SELECT n_tup_upd FROM pg_stat_user_tables WHERE schemaname = 'case_direct' AND relname = 'repo'}), $when eq '' ? '300' : '0', "refers to repo $when: how");
 	query("SELECT atproto.unsubscribe('case_direct')");
 	wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
-	# those checks that are due
+	# the deferred checks that are due
 	my (undef, undef, $err) = $node->psql('postgres', 'DELETE FROM case_direct.repo');
 	like($err, $when =~ /CASCADE/ ? qr/^$/ : qr/violates foreign key constraint/, "refers to repo $when: it is kept");
 	query('DROP SCHEMA case_direct CASCADE');

@@ -1,8 +1,8 @@
 # 361_validate.pl
-#		Subscriptions that judge records by their Lexicons (L-34): flags are what
-#		lexicon_valid() says of each record, whatever the tables are like, with workers,
-#		through updates, deletions, deleted accounts, refills and exports; dead letters
-#		leave the rest of a commit as it is, and can be tried again.
+#		Subscriptions that validate records by their Lexicons (L-34): the flag of each record equals the
+#		result of lexicon_valid(), with every kind of tables, with several workers, and through updates,
+#		deletions, deleted accounts, refills and exports.  An invalid record becomes a dead letter, the rest
+#		of its commit is stored, and the letter can be tried again.
 
 use strict;
 use warnings FATAL => 'all';
@@ -21,7 +21,7 @@ my $last   = read_capture($capture);
 my $server = AtprotoTest::Server->start($capture);
 my $node   = make_node('validate', conf => "max_worker_processes = 30\natproto.reconnect_delay = 100ms");
 
-# About half of the posts have such a length.
+# Limits the length of posts' texts: about half of the posts are valid.
 sub load_lexicon
 {
 	my ($length) = @_;
@@ -30,7 +30,7 @@ sub load_lexicon
 		"record": {"type": "object", "required": ["text"], "properties": {"text": {"type": "string", "maxLength": $length}}}}}}', true)]);
 }
 
-# Rows whose flag is not what the function says, of those collections that are to be judged.
+# Rows of the validated collections whose flag differs from the function's result.
 sub wrong_flags
 {
 	my ($schema, $judged) = @_;
@@ -82,7 +82,7 @@ query("DELETE FROM flag.record WHERE random() < 0.2; SELECT atproto.refill('flag
 wait_for_seq($node, 'flag', $last);
 is(wrong_flags('flag', 'true'), '0', 'L-34: refilled');
 
-# --- of some collections; the first that fits counts ---
+# --- validation of some collections; the first matching pattern counts ---
 
 query(q{SELECT atproto.load_lexicon('{"lexicon": 1, "id": "app.bsky.feed.like", "defs": {"main": {"type": "record", "key": "tid",
 	"record": {"type": "object", "required": ["nothing"], "properties": {"nothing": {"type": "null"}}}}}}', true)});
@@ -141,7 +141,7 @@ is(query("SELECT count(*) FROM xdead_letter.record"), query('SELECT count(*) FRO
 is(query("SELECT count(*) FROM atproto.dead_letter WHERE subscription = 'xdead_letter'"),
 	query('SELECT count(fault) FROM xflag.record'), 'L-34: each is a letter');
 
-# --- a change while the stream runs; a Lexicon that is lacking ---
+# --- a change while the stream runs; a missing Lexicon ---
 
 $server->restart('--hold-at', 2500);
 subscribe('live', validate => "'none'");
@@ -157,7 +157,7 @@ cmp_ok(query("SELECT count(fault) FROM live.record WHERE collection = 'app.bsky.
 is(query("SELECT count(fault) FROM live.record WHERE collection = 'app.bsky.feed.like'"), '0', 'who cannot tell says nothing');
 is(query("SELECT reconnects FROM atproto.stat_subscription WHERE name = 'live'"), '0', 'without a reconnection');
 
-# --- what may be asked for ---
+# --- values of the option validate ---
 
 foreach my $bad (
 	[ 'sometimes',                   qr/invalid value for "validate": "sometimes".*HINT:  Use 'none', 'flag'/s ],

@@ -1,7 +1,7 @@
 # 010_types_binary.pl
-#		The binary format of the identifier types: COPY out and in again, and
-#		hostile bytes into every receive function.  Also a dump and restore of
-#		columns with type modifiers.
+#		The binary format of the identifier types: COPY writes and reads all values unchanged, and every
+#		receive function refuses random bytes or keeps them unchanged.  Also a dump and restore of columns
+#		with type modifiers.
 
 use strict;
 use warnings FATAL => 'all';
@@ -19,7 +19,7 @@ my $started = $node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
 
 my $plc = 'did:plc:44ybard66vv44zksje25o7dz';
 my $cid = join '', map { chr hex } '0171122065062a5a5a00fc16d73c6944237ccbc15b1c4a7234489336891d091741a239d0' =~ /../g;
-# Of each type: external binary values that are valid, and ones that are not.
+# For each type: valid external binary values, and invalid ones.
 my %cases = (
 	'did' => {
 		valid => [ $plc, 'did:web:localhost%3A1234', 'did:m:' . 'v' x 2042 ],
@@ -66,7 +66,7 @@ my %cases = (
 	},
 	'noshuri(strict)' => { valid => ['nosh://1673'], invalid => ['nosh://a.b'] });
 
-# A binary COPY file with one column and these rows.
+# Writes a binary COPY file with one column and these rows.
 sub write_binary
 {
 	my ($path, @values) = @_;
@@ -77,7 +77,7 @@ sub write_binary
 	close $file;
 }
 
-# What COPY says: "ok", or the SQLSTATE.
+# The result of COPY: "ok", or the SQLSTATE.
 $node->safe_psql('postgres', <<'SQL');
 CREATE FUNCTION try_copy(relation text, path text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
@@ -112,14 +112,13 @@ foreach my $type (sort keys %cases)
 	}
 	my $states = $node->safe_psql('postgres',
 		"SELECT string_agg(try_copy('$table', '$dir/bad' || i), ' ' ORDER BY i) FROM generate_series(0, $i - 1) i");
-	# pqformat's own functions see that there are not eight bytes
+	# pqformat itself finds fewer than eight bytes
 	my $expected = $type eq 'atproto.tid' ? '08P01' : '22P03';
 	is($states, join(' ', map { $type eq 'atproto.tid' && length $_ > 8 ? '22P03' : $expected } @$invalid),
 		"$type: $i invalid values are refused");
 }
 
-# Bytes at random, and valid values with a byte changed: refused, or a value that
-# is sent as it came.
+# Random bytes, and valid values with a byte changed: refused, or received and sent unchanged.
 srand 42;
 my $kept = 0;
 my $refused = 0;

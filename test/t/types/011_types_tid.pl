@@ -71,7 +71,7 @@ foreach my $how ('fast', 'immediate')
 	cmp_ok(value('tid_generate()'), 'gt', $last, "after a $how stop they go on");
 }
 
-# The server ran with a clock that was a day ahead: its reservation tells.
+# The server ran with a clock a day ahead, and its reservation has this time.
 sub reserve
 {
 	my ($content) = @_;

@@ -1,9 +1,8 @@
 # 012_boundary_values.pl
-#		Whatever a role without rights hands to a function of the extension, the
-#		server answers, and lives.  Each function (and aggregate) that SQL can
-#		call is called with all combinations of boundary values of its arguments'
-#		types: NULL, least and greatest, empty, longest, modifiers that no type
-#		has.  Of a function with very many combinations, a fixed choice of them.
+#		A role without rights calls every function and aggregate of the extension with all combinations of
+#		boundary values of the argument types: NULL, least and greatest, empty, longest, type modifiers that
+#		do not exist.  No call may crash the server or end in an internal error.  Of a function with very
+#		many combinations, a fixed choice is tried.
 
 use strict;
 use warnings FATAL => 'all';
@@ -69,7 +68,7 @@ $values{noshuri} = [ map { s{at://}{nosh://}r =~ s{8187}{8185}r =~ s{8154}{8152}
 my $node = make_node('boundaries', conf => "log_min_messages = log\nlog_min_error_statement = panic\nfsync = off\n");
 $node->safe_psql('postgres', 'CREATE ROLE nobody_special LOGIN');
 
-# (name, gives a set, argument types) of all that SQL can call.
+# Name, whether a set is returned, and argument types of all functions callable in SQL.
 my @functions = map { [ split /\|/, $_, -1 ] } split /\n/, $node->safe_psql('postgres', <<'EOQ');
 SELECT p.oid::regproc, p.proretset, array_to_string(ARRAY(SELECT format_type(t, NULL) FROM unnest(p.proargtypes) WITH ORDINALITY a (t, n) ORDER BY n), ',')
 FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid
@@ -121,7 +120,7 @@ unlike($err, qr/cache lookup failed|stored \w+ is not valid|XX\d{3}/, 'no call e
 unlike(slurp_file($node->logfile), qr/terminated by signal|TRAP:/, 'no process of the server has ended by a signal');
 cmp_ok(scalar(() = $err =~ /invalid type modifier/g), '>', 50, 'modifiers that do not exist are refused');
 
-# --- who asks for much can be interrupted ---
+# --- a call with much work can be interrupted ---
 
 # A CAR file of a commit and of empty blocks, in hexadecimal.  A section is its length, the block's CID, the block.
 sub large_car
@@ -141,7 +140,7 @@ sub large_car
 
 query('CREATE TABLE large AS SELECT decode($$' . large_car(500_000) . '$$, $$hex$$) AS car; CREATE SEQUENCE after_it');
 
-# An interrupt that comes while a function works is served there, so that nextval() is not called any more.
+# A function that serves an interrupt ends, so that nextval() is not called any more.
 sub can_be_cancelled
 {
 	my ($call, $result, $name) = @_;

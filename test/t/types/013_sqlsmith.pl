@@ -1,8 +1,8 @@
 # 013_sqlsmith.pl
-#		sqlsmith (Debian's package of that name) makes up statements over tables
-#		with columns of all types, and sends them as a role without rights: the
-#		server lives.  A short run with a fixed seed; by hand a long one, as
-#		SQLSMITH_QUERIES=1000000 SQLSMITH_SEED=2 make check-tap PROVE_TESTS=test/t/types/013_sqlsmith.pl
+#		sqlsmith (Debian's package of this name) makes up statements over tables with columns of all types,
+#		and sends the statements as a role without rights.  No statement may crash the server.  A short run
+#		with a fixed seed; by hand a long one, as SQLSMITH_QUERIES=1000000 SQLSMITH_SEED=2 make check-tap
+#		PROVE_TESTS=test/t/types/013_sqlsmith.pl
 
 use strict;
 use warnings FATAL => 'all';

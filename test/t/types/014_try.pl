@@ -1,7 +1,7 @@
 # 014_try.pl
-#		try_did(text) and its like give for every text what the type's input gives, and NULL
-#		where that is an error: every line of the published vectors, whole tables of them and
-#		their columns, as a text for each of the types.
+#		try_did(text) and the corresponding functions of the other types return the value that the type's
+#		input returns, and NULL where the input raises an error.  Tried with every line of the published
+#		vectors, with whole tables of vectors and their columns, as a text for each of the types.
 
 use strict;
 use warnings FATAL => 'all';
@@ -14,7 +14,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my @types = qw(did handle nsid recordkey atproto.tid cidlink aturi noshuri);
-# The published files of what a type takes, by the beginning of their names.
+# The published files of a type's values, by the beginning of their names.
 my %vectors = (did => 'did', handle => 'handle', nsid => 'nsid', recordkey => 'recordkey', 'atproto.tid' => 'tid', aturi => 'aturi');
 
 my $node = make_node('try');

@@ -1,9 +1,9 @@
 # 280_union.pl
-#		Several streams of the same repositories into the same tables, each of which lacks
-#		other commits: the tables have what they carry together, each operation once.
-#		F-03, F-08, R-30, R-32.
+#		Several streams of the same repositories fill the same tables, and each source lacks different
+#		commits.  The tables must have the operations of all sources together, each applied once.  F-03,
+#		F-08, R-30, R-32.
 #
-#		ATPROTO_SEED=n is another run.
+#		ATPROTO_SEED is the seed of the run.
 
 use strict;
 use warnings FATAL => 'all';
@@ -25,14 +25,14 @@ my $node  = make_node('union', conf => "max_worker_processes = 20\natproto.recon
 my $union = AtprotoTest::Union->new($node);
 cmp_ok(scalar($union->commits), '>', 500, 'there are commits that a source may lack');
 
-# --- two, of which one is ahead, then the other ---
+# --- two sources; the first is ahead, then the second ---
 
 my @captures = $union->lossy(2, 30);
 my @servers = (
 	AtprotoTest::Server->start($captures[0], '--hold-at', 900, '--rate', 2000),
 	AtprotoTest::Server->start($captures[1], '--hold-at', 500, '--hold-at', 1300, '--rate', 2000));
 $union->follow('two', [ 'chain', 'chain' ], \@servers);
-# the first is as far as it goes for now, and the other has not what it lacks
+# the first source is held, and the second has not yet sent the missing commits
 wait_for("SELECT bool_and(seq >= CASE name WHEN 'two0' THEN 880 ELSE 400 END) FROM atproto.stat_subscription");
 cmp_ok(query("SELECT count(*) FROM atproto.held_event WHERE why = 'gap'"), '>', 0, 'F-08: commits wait for others before them');
 is(query("SELECT count(*) FROM two.repo r WHERE (hold IS NOT DISTINCT FROM 'gap') <> EXISTS (SELECT FROM atproto.held_event h WHERE h.did = r.did)"), '0', 'R-30: and their repositories say so');
@@ -47,13 +47,13 @@ $servers[1]->release;
 $union->at_end;
 $union->matches('two', 'two');
 is(query("SELECT count(*) FROM atproto.cursor WHERE record_ops > 0"), '2', 'each has brought something');
-# what the sources have told each other holds no longer than that what it is about
+# notes of the sources about each other hold only as long as the rows that they describe
 query("BEGIN; TRUNCATE two.record, two.repo, two.record_event; SELECT atproto.set_cursor(name, 0) FROM atproto.subscription; COMMIT");
 $union->at_end;
 $union->matches('two', 'once more, into empty tables');
 $union->forget;
 
-# Each of two lacks another commit of one repository, beside each other.
+# Two sources lack two adjacent commits of one repository, one each.
 my ($one) = $union->repositories;
 @servers = map { AtprotoTest::Server->start($union->without($one->[$_])) } 3, 4;
 $union->follow('crossed', [ 'chain', 'chain' ], \@servers);
@@ -61,7 +61,7 @@ $union->at_end;
 $union->matches('crossed', 'one lacks the second, the other the third');
 $union->forget;
 
-# What one lacks is a #sync, which does not say what was before it: it is what the commit after it waits for.
+# One source lacks a #sync, which names no previous commit: the commit after the #sync waits for it.
 my @steps = read_capture(make_capture('steps.py', 'a 1 +x', 'a sync 2', 'a 3 +y', 'b 1 +x'));
 my $dir = PostgreSQL::Test::Utils::tempdir();
 @servers = (
@@ -76,7 +76,7 @@ is(query("SELECT string_agg(rkey::text, ' ' ORDER BY rkey) FROM synced.record WH
 wait_for('SELECT count(*) = 0 FROM atproto.held_event');
 $union->forget;
 
-# --- one has read that nothing waits, and the other one comes in between (doc/develop/races.md) ---
+# --- one consumer has read that no event waits, and the second comes in between (doc/develop/races.md) ---
 
 my $points = AtprotoTest::Points->new($node);
 
@@ -93,7 +93,7 @@ foreach my $stopped (0, 1)
 	$servers[$stopped]->release;
 	$points->wait('states read', "atproto $name$stopped");
 	$servers[ 1 - $stopped ]->release;
-	# it need not wait where the rows are read directly
+	# no wait is necessary where the rows are read directly
 	my $goes_on = $name . (1 - $stopped);
 	wait_for("SELECT (SELECT seq >= $PDS_LAST FROM atproto.stat_subscription WHERE name = '$goes_on') OR EXISTS (SELECT FROM pg_stat_activity"
 		  . " WHERE application_name = 'atproto $goes_on' AND wait_event_type = 'Lock')");

@@ -1,8 +1,8 @@
 # 280_union_ends.pl
-#		What ends the wait of a commit for one before it, when no source of the tables
-#		brings that: a time; nobody who could bring it, or who holds it; limits; the
-#		end of the account.  It is a break then, and nothing is lost silently.  F-05, F-08, F-15,
-#		R-30, R-32, R-34, R-35.
+#		A commit waits for a missing earlier commit that no source brings.  The wait ends after a time, when
+#		no source remains that could bring or release the commit, when limits are reached, or when the
+#		account ends.  Then the repository is marked with a break: nothing is lost silently.  F-05, F-08,
+#		F-15, R-30, R-32, R-34, R-35.
 
 use strict;
 use warnings FATAL => 'all';
@@ -34,7 +34,8 @@ sub state_of
 	return query("SELECT string_agg(did::text, ' ' ORDER BY did) FROM $schema.repo WHERE sync = 'desynchronized'");
 }
 
-# Begins two, of which the first lacks a commit of one, and holds what comes after it; the second one waits before it.
+# Begins two sources; the first lacks a commit of one repository, so that later commits are held; the second
+# stops before that commit.
 sub begin_two
 {
 	my ($schema, $second, %more) = @_;
@@ -46,7 +47,7 @@ sub begin_two
 	return $servers[1];
 }
 
-# --- neither of two has it ---
+# --- both sources lack the commit ---
 
 my $last = begin_two('neither', $union->without($one->[3]));
 $last->release;
@@ -61,7 +62,7 @@ is(query("SELECT count(*) FROM neither.repo WHERE hold IS NOT NULL"), '0', 'noth
 tables_match($node, capture('pds.frames.gz'), 'what came after it was taken', schema => 'neither', modes => ['repo']);
 $union->forget;
 
-# --- there is no other one: as ever, at once ---
+# --- there is no second source: the repository is marked at once ---
 
 wait_at_most('5min');
 my $server = AtprotoTest::Server->start($union->without($one->[3]));
@@ -75,7 +76,7 @@ is(query("SELECT breaks, skips ? 'held' FROM atproto.stat_subscription WHERE nam
 is(state_of('alone'), $one->[0], 'F-08: and it is marked at once');
 $union->forget;
 
-# --- who holds it is paused: another one takes it ---
+# --- the subscription that holds the commit is paused: the second takes it ---
 
 $last = begin_two('paused', $union->without());
 query("SELECT atproto.pause('paused0')");
@@ -85,7 +86,7 @@ $union->at_end;
 $union->matches('paused', 'paused');
 $union->forget;
 
-# --- who holds it is removed: the other one takes it over; both are removed ---
+# --- the subscription that holds the commit is removed: the second takes it over; then both are removed ---
 
 $last = begin_two('removed', $union->without(@$one[ 3 .. $#$one ]));
 query("SELECT atproto.unsubscribe('removed0')");
@@ -97,7 +98,7 @@ is(query('SELECT count(*) FROM removed.repo WHERE hold IS NOT NULL'), '0', 'R-35
 is(query('SELECT subscription, target, sum(events) FROM atproto.gap GROUP BY 1, 2'), '|removed|' . (@$one - 4), 'R-35: a row says how many events went');
 $union->forget;
 
-# --- there is no room ---
+# --- no room for held events ---
 
 $server = AtprotoTest::Server->start($union->without($one->[3]));
 $other = AtprotoTest::Server->start($union->without(), '--hold-at', $one->[3]);

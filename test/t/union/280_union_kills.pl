@@ -1,8 +1,8 @@
 # 280_union_kills.pl
-#		280_union.pl while consumers, workers and the server are killed, and connections are
-#		cut: three sources, one killed every second.  R-30, R-32.
+#		Runs the case of 280_union.pl with three sources while consumers, workers and the server are killed,
+#		one after the other, and connections are cut.  R-30, R-32.
 #
-#		ATPROTO_KILLS=n kills so often, ATPROTO_SEED=n is another run.
+#		ATPROTO_KILLS is the number of kills, ATPROTO_SEED the seed of the run.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,6 +1,7 @@
 # 280_union_second.pl
-#		Of two sources that bring the same at the same time, the second waits for the
-#		first one, but not for one that stands still.  F-03.
+#		Two sources bring the same events at the same time.  The consumer of the second waits for the
+#		consumer of the first, instead of doing the same work, but does not wait for a consumer that stands
+#		still.  F-03.
 
 use strict;
 use warnings FATAL => 'all';
@@ -23,7 +24,7 @@ sub follows
 	return query('SELECT string_agg(follows::text, $$ $$ ORDER BY name) FROM atproto.stat_subscription');
 }
 
-# Both have decoded the same before any of it is committed.
+# Both have decoded the same events before either commits.
 $points->hold('states read', "atproto pair$_") foreach 0, 1;
 $union->follow('pair', [ 'chain', 'chain' ], \@servers);
 $points->wait('states read', "atproto pair$_") foreach 0, 1;
@@ -37,14 +38,14 @@ wait_for(q{SELECT follows FROM atproto.stat_subscription WHERE name = 'pair1'});
 is(follows(), 'false true', 'whose events were all there waits for the other one');
 is(query(q{SELECT record_ops FROM atproto.stat_subscription WHERE name = 'pair1'}), '0', 'F-03: which were old');
 
-# --- the first one stands still ---
+# --- the first consumer stands still ---
 
 $servers[1]->release;
 wait_for_seq($node, 'pair1', 999);
 wait_for(q{SELECT NOT follows FROM atproto.stat_subscription WHERE name = 'pair1'});
 pass('who brings news waits for nobody any more');
 
-# --- and goes on, behind it ---
+# --- and goes on, behind the second ---
 
 $servers[0]->release;
 wait_for_seq($node, 'pair0', 999);

@@ -1,9 +1,8 @@
 # 281_chain.pl
-#		At level chain, a commit that leaves out or invents what its account did
-#		changes no record, and what is missing is known: repo.sync.  Each case in
-#		test/oracle/chain.py, with one process and with several, through a restart; a
-#		recorded PDS, of which everything is proven; audits of what came at level
-#		hash.  V-01, V-03, V-13, V-17, V-26 to V-29, V-31 to V-38, V-45.
+#		At level chain, a commit with omitted or invented operations changes no record, and repo.sync shows
+#		the loss.  Each case of test/oracle/chain.py, with one process and with several, and through a
+#		restart; a recorded PDS, with all commits proven; audits of records from level hash.  V-01, V-03,
+#		V-13, V-17, V-26 to V-29, V-31 to V-38, V-45.
 
 use strict;
 use warnings FATAL => 'all';
@@ -21,14 +20,14 @@ my $last    = slurp_file(make_capture('chain.py', '--last')) + 0;
 my @cases   = map { [ split /\t/ ] } split /\n/, slurp_file(make_capture('chain.py', '--expect'));
 my $node    = make_node('chain', conf => "max_worker_processes = 12\natproto.reconnect_delay = 50ms");
 
-# As the statistics have them; those that are not named are not there.
+# The counters of skipped events, for each name that has one.
 sub skips
 {
 	my ($name) = @_;
 	return query("SELECT string_agg(key || ' ' || value, ', ' ORDER BY key) FROM atproto.stat_subscription, jsonb_each_text(skips) WHERE name = '$name'");
 }
 
-# --- what an honest server sends ---
+# --- the stream of an honest server ---
 
 foreach my $workers (1, 3)
 {
@@ -65,7 +64,7 @@ wait_for_seq($node, 'hash', $PDS_LAST);
 is(query("SELECT string_agg(DISTINCT sync, ',') FROM hash.repo WHERE status IS DISTINCT FROM 'deleted'"), 'synchronized', 'V-03: and at level chain they stay so');
 query("SELECT atproto.unsubscribe('hash')");
 
-# What is proven counts no more once it is followed at level hash.
+# A proof counts no more after events at level hash.
 $server = AtprotoTest::Server->start($pds, '--hold-at', 900);
 query('CREATE SCHEMA less');
 query(subscribe_sql('less', $server, cursor => 0, target => "'less'"));
@@ -102,20 +101,21 @@ foreach my $workers (1, 3)
 				. " FROM $s.repo p WHERE did = '$did'"),
 			join('|', $state, $what eq 'applied' ? 't' : 'f', $what eq 'refused' ? 1 : 0), "$workers: $name");
 	}
-	# what is proven is so; what was missed can be seen
+	# proven repositories are complete; missed events are visible
 	is(query("SELECT string_agg(did || reason, ',') FROM (SELECT p.did, a.reason FROM $s.repo p, LATERAL atproto.audit(p.did, '$s') a"
 			. " WHERE (p.sync = 'synchronized') AND NOT a.equal) x"), '', "$workers: audits find nothing wrong in what is synchronized");
 	query("SELECT atproto.unsubscribe('$s')");
 }
 
-# They are counted, each by what it is.
+# Forged commits are counted by their faults.
 $server = AtprotoTest::Server->start($forged);
 query('CREATE SCHEMA counted');
 query(subscribe_sql('counted', $server, cursor => 0, target => "'counted'"));
 wait_for_seq($node, 'counted', $last);
 my $counted = 'break 10, inactive 1, incomplete 5, invalid 11, mismatch 8, old 1, skipped_revs 1';
 is(skips('counted'), $counted, 'V-26, V-27, V-32, V-33: what was counted');
-# committed with the cursor: neither a restart nor another name, nor workers that come and go, change a count
+# counters are committed with the cursor: neither a restart nor a new name, nor a changed number of workers,
+# changes a count
 $node->stop('immediate');
 $node->start;
 is(skips('counted'), $counted, 'the counts are those after a crash of the server, too');
@@ -147,7 +147,7 @@ my ($none) = map { $_->[0] } grep { $_->[1] eq 'a record that is none' } @cases;
 is(query("SELECT did, sync FROM part.repo WHERE did <> '$none' ORDER BY did"), query("SELECT did, sync FROM counted.repo WHERE did <> '$none' ORDER BY did"),
 	'V-04: filters leave the states as they are');
 
-# --- what a source that lacks commits brings again ---
+# --- a refill from a source that lacks commits ---
 
 my %refills = map { $_ => make_capture('refills.py', $_) } qw(whole lossy);
 my @refills = map { [ split /\t/, $_, -1 ] } split /\n/, slurp_file(make_capture('refills.py', '--expect'));
@@ -179,11 +179,11 @@ foreach my $case ([ 'chain', 1 ], [ 'chain', 3 ], [ 'hash', 1 ])
 		is("$sync: " . ($sync eq 'unproven' ? $keys : $have), "$state: $keys", "V-33: $s: refill: $name");
 		is($equal, 't', "V-45: $s: audit: $name") if $sync eq 'synchronized';
 	}
-	# of some, the source has no event of their revision: the refill has not come to its end
+	# of some repositories the source has no event at their revision: so the refill has not ended
 	query("UPDATE $s.repo SET refill_by = NULL, refill_rev = NULL, refill_data = NULL, refill_sync = NULL; SELECT atproto.unsubscribe('whole$s'), atproto.unsubscribe('lossy$s')");
 }
 
-# A level that is not there
+# An invalid level
 my (undef, undef, $out) = $node->psql('postgres', subscribe_sql('other', $server, verify => "'other'"));
 like($out, qr/invalid value for "verify": "other"\n.*'hash', 'chain' or 'full'/s, "V-01: verify => 'other'");
 

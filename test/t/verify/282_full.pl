@@ -1,9 +1,8 @@
 # 282_full.pl
-#		At level full only what an account has signed changes its rows; events whose
-#		key is not known, or not theirs, wait in atproto.held_event, and are taken in
-#		their order when it is.  Identities are rows that the test writes, and look-ups
-#		are what it says that they brought: no manager runs, and so no fetcher.  With one
-#		process and with several.  V-05 to V-15, V-40 to V-44, V-48, R-30 to R-32.
+#		At level full, only signed commits of an account change its rows.  Events whose signature no known
+#		key made wait in atproto.held_event, and are released in their order when the right key is known.
+#		The test itself writes the rows of identities and the results of look-ups: no manager runs, and so
+#		no fetcher.  With one process and with several.  V-05 to V-15, V-40 to V-44, V-48, R-30 to R-32.
 
 use strict;
 use warnings FATAL => 'all';
@@ -38,7 +37,7 @@ foreach my $workers (1, 3)
 	query("CREATE TABLE $s.before AS SELECT * FROM $s.repo");
 	$server->release;
 	wait_for_seq($node, $s, 2 * $accounts);
-	# what was taken is none of the attacks
+	# no attack was applied
 	my @bad = grep { $_->[3] eq 'signature' } @cases;
 	my $dids = join ',', map { "'$_->[0]'" } @bad;
 	is(query("SELECT count(*) FROM $s.repo r JOIN $s.before b USING (did) WHERE did IN ($dids) AND (r.rev, r.data, r.sync, r.commit) IS DISTINCT FROM (b.rev, b.data, b.sync, b.commit)"),

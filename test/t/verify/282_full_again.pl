@@ -1,8 +1,8 @@
 # 282_full_again.pl
-#		At level full, what is read again (atproto.refill()) and tried again (atproto.retry())
-#		is judged by the keys that are known then; what of it waits is taken in the order of
-#		revisions, whatever that of the stream was.  As in 282_full.pl no fetcher runs.  V-13,
-#		V-40 to V-43, V-48, R-30 to R-32.
+#		At level full, events that are read again (atproto.refill()) or tried again (atproto.retry()) are
+#		verified with the keys that are known then; held events of a refill are released in the order of
+#		revisions, whatever the order of the stream was.  As in 282_full.pl no fetcher runs.  V-13, V-40 to
+#		V-43, V-48, R-30 to R-32.
 
 use strict;
 use warnings FATAL => 'all';
@@ -18,7 +18,7 @@ use Test::More;
 my $node = make_node('full_again', databases => '', conf => "max_worker_processes = 16\natproto.reconnect_delay = 50ms");
 my %who = accounts_of('full.py', 'again');
 
-# Its records, and why which revisions of it wait.
+# The account's records, and the reasons why its revisions wait.
 sub of
 {
 	my ($name, $schema) = @_;
@@ -45,7 +45,7 @@ foreach my $workers (1, 3)
 	query(subscribe_sql($s, $server, cursor => 0, target => "'$s'", workers => $workers, verify => "'full'", events => "'keep'"));
 	wait_for_seq($node, $s, 7);
 
-	# --- revisions in another order than that of the stream ---
+	# --- revisions in a different order than in the stream ---
 
 	is(of('late', $s), '|identity,order,order', "V-40: $workers: three wait");
 	know($who{late}{did}, $who{late}{first});
@@ -60,7 +60,7 @@ foreach my $workers (1, 3)
 	none_waits('turned');
 	is(of('turned', $s), '10,20|', "V-41: $workers: its key was replaced");
 
-	# --- read again: what is missing comes, by the keys of now ---
+	# --- read again: missing events come, judged by the present keys ---
 
 	query("DELETE FROM $s.record; DELETE FROM atproto.identity WHERE did IN ('$who{same}{did}', '$who{late}{did}')");
 	is(query("SELECT atproto.refill('$s')"), '3', "$workers: three repositories are read again");
@@ -113,7 +113,7 @@ foreach my $workers (1, 3)
 	is(query('SELECT attempts, count(*) OVER () FROM atproto.dead_letter'), '5|1', "$workers: it stays, and counts");
 	is(of('turned', $s), '20,30|', "$workers: no record comes of it");
 
-	# one that is the newest; meanwhile others of it wait
+	# a retry of the newest revision; meanwhile further revisions are held
 	query("DELETE FROM atproto.dead_letter; ALTER TABLE $s.record ADD CONSTRAINT no CHECK (rkey::text <> '40')");
 	know($who{turned}{did}, $who{turned}{second});
 	$server->release;
@@ -138,7 +138,7 @@ my $did    = $who{same}{did};
 query('CREATE SCHEMA fetched');
 query(subscribe_sql('fetched', $server, cursor => 0, target => "'fetched'", backfill => "'repair'"));
 wait_for_seq($node, 'fetched', 10);
-# as the fetcher leaves it, while it waits for the answer
+# the rows as the fetcher leaves them while it waits for the answer
 query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, state) VALUES ('fetched', '$did', 'fetched', 1, 'break', 'running');"
 	. " UPDATE fetched.repo SET hold = 'resync', sync = 'resyncing' WHERE did = '$did'; DELETE FROM fetched.record WHERE did = '$did'");
 is(query("SELECT atproto.refill('fetched', dids => ARRAY['$did']::did[])"), '1', 'a repository is read again while it is being fetched');
@@ -150,12 +150,12 @@ none_waits('same');
 is(of('same', 'fetched'), '10,20,30|', 'R-32: until nobody fetches it any more');
 is(query("SELECT count(*) FROM fetched.repo WHERE hold IS NOT NULL OR refill_by IS NOT NULL"), '0', 'and nothing is left of it');
 
-# --- two subscriptions fill the same tables: what one of them reads again, the other one may take ---
+# --- two subscriptions fill the same tables: events that one reads again may be released by the second ---
 
 begin_again();
 know($did, $who{same}{first});
 query('CREATE SCHEMA shared');
-# of the second one something else waits: so it looks at what may go on
+# a further account's event of the second subscription waits: so the second looks for events to release
 my %dids = (one => $did, two => "$did,$who{late}{did}");
 query(subscribe_sql($_, $server, cursor => 0, target => "'shared'", verify => "'full'", dids => "'{$dids{$_}}'")) foreach 'one', 'two';
 wait_for_seq($node, $_, 10) foreach 'one', 'two';

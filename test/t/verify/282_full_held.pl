@@ -1,7 +1,7 @@
 # 282_full_held.pl
-#		What waits at level full: floods of it and limits, whatever else is refused in the
-#		same batch, what becomes of it when a subscription, its level, its accounts change.
-#		As in 282_full.pl no fetcher runs.  V-12, V-42, V-48, W-30, R-30 to R-35.
+#		Held events at level full: floods and limits, other refusals in the same batch, and what becomes of
+#		held events when their subscription, its level, or the accounts change.  As in 282_full.pl no fetcher
+#		runs.  V-12, V-42, V-48, W-30, R-30 to R-35.
 
 use strict;
 use warnings FATAL => 'all';
@@ -17,7 +17,7 @@ use Test::More;
 my $node = make_node('held_full', databases => '', conf => "max_worker_processes = 16\natproto.reconnect_delay = 50ms");
 my %who = accounts_of('full.py', 'rotations');
 
-# --- floods: nothing is stored of them but what waits, and nobody is asked twice ---
+# --- floods: only held events are stored, and no identity is requested twice ---
 
 my $server = AtprotoTest::Server->start(make_capture('full.py', 'flood', 60, 100));
 begin_again();
@@ -59,7 +59,7 @@ wait_for_seq($node, 'none', 70);
 is(query('SELECT count(*) FROM atproto.held_event'), '0', 'R-34: all is dropped');
 is(query('SELECT count(*) FROM none.repo WHERE hold IS NOT NULL'), '0', 'R-34: a repository of which everything was dropped waits for nothing');
 
-# --- no room while repositories are fetched: what they fetch may lack what has gone ---
+# --- no room while repositories are fetched: the exports may lack the dropped events ---
 
 sub begin_fetched
 {
@@ -72,7 +72,7 @@ sub begin_fetched
 	return;
 }
 
-# what may be held from now on is what is held
+# the limit becomes the present amount
 sub fill
 {
 	my ($name) = @_;
@@ -96,7 +96,7 @@ is(query("SELECT count(*) FROM fetched.repo r WHERE sync <> 'desynchronized' AND
 is(query("SELECT count(*) FROM fetched.repo r WHERE sync = 'resyncing'"), query('SELECT count(DISTINCT did) FROM atproto.held_event'), 'R-34: and no other');
 query("SELECT atproto.unsubscribe('fetched')");
 
-# somebody who has many names below one domain does not push out who has one
+# an account with many names below one domain does not push out an account with one name
 $server = AtprotoTest::Server->start(make_capture('full.py', 'flood', 1, 100), '--hold-at', 81);
 begin_again();
 begin_fetched('names', $server);
@@ -113,8 +113,8 @@ is(query(q{SELECT count(*) FROM atproto.held_event WHERE did::text NOT LIKE 'did
 my $ended = q{FROM names.repo r WHERE hold IS NOT NULL AND NOT EXISTS (SELECT FROM atproto.held_event h WHERE h.did = r.did)};
 is(query("SELECT count(*) $ended"), '0', 'R-34: names of which everything was dropped wait for nothing');
 
-# The rows above are no messages: a release removes them, and with the last one of a repository its wait ends.  An event that
-# waited for a missing commit is lost that way.
+# The rows above are no messages: a release removes the rows, and the last row of a repository ends its wait.  An event that
+# waited for a missing commit is lost then.
 sub spoilt
 {
 	my ($name, $why, @revs) = @_;
@@ -131,7 +131,7 @@ is(query("SELECT did, sync, hold FROM names.repo WHERE did::text LIKE '%.spoilt.
 	'F-08: the event behind a missing commit is lost, which the repository says; V-48: of the others, of which nothing is known, there is no row');
 query("SELECT atproto.unsubscribe('names')");
 
-# --- what is held goes with its subscription; nobody waits for it then ---
+# --- held events go with their subscription; afterwards no repository waits for them ---
 
 $server = AtprotoTest::Server->start(make_capture('full.py', 'flood', 60, 10));
 begin_again();
@@ -148,7 +148,7 @@ wait_for('SELECT count(*) = 0 FROM room.repo WHERE hold IS NOT NULL');
 is(query('SELECT count(*), bool_or(verified) FROM room.repo WHERE rev IS NOT NULL'), '11|f', 'V-37: what comes is taken, at another level');
 query("SELECT atproto.unsubscribe('again')");
 
-# --- a lower level judges what waits by what it asks ---
+# --- a lower level judges held events by its own rules ---
 
 $server = AtprotoTest::Server->start(make_capture('full.py', 'flood', 3, 3));
 begin_again();
@@ -161,12 +161,12 @@ wait_for('SELECT count(*) = 0 FROM atproto.held_event');
 is(query('SELECT count(*) FROM lower.record'), '6', 'V-03: at level chain nobody has to sign');
 query("SELECT atproto.unsubscribe('lower')");
 
-# --- levels that are not there ---
+# --- invalid levels ---
 
 my (undef, undef, $out) = $node->psql('postgres', subscribe_sql('labels', $server, nsid => 'com.example.subscribeOther', verify => "'full'"));
 like($out, qr/cannot be verified by their signatures/, 'V-01: messages of other streams');
 
-# --- a row that is refused, in the batch of which an event waits ---
+# --- a refused row in the same batch as a held event ---
 
 my ($unknown, $known) = @who{qw(unknown rotated)};
 my $refusing = AtprotoTest::Server->start(make_capture('full.py', 'refused'), '--hold-at', 2, '--hold-at', 5);
@@ -189,7 +189,7 @@ looked_up('', 'true');
 wait_for('SELECT count(*) = 0 FROM atproto.held_event');
 is(query("SELECT string_agg(rkey::text, ',' ORDER BY rkey) FROM pieces.record WHERE did = '$unknown->{did}'"), '10,30', 'R-32: and both are taken');
 
-# --- who follows other accounts by now ---
+# --- a subscription that now follows different accounts ---
 
 $server = AtprotoTest::Server->start(make_capture('full.py', 'flood', 3, 3));
 begin_again();
@@ -209,7 +209,7 @@ is(query('SELECT count(*) FROM atproto.held_event'), '6', 'what waits goes on wa
 is(query('SELECT count(*) FROM atproto.held_release'), '0', 'and is not named each time by somebody who does not take it');
 query("SELECT atproto.unsubscribe('narrow')");
 
-# --- a key that was read long ago; an account that does not function ---
+# --- a key that was read long ago; an account without a working identity ---
 
 $server = AtprotoTest::Server->start(make_capture('full.py', 'refused'), '--hold-at', 5);
 begin_again();

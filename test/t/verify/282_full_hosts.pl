@@ -1,7 +1,7 @@
 # 282_full_hosts.pl
-#		A subscription to a PDS (host_is_pds) at level full: what it says of accounts that are
-#		elsewhere is ignored, that they are deleted, too; of a relay, which is asked for
-#		the same, it is believed.  As in 282_full.pl no fetcher runs.  V-43, V-44.
+#		A subscription to a PDS (host_is_pds) at level full ignores events, also deletions, of accounts that
+#		another server hosts: a former server could lie.  A relay, which the test subscribes to with the
+#		same events, is believed.  As in 282_full.pl no fetcher runs.  V-43, V-44.
 
 use strict;
 use warnings FATAL => 'all';
@@ -21,7 +21,7 @@ my %who;
 my ($here, $moved, $elsewhere, $unknown) = map { $who{$_}{did} } qw(here moved elsewhere unknown);
 my $capture = make_capture('full.py', 'hosts');
 
-# Its records, and whether it is active; what was asked, and counted.
+# The account's records, and whether it is active; requests and counters.
 sub of
 {
 	my ($name, $schema) = @_;
@@ -53,19 +53,19 @@ foreach my $host_is_pds ('true', 'false')
 	is(of('unknown', $s), '|t identity', "V-40: $s: of one that is not known it waits");
 	is(queued(), join(', ', sort "$unknown false", $pds ? "$elsewhere true" : ()), "V-44: $s: whether it still is elsewhere is asked");
 
-	# the look-up says that it still is; of another account, that it has moved there
+	# the look-up says that the account is still elsewhere; and that a different account has moved here
 	looked_up('', "did = '$elsewhere'") if $pds;
 	know($moved, $who{moved}{first});
 	$server->release;
 	wait_for_seq($node, $s, 10);
-	# V-47: records go when somebody else agrees
+	# V-47: records are removed when the directory or a server agrees
 	is(of('moved', $s), $pds ? '10|t' : '10|f deleted', "V-44: $s: a former server deletes nothing");
 	is(of('here', $s), '10|f deactivated', "V-44: $s: the account's own is believed");
 	is(of('elsewhere', $s), $pds ? '|' : '10|f takendown', "V-44: $s: likewise when it does not say that it is deleted");
 	is(query("SELECT sync, rev IS NOT NULL FROM $s.repo WHERE did = '$moved'"), 'synchronized|t', "V-44: $s: nor does anything follow from its commits");
 	is(queued(), "$unknown false", "V-44: $s: and nobody is asked again for each of these");
 
-	# one that waited turns out to be elsewhere; another one comes
+	# an unknown account turns out to be elsewhere; an account moves here
 	know($unknown, $who{unknown}{first});
 	know($elsewhere, $who{elsewhere}{first}, pds => $name);
 	looked_up('', "did = '$unknown'");
@@ -103,7 +103,7 @@ foreach my $host_is_pds ('true', 'false')
 	query('SELECT atproto.unsubscribe(name) FROM atproto.subscription');
 }
 
-# --- an account comes back at this server before its document can be read again ---
+# --- an account comes back to this server before its document can be read again ---
 
 {
 	my $server = AtprotoTest::Server->start(make_capture('steps.py', 'a active', 'b active', 'c deactivated'));
@@ -119,7 +119,7 @@ foreach my $host_is_pds ('true', 'false')
 	query("SELECT atproto.unsubscribe('back')");
 }
 
-# --- two servers fill the same tables: what has waited is of the one that it came by, whoever takes it ---
+# --- two servers fill the same tables: a held event is judged by the server that sent it, whichever subscription releases it ---
 
 my %others = accounts_of('full.py', 'again');
 my $late   = $others{late}{did};
@@ -127,7 +127,7 @@ my ($first, $second) = map { AtprotoTest::Server->start(@$_) } [ $capture, '--ho
 begin_again();
 query('CREATE SCHEMA shared');
 query(subscribe_sql('first', $first, cursor => 0, target => "'shared'", verify => "'full'", host_is_pds => 'true', dids => "'{$unknown}'"));
-# of the second one something waits, too: so it looks at what may go on
+# an event of the second subscription waits, too: so the second looks for events to release
 query(subscribe_sql('second', $second, cursor => 0, target => "'shared'", verify => "'full'", host_is_pds => 'true', dids => "'{$unknown,$late}'"));
 wait_for("SELECT count(DISTINCT did) = 2 FROM atproto.held_event");
 query("SELECT atproto.pause('first')");

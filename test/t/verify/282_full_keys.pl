@@ -1,8 +1,8 @@
 # 282_full_keys.pl
-#		Keys that change, at level full: events whose key is not known, or not theirs, wait in
-#		atproto.held_event, and are taken in their order when it is.  Identities are rows that the test writes, and look-ups
-#		are what it says that they brought: no manager runs, and so no fetcher.  With one
-#		process and with several.  V-13, V-15, V-38 to V-43, V-47, V-48, R-30 to R-32.
+#		Keys change, at level full.  Events whose signature no known key made wait in atproto.held_event,
+#		and are released in their order when the right key is known.  The test itself writes the rows of
+#		identities and the results of look-ups: no manager runs, and so no fetcher.  With one process and
+#		with several.  V-13, V-15, V-38 to V-43, V-47, V-48, R-30 to R-32.
 
 use strict;
 use warnings FATAL => 'all';
@@ -58,7 +58,7 @@ foreach my $workers (1, 3)
 	is(of('gone', $s), '10|', "V-43: $workers: nothing of an account that is gone");
 	is(query("SELECT sync, verified FROM $s.repo WHERE did = '$who{forked}{did}'"), 'desynchronized|t', "V-15: $workers: two commits of one revision");
 
-	# what the look-ups bring: nothing and the second key, nothing, the first
+	# results of the look-ups: nothing and the second key; nothing; the first key
 	looked_up(", tries = 1, error = 'no answer'", "did = '$who{rotated}{did}'");
 	like(of('rotated', $s), qr/^10\|signature,\w+$/, "V-41: $workers: a look-up without an answer does not say that the account has not signed it");
 	looked_up(", key = '\\x$who{rotated}{second}', tries = 0, error = NULL, resolved_at = now()", "did = '$who{rotated}{did}'");
@@ -78,7 +78,7 @@ foreach my $workers (1, 3)
 	is(query("SELECT string_agg(rkey::text, ',' ORDER BY rev, seq) FROM $s.record_event WHERE did = '$who{unknown}{did}'"), '10,20,30', "R-32: $workers: each once");
 	is(query("SELECT sync, hold, verified FROM $s.repo WHERE did = '$who{unknown}{did}'"), 'synchronized||t', "V-35: $workers: its first commit is proven");
 
-	# an #identity, and the directory knows the new key: the former one's commit is none
+	# an #identity, and the directory has the new key: a commit by the former key is not valid
 	looked_up(", key = '\\x$who{former}{second}', stale = false, said_by = '{}', doubted_by = '{}', resolved_at = now()", "did = '$who{former}{did}'");
 	is(of('former', $s), '10|signature', "V-41: $workers: the directory may lag behind: once more");
 	is(query("SELECT refresh FROM atproto.identity_request WHERE did = '$who{former}{did}'"), 't', "V-41: $workers: that is asked for");
@@ -101,7 +101,7 @@ foreach my $workers (1, 3)
 	like($counted, qr/\bbad_signature 1, .*\bforked 1, .*\bno_identity 1, .*\bverified \d+/, "$workers: what was counted");
 	if ($workers == 1)
 	{
-		# what the former key has signed is the account's, who says so by hand
+		# a commit by the former key, which an operator declares valid by hand
 		my $id = query("SELECT id FROM atproto.dead_letter WHERE stage = 'signature'");
 		like(query("SELECT atproto.retry($id)"), qr/not signed/, 'V-41: tried again, it is what it was');
 		query("UPDATE atproto.identity SET key = '\\x$who{former}{first}' WHERE did = '$who{former}{did}'");
@@ -110,7 +110,7 @@ foreach my $workers (1, 3)
 	query("SELECT atproto.unsubscribe('$s')");
 }
 
-# --- a look-up that was under way when #identity came ---
+# --- a look-up that was running when #identity came ---
 
 my $server = AtprotoTest::Server->start(make_capture('full.py', 'rotations'), '--hold-at', $names + 1, '--hold-at', $names + 11);
 begin_again();

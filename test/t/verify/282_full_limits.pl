@@ -1,8 +1,8 @@
 # 282_full_limits.pl
-#		What waits at level full is bounded in bytes: 16 MB of a repository, as it is set by
-#		default, and so many of a subscription.  What is left is taken, and is what the
-#		oracle says of these events; what was dropped is seen by what follows.  As in
-#		282_full.pl no fetcher runs.  R-34, V-11, V-33.
+#		The bytes of held events at level full are bounded: 16 MB for a repository by default, and a limit
+#		for a subscription.  The events within the limit are released, and their rows are those of the
+#		oracle; later commits show that the dropped events are missing.  As in 282_full.pl no fetcher runs.
+#		R-34, V-11, V-33.
 
 use strict;
 use warnings FATAL => 'all';
@@ -25,7 +25,7 @@ sub dropped
 	return query("SELECT COALESCE((skips->>'held_dropped')::integer, 0) FROM atproto.stat_subscription WHERE name = '$name'");
 }
 
-# --- a repository: 10 MB wait, then there are 26, then a few more ---
+# --- a repository: 10 MB wait, then 26 MB, then a little more ---
 
 my @known   = (1 .. 3);
 my $last    = 33;
@@ -62,7 +62,7 @@ my $taken = write_capture(PostgreSQL::Test::Utils::tempdir('taken') . '/frames',
 tables_match($node, $taken, 'R-34: the rows are those of what was not dropped', schema => 'large');
 query("SELECT atproto.unsubscribe('large')");
 
-# --- a subscription: what has most goes; one whose repository is being fetched lets another fetch follow ---
+# --- limit of a subscription: the repository with most bytes loses them; if it is being fetched, a second fetch follows ---
 
 my ($small, $large) = (10, 4);
 my $n = 1 + $small + $large;

@@ -1,7 +1,7 @@
 # 282_full_meanwhile.pl
-#		What happens while events wait: their account is deleted and comes again, their subscription gets another
-#		server, another subscription's limit drops what they wait behind, more wait than a batch takes.  As in
-#		282_full.pl no fetcher runs.  R-31, R-32, R-34, V-44, F-15.
+#		Things happen while events are held: the account is deleted and created again, the subscription gets
+#		another server, the limit of another subscription drops the events in front, or more events wait
+#		than one batch takes.  As in 282_full.pl no fetcher runs.  R-31, R-32, R-34, V-44, F-15.
 
 use strict;
 use warnings FATAL => 'all';
@@ -20,7 +20,7 @@ my $node = make_node('full_meanwhile', databases => '', conf => "max_worker_proc
 my %who = accounts_of('full.py', 'rotations');
 my ($did, $key) = @{ $who{unknown} }{qw(did first)};
 
-# Tests that a query gives true, sooner or later.
+# Waits until the query gives true.
 sub comes
 {
 	my ($sql, $what) = @_;
@@ -61,7 +61,7 @@ sub without
 	return write_capture("$dir/" . ++$captures, @messages[ grep { !$lacks{ $_ + 1 } } 0 .. $#messages ]);
 }
 
-# --- the account is deleted, and another one begins in its place ---
+# --- the account is deleted, and begins a new repository ---
 
 foreach my $hold_at ([], [6], [ 4, 6 ])
 {
@@ -85,7 +85,7 @@ foreach my $hold_at ([], [6], [ 4, 6 ])
 	clean();
 }
 
-# In a union, what waits for a missing commit.
+# In a union, events that wait for a missing commit.
 my $returns = make_capture('full.py', 'returns');
 my $other = AtprotoTest::Server->start($returns, '--hold-at', 2);
 query('CREATE SCHEMA united; ' . subscribe_sql('other', $other, cursor => 0, target => "'united'", verify => "'chain'"));
@@ -99,7 +99,7 @@ wait_for_seq($node, 'other', 7);
 is(rkeys('united'), '40,50', 'F-15: nor by the source that had it');
 clean();
 
-# --- the subscription gets another server: what waits came from the one before (V-44) ---
+# --- the subscription gets a new server: held events came from the old server (V-44) ---
 
 my $first = AtprotoTest::Server->start(make_capture('full.py', 'order'), '--hold-at', 5);
 my $second = AtprotoTest::Server->start(make_capture('steps.py', 'z 1 +x'), '--hold-at', 1);
@@ -130,7 +130,7 @@ wait_for('SELECT count(*) = 0 FROM atproto.held_event');
 is(query("SELECT string_agg(val, ',' ORDER BY val) FROM labels.label"), 'x0,x1,x2,y0,y1,y2', 'V-49: and are taken');
 clean();
 
-# --- what waits behind events that another subscription's limit drops ---
+# --- events that wait behind events that the limit of a second subscription drops ---
 
 my $steps = make_capture('steps.py', 'a 1 +x', 'a 2 +y', 'a 3 +z', 'a 4 +v', 'a 5 +w', 'b 1 +x');
 $first = AtprotoTest::Server->start(without($steps, 2), '--hold-at', 3, '--hold-at', 5);
@@ -165,7 +165,7 @@ comes('SELECT count(*) = 0 FROM atproto.held_event', 'F-08: all that waits behin
 is(query('SELECT count(*) FROM many.record'), '13', 'and is taken');
 clean();
 
-# --- rows that name what waits: of a subscription that is paused ---
+# --- rows of held_release that name events of a paused subscription ---
 
 query("ALTER SYSTEM SET atproto.multi_source_wait = '10min'; SELECT pg_reload_conf()");
 $first = AtprotoTest::Server->start(make_capture('full.py', 'order'), '--hold-at', 5);
@@ -173,13 +173,13 @@ query('CREATE SCHEMA paused; ' . subscribe_sql('paused', $first, cursor => 0, ta
 wait_for_seq($node, 'paused', 4);
 query("SELECT atproto.pause('paused')");
 wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
-# what each look-up of these accounts writes
+# rows as written by each look-up of these accounts
 query('INSERT INTO atproto.held_release (target, kind, did, subscription, shard_key) SELECT target, kind, did, subscription, shard_key FROM (SELECT DISTINCT target, kind, did, subscription, shard_key FROM atproto.held_event) h, generate_series(1, 100)');
 query(subscribe_sql('runs', AtprotoTest::Server->start(make_capture('steps.py', 'z 1 +x')), cursor => 0, target => "'paused'", verify => "'hash'"));
 comes('SELECT count(*) = 2 FROM atproto.held_release', 'R-32: a consumer that looks at all that waits leaves one row for each repository');
 clean();
 
-# --- a row about what was dropped outlives the subscription, and names the tables ---
+# --- a row about dropped events outlives the subscription, and names the tables ---
 
 $first = AtprotoTest::Server->start(make_capture('full.py', 'flood', 3, 3));
 query('BEGIN; CREATE SCHEMA gone; ' . subscribe_sql('gone', $first, cursor => 0, target => "'gone'", verify => "'full'") . '; UPDATE atproto.subscription SET max_held_events = 0; COMMIT');
@@ -189,7 +189,7 @@ query("SELECT atproto.unsubscribe('gone')");
 is(query('SELECT subscription, target, events FROM atproto.gap'), '|gone|6', 'R-34: when the subscription is removed, the row stays');
 clean();
 
-# --- letters: the limit is that of the subscription whose letters they are ---
+# --- dead letters: the limit is that of the subscription that received the event ---
 
 my $flood = make_capture('full.py', 'flood', 3, 3);
 query('CREATE SCHEMA letters; ' . subscribe_sql('a', AtprotoTest::Server->start($flood), cursor => 0, target => "'letters'", verify => "'full'"));
@@ -205,7 +205,7 @@ comes('SELECT count(*) = 0 FROM atproto.held_event', 'R-32: the letters of a sub
 is(query('SELECT subscription, count(*) FROM atproto.dead_letter GROUP BY 1') . ' ' . query("SELECT count(*) FROM atproto.subscription WHERE stopped IS NOT NULL"), 'a|4 0', 'R-32: and the other one, which has none, goes on');
 clean();
 
-# --- the account is deleted by another subscription while its events are released: before, and after they are applied ---
+# --- a second subscription deletes the account while its events are released: before, and after the first is applied ---
 
 my $points = AtprotoTest::Points->new($node);
 foreach my $point ('held events read', 'held events next')
@@ -241,7 +241,7 @@ foreach my $point ('held events read', 'held events next')
 	clean();
 }
 
-# --- the subscription gets another target while an event begins to wait; its tables are dropped ---
+# --- the subscription gets a new target while an event is being held; its tables are dropped ---
 
 $points->hold('cursor next', 'atproto swaps');
 query(q{CREATE SCHEMA before; CREATE SCHEMA after; SELECT atproto.create_tables('after'); }
@@ -256,7 +256,7 @@ query("SELECT atproto.unsubscribe('swaps')");
 is(query('SELECT subscription, target, sum(events) FROM atproto.gap GROUP BY 1, 2'), '|after|4', 'R-32: what waits for tables that were dropped leaves a row when the subscription goes');
 clean();
 
-# --- a consumer that starts finds the repositories of which something waits by an index ---
+# --- a consumer finds the repositories with held events by an index at its start ---
 
 sub rows_read
 {

@@ -1,6 +1,6 @@
 # 282_full_moves.pl
-#		What waits at level full, when the subscription that it came by does not follow the account any
-#		more, or fills other tables: none of it waits for ever; and behind what has been taken.  As in
+#		Events are held at level full, and then their subscription stops following the account, or gets
+#		another target.  No event waits for ever, also where an event is held behind a released one.  As in
 #		282_full.pl, no fetcher runs.  R-30, R-32, R-35, V-41.
 
 use strict;
@@ -19,7 +19,7 @@ my $names   = keys %who;
 my $capture = make_capture('full.py', 'rotations');
 my ($did, $key, $other) = ($who{unknown}{did}, $who{unknown}{first}, $who{old}{did});
 
-# All of the accounts' events up to those of which three of one account wait.
+# Streams all events up to the point where three events of one account wait.
 sub with_held
 {
 	my ($name, %o) = @_;
@@ -58,7 +58,7 @@ sub is_taken
 	return;
 }
 
-# --- a filter that leaves the account out ---
+# --- a filter that excludes the account ---
 
 foreach my $workers (1, 3)
 {
@@ -69,7 +69,7 @@ foreach my $workers (1, 3)
 	is_taken("narrow$workers", "R-32: $workers: what came before a filter changed is taken");
 }
 
-# Two of them, neither of which follows the account any more.
+# Two subscriptions, neither of which follows the account any more.
 my $server = with_held('shared');
 my $second = AtprotoTest::Server->start($capture, '--hold-at', $names + 16);
 query(subscribe_sql('second', $second, cursor => 0, target => "'shared'", verify => "'full'", events => "'keep'"));
@@ -102,7 +102,7 @@ query("UPDATE atproto.subscription SET url = '" . $labels->url(nsid => 'com.atpr
 wait_for("SELECT count(*) = 0 FROM atproto.held_event WHERE kind = 'repo'");
 pass('R-35: likewise of another kind of stream');
 
-# --- behind one that is true by the key that a directory still has ---
+# --- behind an event that is valid by the key that a lagging directory still has ---
 
 my %others = accounts_of('full.py', 'again');
 my ($turned, $first, $next) = @{ $others{turned} }{qw(did first second)};

@@ -1,8 +1,9 @@
 # 282_full_owners.pl
-#		What waits belongs to the subscription that received it: another one of the same tables takes it only at
-#		the same level or a higher one, and with the same rights; its limits are its own; it is judged as at its
-#		place in its stream, and goes with its subscription, not in silence.  As in 282_full.pl no fetcher runs.
-#		Section H of R-31, R-32, R-34.
+#		A held event belongs to its receiving subscription.  A second subscription to the same tables
+#		releases the event only at the same level or a higher one, and with the same rights; limits count by
+#		subscription; a released event is judged by its place in the stream; unsubscribe() drops the events
+#		of the subscription, and records the loss.  As in 282_full.pl no fetcher runs.  Section H of R-31,
+#		R-32, R-34.
 
 use strict;
 use warnings FATAL => 'all';
@@ -36,7 +37,8 @@ sub clean
 	return;
 }
 
-# A second subscription of the tables of another, which has looked at all that waits: it has taken an event of its own after that.
+# A second subscription to the same tables, which has looked at all held events: it has applied an event of its
+# own after that.
 sub follow_also
 {
 	my ($name, $target, %o) = @_;
@@ -51,7 +53,7 @@ sub follow_also
 
 my $stranger = did('z');
 
-# --- levels: hash and chain take nothing of what full holds ---
+# --- levels: subscriptions at hash and chain release no events that full holds ---
 
 my $server = AtprotoTest::Server->start($flood);
 query('CREATE SCHEMA lvl; ' . subscribe_sql('a', $server, cursor => 0, target => "'lvl'", verify => "'full'"));
@@ -75,7 +77,7 @@ is(query("SELECT count(*) FROM lvl.record WHERE did <> '$stranger'"), '0', 'V-41
 is(query('SELECT subscription, sum(attempts) FROM atproto.dead_letter GROUP BY 1'), 'a|6', 'R-32: its letters are those of the subscription that received them');
 clean();
 
-# --- rights and limits: a role that may write the tables, but not act as the other's owner ---
+# --- rights and limits: a role that may write the tables, but not act as the owner of the first subscription ---
 
 $server = AtprotoTest::Server->start($flood);
 query('CREATE SCHEMA own; ' . subscribe_sql('a', $server, cursor => 0, target => "'own'", verify => "'full'"));
@@ -127,7 +129,7 @@ foreach my $workers (1, 3)
 	clean();
 }
 
-# --- a subscription goes while events of it wait ---
+# --- a subscription is removed while its events wait ---
 
 sub with_held
 {
@@ -140,7 +142,7 @@ sub with_held
 	return $first;
 }
 
-# something of it is stored; what comes then waits
+# some records are stored; the later events wait
 $server = AtprotoTest::Server->start(make_capture('full.py', 'rotations'), '--hold-at', 10);
 query('CREATE SCHEMA goes');
 know($did, $key);
@@ -155,7 +157,7 @@ is(query("SELECT sync, hold FROM goes.repo WHERE did = '$did'"), 'desynchronized
 is(query('SELECT subscription, target, events, reason FROM atproto.gap'), '|goes|2|held events dropped', 'R-32: and a row outlives it');
 clean();
 
-# another one may take them
+# a second subscription may take the events
 foreach my $heir ('full', 'chain')
 {
 	$server = AtprotoTest::Server->start(make_capture('full.py', 'order'), '--hold-at', 7);
@@ -169,7 +171,7 @@ foreach my $heir ('full', 'chain')
 	clean();
 }
 
-# --- what came by another stream keeps its format ---
+# --- held events of a replaced stream keep their format ---
 
 $server = AtprotoTest::Server->start(make_capture('full.py', 'order'), '--hold-at', 5);
 query('CREATE SCHEMA moves; ' . subscribe_sql('moves', $server, cursor => 0, target => "'moves'", verify => "'full'"));
@@ -179,7 +181,7 @@ wait_for('SELECT count(*) = 0 FROM atproto.held_event');
 is(query('SELECT count(*) FROM moves.record') . ' ' . query('SELECT count(*) FROM atproto.dead_letter'), '4 0', 'R-32: the messages of a relay stay what they are when a Jetstream follows');
 clean();
 
-# an event of an older dump has none of that
+# an event of an older dump has no level and format
 $server = AtprotoTest::Server->start(make_capture('full.py', 'order'), '--hold-at', 5);
 query('CREATE SCHEMA old; ' . subscribe_sql('old', $server, cursor => 0, target => "'old'", verify => "'full'"));
 wait_for_seq($node, 'old', 4);
@@ -189,7 +191,7 @@ is(query('SELECT DISTINCT verify, format, endpoint = (SELECT endpoint FROM atpro
 
 query('DROP TABLE kept');
 
-# --- who starts names what waits once ---
+# --- a consumer names the held events once at its start ---
 
 my $points = AtprotoTest::Points->new($node);
 $points->hold('held events read', 'atproto old');

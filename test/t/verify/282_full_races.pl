@@ -1,7 +1,7 @@
 # 282_full_races.pl
-#		Events that were held are taken exactly once, in their order, whoever else is at
-#		them and whenever a process ends.  The points are those of doc/develop/races.md.  R-30,
-#		R-32.  No manager runs, and so no fetcher.
+#		Held events are released exactly once, in their order, whichever processes release them at the same
+#		time and whenever a process ends.  The points are those of doc/develop/races.md.  R-30, R-32.  No
+#		manager runs, and so no fetcher.
 
 use strict;
 use warnings FATAL => 'all';
@@ -21,7 +21,7 @@ my %who    = accounts_of('full.py', 'rotations');
 my $names  = keys %who;
 my ($did, $key) = @{ $who{unknown} }{qw(did first)};
 
-# Three events of an account wait, and come by a stream that goes on with others'.
+# Three events of an account are held; the stream goes on with further accounts.
 sub with_held
 {
 	my (@subscriptions) = @_;
@@ -71,7 +71,7 @@ $points->release('held events next', 'atproto s');
 query("SELECT atproto.resume('s')");
 is_done('the next process');
 
-# Likewise with the server, which dies.
+# The same with a crash of the server.
 with_held('s');
 $points->hold('held events next', 'atproto s');
 query($name_it);
@@ -98,7 +98,7 @@ $points->release('held events read', 'atproto t');
 is_done('two at once');
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'two at once: and neither complains');
 
-# Another event of the account is held between that they were read and taken.
+# A further event of the account is held after the held events were read and before they are released.
 with_held('s', 't');
 query("SELECT atproto.pause('t')");
 wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});

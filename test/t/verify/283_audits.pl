@@ -1,6 +1,6 @@
 # 283_audits.pl
-#		Audits: of all, while others write; and by themselves, of what is unproven,
-#		at most once an hour.  V-27, V-45, V-46.
+#		Audits: of all repositories, while consumers write; and automatic audits of unproven repositories,
+#		at most once an hour each.  V-27, V-45, V-46.
 
 use strict;
 use warnings FATAL => 'all';
@@ -22,7 +22,7 @@ EOF
 my $clock  = AtprotoTest::Clock->new($node);
 my $points = AtprotoTest::Points->new($node);
 
-# A repository without records is synchronized with the empty tree, and with no other.
+# A repository without records is synchronized only with the empty tree.
 my $empty = 'bafyreie5737gdxlw5i64vzichcalba3z2v5n6icifvx5xytvske7mr3hpm';
 my $other = 'bafyreick7g2qxds3p6ue6l7u77axjrptfckvuad3txz63xuygsemetsypa';
 
@@ -32,7 +32,7 @@ sub syncs
 	return query("SELECT string_agg(split_part(did::text, ':', 3) || ' ' || sync, ', ' ORDER BY did) FROM $schema.repo");
 }
 
-# --- what moves between the audit and its outcome ---
+# --- repositories change between the audit and its outcome ---
 
 query(<<"SQL");
 SELECT atproto.create_tables('atproto');
@@ -86,7 +86,7 @@ like(($session->finish)[1], qr/ 1 are synchronized/, 'the audit looks again');
 is(query("SELECT sync FROM loaded.repo"), 'synchronized', 'and does not say of the rows what was true before');
 query("DELETE FROM atproto.subscription WHERE name = 'loaded'");
 
-# --- by themselves: what a stream leaves unproven ---
+# --- automatic audits: repositories that a stream leaves unproven ---
 
 my $last  = slurp_file(make_capture('chain.py', '--last')) + 0;
 my %state = map { (split /\t/)[ 0, 2 ] } split /\n/, slurp_file(make_capture('chain.py', '--expect'));
@@ -94,7 +94,7 @@ my @dids  = grep { $state{$_} eq 'unproven' } sort keys %state;
 my $these = join ',', map { "'$_'" } @dids;
 my $server = AtprotoTest::Server->start(make_capture('chain.py'));
 
-# What the state of audits is.
+# The state of the audits of a target.
 sub state_of
 {
 	my ($target) = @_;
@@ -102,7 +102,7 @@ sub state_of
 		  . " FROM atproto.audit_state WHERE target = '$target'");
 }
 
-# As consumers do it when something becomes unproven.
+# Requests an audit as a consumer does when a repository becomes unproven.
 sub request_audit
 {
 	my ($target, $dids) = @_;
@@ -124,7 +124,7 @@ is(query(q{SELECT count(*) FILTER (WHERE a.root IS DISTINCT FROM of_rows) || ' '
 	LATERAL (SELECT atproto.repo_root(path, cid ORDER BY path COLLATE "C") AS of_rows FROM (SELECT collection || '/' || rkey AS path, * FROM alone.record) r WHERE r.did = p.did) r
 	WHERE a.equal IS NOT NULL}), '0 true', 'V-45: the aggregate has the same root of each');
 
-# one has lost a row
+# one repository has lost a row
 my $lost = query("SELECT did FROM alone.repo p WHERE did IN ($these) AND (atproto.audit(did, 'alone')).equal ORDER BY did LIMIT 1");
 query("DELETE FROM alone.record WHERE ctid = (SELECT ctid FROM alone.record WHERE did = '$lost' LIMIT 1)");
 is(query("SELECT equal FROM atproto.audit('$lost', 'alone')"), 'f', 'of one a record is missing');
@@ -157,7 +157,7 @@ wait_for("SELECT next_at IS NULL FROM atproto.audit_state WHERE target = 'alone'
 is(state_of('alone'), 2 * $n . '|' . 2 * $different . '||rests', 'but after it');
 $clock->time_of_day(0);
 
-# --- a request is not taken back while a consumer has seen it, and has not committed what it requests for ---
+# --- the fetcher does not delete a request that a consumer has seen in a transaction that has not committed ---
 
 my $consumer = $node->background_psql('postgres');
 $consumer->query_safe("BEGIN; SELECT FROM atproto.audit_state WHERE target = 'alone' FOR KEY SHARE");
@@ -171,7 +171,7 @@ request_audit('alone', 'NULL');
 wait_for("SELECT next_at IS NULL FROM atproto.audit_state WHERE target = 'alone'");
 pass('afterwards it is taken back');
 
-# --- what cannot be judged is not tried for ever ---
+# --- repositories beyond any audit are not tried for ever ---
 
 query("UPDATE atproto.subscription SET collections = '{app.bsky.*}' WHERE name = 'alone'; UPDATE alone.repo SET audited_at = NULL");
 request_audit('alone', $these);

@@ -1,6 +1,7 @@
 # 283_audits_given_up.pl
-#		Audits that nobody could make, and who begins them again: a right that was missing, a subscription that
-#		was added, changed or removed, an account that begins anew, another refill.  V-27, V-45.
+#		An audit that no subscription can make is given up.  The test tries each change that makes the
+#		fetcher audit again: a missing right is granted, a subscription is added, changed or removed, an
+#		account begins anew, a second refill starts.  V-27, V-45.
 
 use strict;
 use warnings FATAL => 'all';
@@ -87,7 +88,7 @@ is(turn_for_nothing(), 'never', 'nor beside a subscription with a filter');
 query("DELETE FROM atproto.subscription WHERE name = 'filter'");
 wait_for_audits('until that one is removed');
 
-# --- an account that was deleted while it was unproven, and begins anew with what nobody can tell ---
+# --- an account was deleted while it was unproven, and begins anew with a commit that no audit can check ---
 
 $node->safe_psql('postgres', $_) foreach 'ALTER SYSTEM SET atproto.audits = off', 'SELECT pg_reload_conf()';
 query(<<"SQL");
@@ -100,13 +101,13 @@ wait_for_seq($node, 'anew', $last);
 is(query("SELECT sync, rev > deleted_rev FROM anew.repo WHERE did = '$spoilt'"), 'unproven|t', 'an account begins anew, and nobody can tell what its commit did');
 is(turn('anew'), 'now', 'that it is to be audited is written down with it');
 
-# --- a refill of what another refill has left unproven ---
+# --- a refill of repositories that an earlier refill has left unproven ---
 
 query("UPDATE anew.repo SET refill_by = 'other', refill_sync = 'synchronized' WHERE did = '$spoilt'; UPDATE atproto.audit_state SET next_at = NULL WHERE target = 'anew'");
 query("SELECT atproto.pause('anew'); SELECT atproto.refill('anew', NULL, $last)");
 is(turn('anew'), 'now', 'what the first refill wrote is to be audited, when a second one begins');
 
-# --- a target that is dropped ---
+# --- a dropped target ---
 
 query("SELECT atproto.unsubscribe('anew'); DROP SCHEMA anew CASCADE");
 query($_) foreach 'ALTER SYSTEM SET atproto.audits = on', 'SELECT pg_reload_conf()';

@@ -1,8 +1,7 @@
 # 283_audits_of_others.pl
-#		Audits that are made by themselves, in the tables of an owner who wants nobody
-#		else to get his turn: whatever he has put there, it runs with his rights and
-#		not for long, and others' repositories are audited.  Of one that takes long.
-#		V-45.
+#		Automatic audits of tables whose owner tries to keep the fetcher from auditing the repositories of
+#		further owners.  Hostile functions on these tables run with the rights of their owner and for a
+#		limited time, and the repositories of further owners are audited.  Also a slow audit.  V-45.
 
 use strict;
 use warnings FATAL => 'all';
@@ -32,7 +31,7 @@ sub unproven
 	return "INSERT INTO $target.repo (did, rev, data, sync) SELECT ('did:web:' || n || '.test')::did, '3aaaaaaaaaa22', '$empty', 'unproven' FROM generate_series(1, 3) n;";
 }
 
-# As consumers say it.
+# Requests an audit as a consumer does.
 sub request_audit
 {
 	my ($target) = @_;
@@ -48,7 +47,7 @@ query('CREATE SCHEMA alone; ' . subscribe_sql('alone', $server, target => "'alon
 my ($grants) = slurp_file(test_dir() . '/../doc/operate/operations.md') =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operate/operations.md does not name the grants');
 query($grants);
 
-# The owner has a subscription, and tables of his making; his own consumer is not to wait for them.
+# The hostile owner has a subscription and tables with functions, which spare the owner's consumer (is_other()).
 sub hostile
 {
 	my ($sql) = @_;
@@ -124,7 +123,7 @@ foreach my $case (sort keys %hostile)
 	end_hostile();
 }
 
-# --- one that takes longer than a share, which others are in, too ---
+# --- an audit that takes longer than a share of the time ---
 
 hostile(<<'SQL');
 CREATE FUNCTION network.slowly(did) RETURNS boolean LANGUAGE plpgsql VOLATILE AS

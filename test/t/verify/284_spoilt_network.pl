@@ -1,11 +1,10 @@
 # 284_spoilt_network.pl
-#		A simulated network with every fault that test/oracle/spoil.py makes of it, at
-#		the levels that believe the server: tables, repo.sync, dead letters and what
-#		was counted are what test/oracle/levels.py computes from the same bytes; with
-#		several workers, and when it all comes twice.  V-13, V-14, V-17, V-26, V-27, V-31 to
-#		V-33, V-36 to V-38.
+#		A simulated network with every fault of test/oracle/spoil.py, at the levels that believe the server.
+#		Tables, repo.sync, dead letters and counters must equal the results of test/oracle/levels.py for the
+#		same bytes; with several workers, and when the whole stream comes twice.  V-13, V-14, V-17, V-26,
+#		V-27, V-31 to V-33, V-36 to V-38.
 #
-#		ATPROTO_EVENTS, ATPROTO_SEED, ATPROTO_PERCENT: more, others, worse.
+#		ATPROTO_EVENTS, ATPROTO_SEED, ATPROTO_PERCENT: number of events, seed, share of each fault.
 
 use strict;
 use warnings FATAL => 'all';
@@ -21,7 +20,7 @@ my $events  = $ENV{ATPROTO_EVENTS}  || 2_000;
 my $seed    = $ENV{ATPROTO_SEED}    || 1;
 my $percent = $ENV{ATPROTO_PERCENT} || 12;
 
-# Repositories begin empty, or with a few records that nobody has seen.
+# Repositories begin empty, or with a few records from before the stream.
 my $spoilt = spoil(
 	[
 		'--events' => $events, '--accounts' => int($events / 40), '--seed' => $seed, '--history' => 24, '--batches' => 10,
@@ -62,7 +61,7 @@ is(query('SELECT did, rev, data, sync FROM chain.repo ORDER BY did'), $before, '
 
 # --- a database that was filled at level hash ---
 
-# None of it is spoilt, but one host has no prevData: of this nobody can tell at level chain, either.
+# No event is spoilt, but one host sends no prevData, which level chain cannot verify either.
 my $honest = spoil(
 	[ '--events' => $events, '--accounts' => int($events / 40), '--seed' => $seed + 1, '--history' => 0, '--batches' => 10,
 		'--mix' => 'delete=8,update=3,profile=2,account=1.5,identity=1,sync=0' ],

@@ -1,8 +1,8 @@
 # 285_full_labels.pl
-#		At level full only what a labeler has signed becomes a row of label; labels whose
-#		key is not known, or not theirs, wait, those of each labeler by themselves.
-#		As in 282_full.pl, identities are rows that the test writes, and no manager runs.
-#		V-49, with V-40 to V-43, V-48 and R-30 to R-35 for labelers.
+#		At level full, only signed labels of a labeler become rows of the table label.  Labels whose
+#		signature no known key made wait, those of each labeler separately.  As in 282_full.pl, the test
+#		writes the rows of identities, and no manager runs.  V-49, with V-40 to V-43, V-48 and R-30 to R-35
+#		for labelers.
 
 use strict;
 use warnings FATAL => 'all';
@@ -22,7 +22,7 @@ my $points = AtprotoTest::Points->new($node);
 
 my %who = accounts_of('full_labels.py', 'cases');
 
-# The account's own key is another one: no label is signed by it.
+# The account's own key differs from the key for labels, and signs no label.
 sub know_labels
 {
 	my ($name, $key) = @_;
@@ -53,7 +53,7 @@ sub held_of
 	return query("SELECT string_agg(seq || ' ' || why, ', ' ORDER BY rev) FROM atproto.held_event WHERE did = '$who{$name}{did}' AND kind = 'label'");
 }
 
-# Subscribe at level full, into a schema of the same name.  What is before hold_at is in batches of its own.
+# Subscribes at level full, into a schema of the same name.  Messages before hold_at are in separate batches.
 sub follow
 {
 	my ($name, $capture, $last, %o) = @_;
@@ -77,7 +77,7 @@ my $n     = () = read_capture($cases);
 
 begin_again();
 know_all();
-# the eighth is not in the same batch as what it waits behind
+# the eighth message comes in a later batch than the labels in front of it
 follow('cases', $cases, $n, hold_at => 8);
 is(values_of('cases', 'known'), 'a1,a2,a5,a6', 'F-32, V-49: what its key has signed is taken, with $type or without');
 is(values_of('cases', 'other'), 'g1', 'V-49: with another one in the same message');
@@ -124,7 +124,7 @@ like(query("SELECT atproto.retry(id) FROM atproto.dead_letter WHERE did = '$who{
 is(query("SELECT count(*) FROM cases.label WHERE val IN ('c1', 'a3')"), '0', 'and no row');
 query("SELECT atproto.unsubscribe('cases')");
 
-# What the tables refuse is tried again under its signature.
+# Labels that the tables refuse are tried again under their signature.
 begin_again();
 know_all();
 query('CREATE SCHEMA refused');
@@ -144,7 +144,7 @@ is(query("SELECT atproto.retry($a1)"), 'applied', 'V-49: then it is taken');
 is(values_of('refused', 'known'), 'a1,a2,a5,a6', 'V-49: as verified');
 query("SELECT atproto.unsubscribe('refused')");
 
-# --- a document that names no key for labels, and is old ---
+# --- an old document without a key for labels ---
 
 begin_again();
 know_all();
@@ -155,7 +155,7 @@ is(query("SELECT refresh FROM atproto.identity_request WHERE did = '$who{keyless
 looked_up(", label_key = '\\x$who{keyless}{first}', resolved_at = now()", "did = '$who{keyless}{did}'");
 is(values_of('keyless', 'keyless'), 'e1', 'V-49: it had');
 
-# --- a lower level, and full after it ---
+# --- a lower level, and then full ---
 
 query("UPDATE atproto.subscription SET verify = 'hash' WHERE name = 'keyless'");
 wait_for('SELECT count(*) = 0 FROM atproto.held_event');
@@ -166,7 +166,7 @@ wait_for("SELECT verified FROM keyless.label WHERE val = 'b2'");
 is(query("SELECT string_agg(val, ',' ORDER BY val) FROM keyless.label WHERE verified IS NULL"), 'c1,c2,c4,d1,d2', 'V-49: a replay at level full says what is true');
 query("SELECT atproto.unsubscribe('keyless')");
 
-# --- behind what another subscription took meanwhile ---
+# --- labels behind labels that a second subscription released meanwhile ---
 
 begin_again();
 follow('behind', make_capture('full_labels.py', 'flood', 3), 3);
@@ -204,7 +204,7 @@ is(query('SELECT count(*), count(DISTINCT did) FROM atproto.held_event'), '500|5
 cmp_ok(query('SELECT sum(octet_length(bytes)) FROM atproto.held_event'), '<', 2 * -s $many, 'V-49: with its own labels alone');
 query("SELECT atproto.unsubscribe('many')");
 
-# --- an account whose commits and labels wait, for the same tables ---
+# --- an account with held commits and labels, for the same tables ---
 
 begin_again();
 my %accounts = accounts_of('full.py', 'rotations');
@@ -218,12 +218,12 @@ wait_for('SELECT count(*) = 0 FROM atproto.held_event');
 is(query('SELECT (SELECT count(*) FROM atproto.record), (SELECT count(*) FROM atproto.label WHERE verified)'), '3|1', 'V-49: each goes where it came from');
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'and nobody complains');
 
-# --- what is not for labels ---
+# --- options that do not apply to labels ---
 
 my (undef, undef, $out) = $node->psql('postgres', subscribe_sql('pds', AtprotoTest::Server->start($many), nsid => $nsid, verify => "'full'", host_is_pds => 'true'));
 like($out, qr/cannot have "host_is_pds"/, 'V-44: is about repositories');
 
-# --- no room: a stream of one labeler stands still for its key; otherwise what is given up has a row ---
+# --- no room: a stream of one labeler waits for its key; otherwise a row records the dropped labels ---
 
 my $sixty = make_capture("full_labels.py", "flood", 60);
 
@@ -263,7 +263,7 @@ is(query('SELECT subscription, did, events, after_seq, before_seq, reason FROM a
 	'R-34: after some time they are given up, with a row that names the labeler, and its first and last label');
 query("SELECT atproto.unsubscribe('given'); DELETE FROM atproto.gap");
 
-# After a wait in vain the stream stands still again once labels that waited have been taken.
+# After a wait in vain, the stream stands still a second time once held labels have been released.
 begin_again();
 query('CREATE SCHEMA later');
 $server = AtprotoTest::Server->start($sixty, map { ('--hold-at', $_) } 31, 32, 33, 58, 59);

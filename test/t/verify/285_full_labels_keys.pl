@@ -1,8 +1,8 @@
 # 285_full_labels_keys.pl
-#		At level full, labels of labelers whose documents change: one has no key for labels when it is
-#		read, and gets one; others have nothing else; one changes it.  Nothing that is signed is
-#		lost, and whoever has no key is asked for once in a minute.  V-41, V-43,
-#		V-49, W-30.
+#		At level full, changing documents of labelers: the first document has no key for labels when the
+#		fetcher reads it, and gets a key later; the second kind names nothing but a key for labels; the
+#		third changes the key.  No signed label is lost, and the fetcher asks for a document without a key
+#		at most once in a minute.  V-41, V-43, V-49, W-30.
 
 use strict;
 use warnings FATAL => 'all';
@@ -25,7 +25,7 @@ foreach (split /\n/, slurp_file(make_capture('full_labels.py', 'cases', '--keys'
 	$who{$name} = { did => $did, keys => [ map { AtprotoTest::Keys::text_of(pack 'H*', $_) } @keys ] };
 }
 
-# Its document: which of its keys is for labels; with more an account that has a repository.
+# Sets the document: which of its keys is for labels; with more: an account with a repository.
 sub document
 {
 	my ($name, $n, %more) = @_;
@@ -71,7 +71,7 @@ is(labels_of('keyless') . query('SELECT count(*) FROM atproto.dead_letter'), '0'
 like(query(q{SELECT skips FROM atproto.stat_subscription}), qr/"no_identity": 1/, 'which is counted');
 is(join(' ', map { asked($_) } sort qw(keyless known other unknown)), '1 1 1 1', 'one look-up each');
 
-# --- one has got a key since; another one a second one ---
+# --- one labeler has got a key since; one has changed the key ---
 
 document('keyless', 0, @account);
 $server->release;
@@ -90,7 +90,7 @@ is(labels_of('unknown'), 'unknown1,unknown2,unknown3', 'V-41: with another key i
 is(join(' ', map { labels_of($_) } qw(keyless known other)), 'keyless2,keyless3 known1,known2,known3 other1,other2,other3', 'V-49: of the others nothing was missed');
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'and nobody complains');
 
-# --- such a document is read again as others are ---
+# --- a document without a key is read again like any document ---
 
 my $before = asked('known');
 later(25 * 3600);

@@ -1,8 +1,7 @@
 # 285_races.pl
-#		Who comes in between when a consumer has read and not yet written: another
-#		subscription, a user's session, the operator.  The process is stopped at each
-#		point of doc/develop/races.md, the other one comes, and the tables must be what the
-#		stream says, each event once.  F-03, E-43.
+#		Between a consumer's reading and its writing, a second subscription, a user's session or an operator
+#		changes the same rows.  The test stops the consumer at each point of doc/develop/races.md, lets the
+#		other session act, and compares the tables with the stream, each event once.  F-03, E-43.
 
 use strict;
 use warnings FATAL => 'all';
@@ -15,7 +14,7 @@ use AtprotoTest::Points;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# In a build that is not for tests the points are nothing.
+# Without ATP_INJECTION_POINTS, the points compile to nothing.
 {
 	local @ENV{qw(MAKEFLAGS MAKEOVERRIDES PROFILE)} = ('') x 3;
 	my $sources = PostgreSQL::Test::Utils::tempdir('release');
@@ -36,7 +35,7 @@ atproto.reconnect_max_delay = 100ms
 EOF
 my $points = AtprotoTest::Points->new($node);
 
-# The first two events are there when the race begins; the others come in one batch.
+# The first two events are stored before the race begins; the later events come in one batch.
 my @before  = ('a 1 +x +y', 'b 1 +z');
 my @batch   = ('a 2 =x +w', 'b 2 -z', 'c 1 +x', 'a 3 -y +v', 'b 3 +z');
 my $capture = make_capture('steps.py', @before, @batch);
@@ -62,7 +61,7 @@ sub bring_to
 	return;
 }
 
-# After the race: the tables are what the oracle says, and every operation was applied once.
+# After the race: the tables are those of the oracle, and every operation was applied once.
 sub all_is_well
 {
 	my ($name, %o) = @_;
@@ -75,7 +74,7 @@ sub all_is_well
 	return;
 }
 
-# After a refill, which reads $n events in all: what is read again changes nothing in the end; $again: records that are told of twice.
+# After a refill, which reads $n events in all: repeated events change nothing in the end; $again: keys of the records with repeated rows in record_event.
 sub refill_is_well
 {
 	my ($name, $n, $again) = @_;
@@ -83,14 +82,14 @@ sub refill_is_well
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	wait_for("SELECT events = $n FROM atproto.cursor");
 	tables_match($node, $capture, "$name: the tables are what the oracle says", modes => [ 'record', 'repo' ]);
-	# a record that was removed comes and goes again with the events that are read again
+	# a removed record is created and removed again by the repeated events
 	is(query('SELECT (SELECT count(DISTINCT (did, collection, rkey, rev, action)) FROM atproto.record_event), (SELECT count(*) FROM atproto.dead_letter)'), "$ops|0", "$name: each operation is told");
 	is(query("SELECT string_agg(DISTINCT rkey::text, ',') FROM (SELECT rkey FROM atproto.record_event GROUP BY did, rkey, rev, action HAVING count(*) > 1) e"), $again, "$name: and once, but for what was removed");
 	is(query('SELECT count(*) FROM atproto.repo WHERE refill_by IS NOT NULL'), 0, "$name: it has come to its end");
 	return;
 }
 
-# Tables with a trigger are written by statements, those without directly.
+# Tables with a trigger are written by statements, tables without are written directly.
 my $trigger = 'CREATE TRIGGER looks BEFORE UPDATE ON %s FOR EACH ROW WHEN (false)'
   . ' EXECUTE FUNCTION suppress_redundant_updates_trigger()';
 
@@ -102,7 +101,7 @@ foreach my $path ('directly', 'by statements')
 	{
 		my $where = "$path, $point";
 
-		# whether the states that were read are locked by now
+		# are the rows of the states locked at this point?
 		my $locked = $path eq 'by statements' || $point ne 'states read';
 
 		# --- a second subscription to the same repositories ---
@@ -114,7 +113,7 @@ foreach my $path ('directly', 'by statements')
 		$points->release($point, 'atproto s');
 		all_is_well("$where, another subscription");
 
-		# --- a user who changes a repository's state, or removes it ---
+		# --- a user changes or deletes a repository's row ---
 
 		foreach my $sql ("UPDATE atproto.repo SET host = 'x' WHERE did = '$a'", "DELETE FROM atproto.repo WHERE did = '$a'")
 		{
@@ -129,7 +128,7 @@ foreach my $path ('directly', 'by statements')
 			all_is_well("$where, $what", modes => $locked && $what eq 'DELETE' ? ['record'] : [ 'record', 'repo' ]);
 		}
 
-		# --- the operator: another place in the stream ---
+		# --- the operator moves the cursor ---
 
 		bring_to($point, events => "'keep'");
 		query("SELECT atproto.set_cursor('s', 0)");
@@ -137,7 +136,7 @@ foreach my $path ('directly', 'by statements')
 		all_is_well("$where, set_cursor");
 		is(query('SELECT events FROM atproto.cursor'), @before + $last, "$where, set_cursor: what was seen before comes again");
 
-		# --- the operator: a refill, which waits until the batch has ended, and is of its repositories, too ---
+		# --- the operator starts a refill, which waits for the batch and includes its repositories ---
 
 		bring_to($point, events => "'keep'");
 		my $refill = $points->session('operator', q{SELECT atproto.refill('s')});
@@ -146,7 +145,7 @@ foreach my $path ('directly', 'by statements')
 		is(($refill->finish)[0], 3, "$where, refill: it is of all repositories, with the one that the batch has added");
 		refill_is_well("$where, refill", $last + $last, 'y');
 
-		# --- the operator: another subscription of this name ---
+		# --- the operator makes a new subscription of the same name ---
 
 		bring_to($point, events => "'keep'");
 		query("BEGIN; SELECT atproto.unsubscribe('s'); CREATE SCHEMA IF NOT EXISTS elsewhere; "
@@ -159,7 +158,7 @@ foreach my $path ('directly', 'by statements')
 	}
 }
 
-# --- a refill, for whose end a batch waits: the batch finds the cursor moved, and is applied once, after what is read again ---
+# --- a batch waits for a refill: the batch finds the cursor moved, and is applied once, after the repeated events ---
 
 foreach my $path ('by statements', 'directly')
 {
@@ -177,7 +176,7 @@ foreach my $path ('by statements', 'directly')
 	refill_is_well("$path, a refill before a batch", @before + $last, '');
 }
 
-# --- a consumer that stops for good, while the operator changes what it stops for ---
+# --- a consumer stops for good, while the operator repairs the reason ---
 
 my $future = AtprotoTest::Server->start($capture, '--error', 'FutureCursor@0');
 query('DELETE FROM atproto.subscription');

@@ -1,8 +1,7 @@
 # 286_foreign_shapes.pl
-#		The tables are their owner's, who may change a column's type, its
-#		constraints, or the whole table: what comes back is not believed.  A table
-#		that the stream does not use may be missing, and a foreign key to a
-#		repository holds nothing up.  F-15, B-29.
+#		The owner of the tables may change a column's type, constraints, or the whole table, so the consumer
+#		must not trust what its queries return.  A table that the stream does not use may be missing, and a
+#		foreign key to a repository does not delay the stream.  F-15, B-29.
 
 use strict;
 use warnings FATAL => 'all';
@@ -23,7 +22,7 @@ atproto.reconnect_delay = 100ms
 CONF
 my $server = AtprotoTest::Server->start($pds);
 
-# What a statement that fails says.
+# The error of a statement.
 sub refusal
 {
 	my ($sql) = @_;
@@ -33,7 +32,7 @@ sub refusal
 	return $error;
 }
 
-# Subscribes in a schema of its own, whose tables were changed before the first event.
+# Subscribes in a separate schema, whose tables were changed before the first event.
 sub follow
 {
 	my ($schema, $changes, %args) = @_;
@@ -45,7 +44,8 @@ sub follow
 	return;
 }
 
-# What follow() follows stops before the first event, with this reason, until the statement mends it.
+# The subscription of follow() stops before the first event, with this reason, until the statement mends the
+# table.
 sub stops_until
 {
 	my ($schema, $reason, $stopped, $mend, $mended) = @_;
@@ -72,7 +72,7 @@ query('CREATE SCHEMA quoter AUTHORIZATION quoter; SET ROLE quoter; ' . subscribe
 wait_for_seq($node, 'quoter', $PDS_LAST);
 tables_match($node, $pds, 'quote_all_identifiers: the stream is followed', schema => 'quoter');
 
-# --- other types: with a trigger, which makes the rows come through a statement, and without ---
+# --- other types: with a trigger, so that the rows come through a statement, and without ---
 
 my %type = (
 	rev      => 'bigint USING 1', first_rev => 'text', commit      => 'int USING 1',
@@ -133,7 +133,7 @@ else
 	query("SELECT atproto.unsubscribe('misfit')");
 }
 
-# --- rules that leave nothing of a statement ---
+# --- rules that replace a statement by nothing ---
 
 follow('ruled', 'CREATE RULE nothing AS ON INSERT TO record DO INSTEAD NOTHING');
 stops_until('ruled', 'rules make a statement on a table in schema "ruled" into another one', 'a rule that drops the records stops the stream',
@@ -146,7 +146,7 @@ query("SELECT atproto.unsubscribe('ruled')");
 
 query('BEGIN; ' . subscribe_sql('altered', $server) . "; SELECT atproto.pause('altered'); COMMIT");
 foreach my $case (
-	# (a view reads the column, so its own type cannot be altered)
+	# (a view reads the column, so that its own type cannot be altered)
 	['RENAME dids TO before; ALTER TABLE atproto.subscription ADD dids integer[] DEFAULT ARRAY[7, 8]', '', qr/column "dids" is of type integer\[\], not (public\.)?did\[\]/],
 	['DROP CONSTRAINT subscription_max_dead_letters_check, ALTER max_dead_letters DROP DEFAULT, ALTER max_dead_letters TYPE text', '',
 		qr/column "max_dead_letters" is of type text, not integer/],

@@ -1,7 +1,6 @@
 # 286_races_letters.pl
-#		A dead letter is tried again while the stream goes on: nothing newer is
-#		overwritten, nothing that was deleted comes back.  The points are those of
-#		doc/develop/races.md.  F-03, F-15, B-29.
+#		A dead letter is tried again while the stream goes on: no newer record is overwritten, and no
+#		deleted record comes back.  The points are those of doc/develop/races.md.  F-03, F-15, B-29.
 
 use strict;
 use warnings FATAL => 'all';
@@ -23,7 +22,7 @@ EOF
 my $points = AtprotoTest::Points->new($node);
 my $server;
 
-# A subscription to these steps, from the first one on, in empty tables; it gets so many at first.
+# Subscribes to these steps, from the first on, in empty tables; the server holds after so many.
 sub follow
 {
 	my ($first, $steps, %args) = @_;
@@ -55,7 +54,7 @@ sub with_letter
 	return ($capture, query(q{SELECT id FROM atproto.dead_letter WHERE path = 'app.bsky.feed.post/x'}));
 }
 
-# The consumer is where it has to wait for somebody, or at the end.
+# Waits until the consumer waits for a lock, or is at the end.
 sub as_far_as_it_gets
 {
 	my ($seq) = @_;
@@ -80,7 +79,7 @@ foreach my $what (sort keys %next)
 	my @next = @{ $next{$what} };
 	my $end  = 2 + @next;
 
-	# what must be: the stream's word, or, where it says nothing more of x, the letter's
+	# the expected rows: those of the stream, or of the letter where the stream says nothing more of x
 	my $expected = sub {
 		my ($capture, $name) = @_;
 		wait_for_seq($node, 's', $end);
@@ -112,7 +111,7 @@ foreach my $what (sort keys %next)
 	$expected->($capture, "$what, then retry");
 }
 
-# --- somebody else has applied it ---
+# --- a second source has written the record already ---
 
 {
 	my ($capture, $id) = with_letter();

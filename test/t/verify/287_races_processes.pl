@@ -1,8 +1,7 @@
 # 287_races_processes.pl
-#		A cursor is read and moved by more than one: workers that outlive their
-#		consumer, while their number changes; the operator's set_cursor(); resume()
-#		while a consumer is on its way out.  The points are those of doc/develop/races.md.
-#		E-43, E-44, E-49.
+#		Several processes read and move one cursor: workers that outlive their consumer while their number
+#		changes; an operator with set_cursor(); resume() while a consumer is ending.  The points are those
+#		of doc/develop/races.md.  E-43, E-44, E-49.
 
 use strict;
 use warnings FATAL => 'all';
@@ -14,7 +13,7 @@ use AtprotoTest;
 use AtprotoTest::Points;
 use Test::More;
 
-# Repositories that share all shards, with five commits each.
+# Repositories of all shards, with five commits each.
 my @steps   = map { my $rev = $_; map { $rev == 1 ? "$_ $rev +x +y" : "$_ $rev =x +z$rev" } 'a' .. 'l' } 1 .. 5;
 my $last    = @steps;
 my $half    = $last / 2;
@@ -55,7 +54,7 @@ sub all_is_well
 
 # --- workers that outlive their consumer ---
 
-# Either one of them is behind the others, or all are at one place, where their number may change.
+# One worker is behind, or all are at the same position, where the number of workers may change.
 foreach my $number (1, 2, 3)
 {
 	foreach my $held ('s/1', 's/0 s/1', 's/1 s/0')
@@ -74,7 +73,7 @@ foreach my $number (1, 2, 3)
 			query("SELECT pg_terminate_backend($pid)");
 			query("UPDATE atproto.subscription SET workers = $number");
 
-			# the next consumer is there, and does what it may
+			# the next consumer has started, and goes as far as it may
 			wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'atproto s' AND pid <> $pid AND (state = 'idle' OR wait_event_type = 'Lock')");
 			foreach my $worker (@held)
 			{
@@ -90,7 +89,7 @@ foreach my $number (1, 2, 3)
 
 # --- the operator sets the cursor ---
 
-# While a consumer that starts has read it.
+# The cursor is moved while a starting consumer has read it.
 follow();
 query("SELECT atproto.pause('s')");
 wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
@@ -106,7 +105,7 @@ wait_for("SELECT seq = $last AND events = $half + $last FROM atproto.cursor");
 is(query('SELECT count(*) FROM atproto.record_event'), $ops, 'cursor read, then set_cursor: all events come again, and nothing is applied twice');
 tables_match($node, $capture, 'cursor read, then set_cursor: the tables are what the oracle says');
 
-# A consumer that notes its owner, and the subscription goes to another role.
+# A consumer notes its owner while the subscription goes to a new role.
 follow();
 query("SELECT atproto.pause('s'); CREATE ROLE heir SUPERUSER; CREATE ROLE former LOGIN; CREATE SCHEMA former AUTHORIZATION former;"
 	  . ' GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA atproto TO former');
@@ -122,8 +121,8 @@ is(query("SELECT refobjid::regrole FROM pg_shdepend WHERE objid = 'atproto.subsc
 	'heir', 'cursor read, then another owner: only that one cannot be dropped');
 $server->release;
 
-# The filter changes, and changes back while the consumer takes the first change.  The cursor says of each event under
-# which of them it was applied; under the one in between nothing is kept.
+# The filter changes, and changes back while the consumer takes the first change.  The column settings of the
+# cursor shows under which filter each event was applied; the filter in between keeps no operation but deletes.
 follow();
 query('CREATE TABLE moves AS SELECT seq AS after, seq AS upto, settings FROM atproto.cursor;'
 	  . ' CREATE FUNCTION note_move() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN'
@@ -136,7 +135,7 @@ query('UPDATE atproto.subscription SET actions = NULL');
 $server->release;
 $points->release('cursor read', 'atproto s');
 wait_for("SELECT seq = $last FROM atproto.cursor");
-# it may have come to the end before it took the second change
+# the consumer may reach the end before it takes the second change
 wait_for('SELECT settings IN (SELECT settings FROM moves LIMIT 1) FROM atproto.cursor');
 is(query('SELECT count(DISTINCT settings) FROM moves'), '2', 'cursor read, then other settings: the cursor says that those in between held');
 is(query("SELECT string_agg(n::text, ' ' ORDER BY n) FROM moves, generate_series(after + 1, upto) n
@@ -144,7 +143,7 @@ is(query("SELECT string_agg(n::text, ' ' ORDER BY n) FROM moves, generate_series
 	'', 'cursor read, then other settings: each event was applied under those that the cursor says');
 query('DROP TRIGGER note_move ON atproto.cursor; DROP FUNCTION note_move(); DROP TABLE moves');
 
-# While the stream goes on.  What was not applied is in a gap, and nothing else is.
+# While the stream goes on.  Skipped events are in a gap, and no other events.
 foreach my $to ($half + 4, $half - 4)
 {
 	follow();
@@ -164,7 +163,7 @@ foreach my $to ($half + 4, $half - 4)
 }
 $node->stop;
 
-# --- no manager: resume() while the consumer is on its way out ---
+# --- no manager: resume() while the consumer is ending ---
 
 $node = make_node('alone', preload => 0);
 $points = AtprotoTest::Points->new($node);
@@ -175,7 +174,7 @@ query("SELECT atproto.pause('s')");
 $points->wait('leaving', 'atproto s');
 $operator = $points->session('operator', "SELECT atproto.resume('s')");
 wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'operator' AND wait_event_type IS DISTINCT FROM 'Lock'});
-# the one that it starts has found that it is not needed, and leaves, too
+# the newly started consumer has found that it is not needed, and ends, too
 wait_for(q{SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'atproto consumer' AND wait_event = 'advisory'});
 $points->release('leaving', 'atproto s');
 unlike(($operator->finish)[1], qr/ERROR/, 'leaving, then resume: done');

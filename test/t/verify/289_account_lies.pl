@@ -1,9 +1,8 @@
 # 289_account_lies.pl
-#		At level full, what a stream says of accounts and is not so: while an account is asked about
-#		what it said before, while its repository is fetched for the first time, by a former server of an account
-#		that is not known, in an event that is tried again, and in a database that is copied meanwhile; and
-#		of accounts with more records than can be looked through.
-#		V-39, V-44, V-47, R-07, R-35.
+#		At level full, the stream lies about accounts: while the fetcher still asks about the previous
+#		statement, while the repository is fetched for the first time, by a former server of an unknown
+#		account, in an event that is tried again, and in a database that is copied meanwhile; and about
+#		accounts with more records than a consumer can look through.  V-39, V-44, V-47, R-07, R-35.
 
 use strict;
 use warnings FATAL => 'all';
@@ -45,7 +44,7 @@ sub records_of
 	return query("SELECT string_agg(rkey::text, ',' ORDER BY rkey) FROM $schema.record WHERE " . of($name), %o);
 }
 
-# Time passes until it is so; what nobody answers is asked for less and less often.
+# Makes time pass until the query is true; requests without an answer are repeated at growing intervals.
 sub wait_long_for
 {
 	my ($sql, @in) = @_;
@@ -60,7 +59,7 @@ sub wait_long_for
 	return;
 }
 
-# Its document, as the directory has it and as it was read.
+# Sets the account's document, in the directory and as last read.
 sub document
 {
 	my ($name, $pds) = @_;
@@ -79,7 +78,7 @@ $network->repos({
 	map { $who{ $_->[0] }{pds} => { $who{ $_->[0] }{did} => $_->[1] } } (map { [ $_ => { active => JSON::PP::true } ] } qw(asked fetched former)),
 	map { [ $_ => { active => JSON::PP::false, status => 'deleted' } ] } qw(refused copied giant large) });
 
-# One is being fetched for the first time: some of its records are there, nothing else.
+# One account is being fetched for the first time: some of its records are stored, and no revision.
 query(<<"EOSQL");
 INSERT INTO atproto.repo (did, sync, hold) VALUES ('$who{fetched}{did}', 'resyncing', 'resync');
 INSERT INTO atproto.record (did, collection, rkey, cid, rev, value)
@@ -94,7 +93,7 @@ query(subscribe_sql('former', $former, cursor => 0, target => "'former'", verify
 wait_for_seq($node, $_, 6) foreach 's', 'former';
 is(records_of('former', schema => 'former'), '10', 'V-44: an account of the server');
 
-# --- the stream lies; nobody says anything yet ---
+# --- the stream lies; no server has answered yet ---
 
 query('DELETE FROM atproto.identity WHERE ' . of('former'));
 $_->release foreach $server, $former;
@@ -106,17 +105,17 @@ is(state_of('former', schema => 'former'), 'f|deactivated', 'V-44: of an account
 is(query("SELECT path, stage FROM atproto.dead_letter WHERE " . of('refused')), '#account|apply', 'E-50: what the tables refuse of a deletion is a letter');
 wait_for('SELECT count(*) = 1 FROM atproto.status_request WHERE error IS NOT NULL AND ' . of('asked'));
 
-# --- one is asked about what was said before ---
+# --- the fetcher asks about an account's earlier state ---
 
 $server->release;
 wait_for_seq($node, 's', 17);
 is(state_of('asked'), 'f|takendown', 'V-39: the stream says something else meanwhile');
 
-# --- a copy of all of it ---
+# --- a copy of the database ---
 
 query("SELECT atproto.pause(name) FROM atproto.subscription");
 wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
-# nobody asks again for ten minutes
+# a failed request is repeated after ten minutes
 wait_for('SELECT count(*) = 1 FROM atproto.status_request WHERE error IS NOT NULL AND ' . of('copied'));
 my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump';
 my @at = ('--host', $node->host, '--port', $node->port, '--username', getpwuid($<) // 'postgres');

@@ -1,8 +1,7 @@
 # 289_deletions.pl
-#		At level full, an account of which the stream says that it was deleted: its records are
-#		hidden at once, and go when its server or the directory agrees, or when nobody has
-#		said anything for seven days.  With one process, with several, and after a crash.  V-47, R-12,
-#		R-13.
+#		At level full, the stream announces the deletion of an account.  Its records are hidden at once, and
+#		removed when its server or the directory agrees, or when no source has contradicted for seven days.
+#		With one process, with several, and after a crash.  V-47, R-12, R-13.
 
 use strict;
 use warnings FATAL => 'all';
@@ -38,7 +37,7 @@ sub later
 	return;
 }
 
-# Time passes until it is so; what nobody answers is asked for less and less often.
+# Makes time pass until the query is true; requests without an answer are repeated at growing intervals.
 sub wait_long_for
 {
 	my ($sql) = @_;
@@ -58,7 +57,7 @@ sub of
 	return "did = '$who{$name}{did}'";
 }
 
-# What there is of an account, and what readers see of it.
+# The stored records of an account, and those that readers see.
 sub records_of
 {
 	my ($name) = @_;
@@ -103,7 +102,7 @@ sub begin
 	return;
 }
 
-# A server of its own, at the beginning of everything.
+# A new server, at the beginning of the stream.
 sub start_node
 {
 	my ($name) = @_;
@@ -119,7 +118,7 @@ EOF2
 	return $node;
 }
 
-# All have begun, without a record that is refused, and are deleted.
+# All accounts have begun, without a refused record, and are deleted.
 sub subscribe
 {
 	my ($node, $server, %o) = @_;
@@ -143,7 +142,7 @@ sub purge_after
 	return;
 }
 
-# With the setting 0: at once, and nobody is asked.
+# With the setting 0, records are removed at once, without a request.
 sub try_at_once
 {
 	my ($node) = @_;
@@ -181,7 +180,7 @@ sub try_with
 	is(letters_of($_), 1, "${said}what was refused is kept: $_") foreach qw(deleted back);
 	like(query('SELECT atproto.retry(id) FROM atproto.dead_letter WHERE ' . of('back')), qr/not active/, "${said}and waits");
 
-	# events of two of them wait for a subscription that is paused, and that no other one acts for
+	# events of two accounts wait for a paused subscription, which no second subscription replaces
 	query('BEGIN; ' . subscribe_sql('waits', $server, verify => "'full'") . "; SELECT atproto.pause('waits');"
 		. " INSERT INTO atproto.held_event (target, did, rev, subscription, seq, why, shard_key, bytes)"
 		. " SELECT 'atproto', did, '3zzzzzzzzzzz2', 'waits', 1, 'identity', 1, '' FROM atproto.repo WHERE did IN ('$who{deleted}{did}', '$who{alive}{did}');"
@@ -202,7 +201,7 @@ sub try_with
 	wait_long_for("SELECT error ~ 'status 400' FROM atproto.status_request WHERE " . of('unknown'));
 	is(state_of('unknown'), 'f|deleted|f', "${said}R-13: not known to a server that may be a former one: nothing follows");
 
-	# while one is asked, it is active again, and deleted once more; another is active again
+	# during a request an account becomes active, and is deleted a second time; a further account becomes active
 	my $held = $network->fault({ host => $who{again}{pds}, path => $status, hold => 'again', times => 1 });
 	my $latest = $network->fault({ host => $who{again}{pds}, path => $status, status => 500 });
 	$network->unfault($later);
@@ -240,7 +239,7 @@ sub try_with
 	is_purged('unknown', "R-13: $workers: not known to the server that its document names now");
 	is(records_of('takendown'), 'record: 10,20 visible_record: ', "${said}who was taken down keeps what is hidden");
 
-	# --- what was not deleted goes on ---
+	# --- accounts that were not deleted go on ---
 
 	wait_long_for('SELECT count(*) = 0 FROM atproto.status_request WHERE ' . of('takendown'));
 	$network->repos({ $who{takendown}{pds} => { $who{takendown}{did} => { active => JSON::PP::false, status => 'deleted' } } });

@@ -1,9 +1,8 @@
 # 289_full_kills.pl
-#		289_full_network.pl with two workers, while the server, the workers and the fetcher are
-#		killed at random moments: what waits is lost by none of it, and taken once.  V-47,
-#		R-30, R-32.
+#		Runs 289_full_network.pl with two workers, while the server, the workers and the fetcher are killed
+#		at random moments: no held event is lost, and each is released once.  V-47, R-30, R-32.
 #
-#		ATPROTO_SEED repeats a run; ATPROTO_KILLS are how many.
+#		ATPROTO_SEED repeats a run; ATPROTO_KILLS is the number of kills.
 
 use strict;
 use warnings FATAL => 'all';
@@ -48,7 +47,7 @@ sub settle
 
 query('SET synchronous_commit = on; ' . subscribe_sql('full', $full->{server}, cursor => 0, workers => 2, verify => "'full'"));
 follow_full($full, \&settle);
-# what a process counted before it was killed is not all known
+# some counts of a killed process are lost
 full_matches($full, files => [ 'record', 'repo', 'dead' ]);
 
 $node->stop;

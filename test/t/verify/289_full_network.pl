@@ -1,11 +1,11 @@
 # 289_full_network.pl
-#		A simulated network at level full, with a directory of its own: keys of both
-#		curves that are replaced, accounts that move, commits that are forged, lost,
-#		late, incomplete.  In the end tables, states, dead letters and counters are what
-#		test/oracle/levels.py says.  V-05 to V-08, V-11, V-13 to V-15, V-40 to V-43, V-47, W-31.
+#		A simulated network at level full, with a directory of its own: replaced keys of both curves, moving
+#		accounts, commits forged, lost, late, incomplete.  In the end tables, states, dead letters and
+#		counters must equal the results of test/oracle/levels.py.  V-05 to V-08, V-11, V-13 to V-15, V-40 to
+#		V-43, V-47, W-31.
 #
-#		ATPROTO_MINUTES=60 ATPROTO_RATE=50 is the long form (test/simulator/hour), as the
-#		clock goes; ATPROTO_SEED, ATPROTO_PERCENT (of faults) make another one.
+#		ATPROTO_MINUTES=60 ATPROTO_RATE=50 is the long form (test/simulator/hour), at the speed of
+#		the clock; ATPROTO_SEED, ATPROTO_PERCENT (of faults) make a different network.
 
 use strict;
 use warnings FATAL => 'all';

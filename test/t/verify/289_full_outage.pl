@@ -1,8 +1,8 @@
 # 289_full_outage.pl
-#		The directory is away for ten minutes, slow, busy, while a stream goes on at level
-#		full: accounts that are known go on, others' events wait, and in the end nothing is
-#		lost and all is in its order.  Minutes are those of the test's clocks.  V-40 to V-42,
-#		W-30 to W-35, R-21, R-30, R-32.
+#		The directory is away for ten minutes, slow, or busy, while a stream goes on at level full.  Events
+#		of known accounts are applied, events of unknown accounts are held, and in the end no event is lost
+#		and all are in their order.  The test's clocks make the minutes pass.  V-40 to V-42, W-30 to W-35,
+#		R-21, R-30, R-32.
 
 use strict;
 use warnings FATAL => 'all';
@@ -32,7 +32,7 @@ foreach (split /\n/, slurp_file(make_capture('full.py', 'outage', '--keys')))
 }
 $network->documents({ map { $_ => $good->($_, key => $keys{$_}) } @dids });
 
-# Records of some accounts, and what waits of each.
+# The records of some accounts, and how many events of each are held.
 sub records
 {
 	my ($did) = map { $dids[$_] } @_;
@@ -44,7 +44,7 @@ sub waiting
 	return query('SELECT string_agg(n::text, $$,$$ ORDER BY did) FROM (SELECT did, count(*) AS n FROM atproto.held_event GROUP BY did) h');
 }
 
-# So much later, for whoever judges times, and no more for whoever waits.
+# Moves the time of day and the clock of waiting processes forward by the same time.
 sub pass_time
 {
 	my ($seconds) = @_;
@@ -54,7 +54,7 @@ sub pass_time
 	return;
 }
 
-# The fetcher has looked at what there is to do since this was called.
+# Waits until the fetcher has looked for work again.
 sub has_looked
 {
 	my $name = 'did:web:' . ('a' .. 'z')[ $looks++ ] . '.example.net';
@@ -92,7 +92,7 @@ $requests{ $_->{path} }++ foreach $network->log(host => $plc, since => $asked);
 my $most = ($AtprotoTest::Identities::ahead - $since) / 60 + 5;
 is(join(',', grep { $requests{$_} > $most } keys %requests), '', 'W-32: none was asked for more than once a minute');
 
-# --- it is back, and slow ---
+# --- the directory is back, and slow ---
 
 $network->unfault($fault);
 $fault = $network->fault({ host => $plc, delay => 5 });
@@ -103,7 +103,7 @@ sooner_or_later($nothing_waits);
 is(join(' ', map { records($_) } 3 .. 6), '10,20,30 10,20 10 10,20', 'R-32: all that waited is taken');
 $network->unfault($fault);
 
-# --- it is busy, and says for how long, or does not ---
+# --- the directory is busy, with or without a time for the next request ---
 
 foreach my $case ([ 7, 3000 ], [ 8, undef ])
 {
@@ -120,7 +120,7 @@ foreach my $case ([ 7, 3000 ], [ 8, undef ])
 	like(records(0), qr/,@{[ 10 * $account - 30 ]}$/, "W-30: 429, $name: who is known does not wait for that");
 	if ($rest)
 	{
-		# the machine may be slow: a third of it is left for that
+		# a third of the time is left for a slow machine
 		pass_time(2 * $rest / 3);
 		has_looked();
 		is(requests(path => "/$did"), 1, 'R-21: the directory is left alone for as long as it says');

@@ -1,9 +1,9 @@
 # 289_full_standby.pl
-#		289_full_network.pl with two workers, where the directory is away when the primary dies: a standby that
-#		is promoted, and a server that is restored to a moment in the middle, take what waited there,
-#		once, and come to the same end.  R-30, R-32, R-35, W-37.
+#		Runs 289_full_network.pl with two workers; the directory is away when the primary dies.  A promoted
+#		standby, and a server restored to a moment in the middle, release the held events once, and end with
+#		the same tables.  R-30, R-32, R-35, W-37.
 #
-#		ATPROTO_SEED=n is another run.
+#		ATPROTO_SEED is the seed of the run.
 
 use strict;
 use warnings FATAL => 'all';
@@ -20,14 +20,15 @@ my $seed  = $ENV{ATPROTO_SEED} // 1;
 my $epoch = 80;
 note("ATPROTO_SEED=$seed");
 
-# what waits is taken in the order of rev: a commit that comes late and waits is not late, as it is to the oracle
+# held events are released in the order of rev: a late commit that is held counts as in time, unlike for the
+# oracle
 my $faults = 'lost,twice,cut,bare,altered,omitted,future,stranger,other,high,before,fork,sync';
 my $full = begin_full('full_primary',
 	events => 2 * $epoch, epoch => $epoch, accounts => 30, history => 16, seed => $seed, percent => 8, faults => $faults, rate => 100,
 	init => { allows_streaming => 1, has_archiving => 1 });
 my ($primary, $preload, $network) = @$full{qw(node preload network)};
 
-# Nothing waits any more; with a clock, a directory that has not answered may rest meanwhile.
+# No event is held any more; a directory without an answer may rest meanwhile by the clock.
 sub settle
 {
 	my ($seq) = @_;
@@ -49,7 +50,7 @@ sub settle
 	return;
 }
 
-# Tests that what was done was done once, and all of it.
+# Tests that each change was made once, and none is missing.
 sub is_once
 {
 	my ($what) = @_;
@@ -71,7 +72,7 @@ $standby->init_from_backup($primary, 'base', has_streaming => 1);
 $preload->start($standby);
 query(subscribe_sql('full', $full->{server}, cursor => 0, workers => 2, verify => "'full'", events => "'keep'"));
 
-# --- in the last epoch, nobody says who anybody is ---
+# --- in the last epoch, the directory does not answer ---
 
 begin_epoch($full, \&settle) while @{ $full->{stops} } > 1;
 settle($full->{stops}[0] - 1);

@@ -1,9 +1,9 @@
 # 289_full_two.pl
-#		289_full_network.pl by two subscriptions that fill the same tables, one of them with three workers,
-#		while consumers, workers and the fetcher are killed; one is removed while events of both wait, and the number of
-#		workers of the other one changes.  R-30, R-32, R-35.
+#		Runs 289_full_network.pl with two subscriptions that fill the same tables, one with three workers,
+#		while consumers, workers and the fetcher are killed.  One subscription is removed while events of
+#		both are held, and the number of workers of the remaining subscription changes.  R-30, R-32, R-35.
 #
-#		ATPROTO_SEED=n is another run.
+#		ATPROTO_SEED is the seed of the run.
 
 use strict;
 use warnings FATAL => 'all';
@@ -21,7 +21,8 @@ my $epoch = 80;
 srand $seed;
 note("ATPROTO_SEED=$seed");
 
-# what waits is taken in the order of rev: a commit that comes late and waits is not late, as it is to the oracle
+# held events are released in the order of rev: a late commit that is held counts as in time, unlike for the
+# oracle
 my $faults = 'lost,twice,cut,bare,altered,omitted,future,stranger,other,high,before,fork,sync';
 my $full = begin_full('full_two', events => 2 * $epoch, epoch => $epoch, accounts => 30, history => 16, seed => $seed, percent => 8, faults => $faults, rate => 100);
 my ($preload, $network) = @$full{qw(preload network)};
@@ -36,7 +37,7 @@ sub kill_one
 	return;
 }
 
-# Nothing waits any more; a directory that has not answered may rest meanwhile.
+# No event is held any more; a directory without an answer may rest meanwhile.
 sub settle
 {
 	my ($seq) = @_;

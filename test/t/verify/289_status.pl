@@ -29,7 +29,7 @@ my %who   = map { my ($name, $did, $key) = split /\t/; $name => { did => $did, k
 my $all    = keys %who;
 my $server = AtprotoTest::Server->start(make_capture('full.py', 'statuses'), map { ('--hold-at', $_ + 1) } 2 * $all, 3 * $all, 3 * $all + 1, 4 * $all + 1);
 
-# How often its server was asked for its status.
+# How often the account's server got a request for the status.
 sub asked
 {
 	my ($name) = @_;
@@ -86,7 +86,7 @@ is(query('SELECT count(*) FROM atproto.status_request'), $all - 1, 'V-39: who ha
 is(asked('forged'), 0, 'V-39: who has not is not');
 is(query("SELECT count(*) FROM atproto.record WHERE rkey = '20'"), '0', 'V-38: the commit itself is ignored');
 
-# while it is asked, the stream says something newer: at once, as the request has a limited time
+# during the request the stream has news: at once, as the request has a limited time
 $network->wait_for_log(1, host => $who{raced}{pds});
 $server->release;
 wait_for_seq($node, 's', 3 * $all + 1);
@@ -135,7 +135,7 @@ is(state_of('takendown'), 't||desynchronized|takendown.example.com', 'V-39: late
 is(asked('active'), 1, 'V-39: who is active is not asked');
 is(asked('forged'), 0, 'V-39: nor whose commits are forged');
 
-# --- and its records come ---
+# --- and the fetcher brings the account's records ---
 
 query("INSERT INTO atproto.subscription (name, url, target, enabled, backfill) VALUES ('fetches', 'wss://stream.example.com', 'atproto', false, 'repair');"
 	. " UPDATE atproto.repo SET active = false, status = 'deactivated' WHERE did = '$who{back}{did}';"
@@ -146,7 +146,7 @@ wait_for("SELECT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$who{back}{di
 pass('V-39: where a subscription fetches repositories, what was ignored is fetched');
 query("DELETE FROM atproto.subscription WHERE name = 'fetches'");
 
-# --- of whom nobody knows the server, and whoever never answers ---
+# --- an account whose server is unknown, and a server that never answers ---
 
 query("UPDATE atproto.status_request SET answered_at = NULL, next_try = '-infinity', requested_at = now() - interval '8 d' WHERE did = '$who{raced}{did}';"
 	. " DELETE FROM atproto.identity WHERE did = '$who{takendown}{did}';"

@@ -1,7 +1,8 @@
 # 289_status_unread.pl
-#		At level full, a deletion that comes soon after the account's document was read: the server that the
-#		document named before proves nothing.  The fetcher asks a server when the document has been read again, which
-#		is possible once a minute, and its first answer counts.  V-47, W-31.
+#		At level full, a deletion comes soon after the fetcher read the account's document.  The server that
+#		this document names proves nothing about the deletion, as the account may have moved.  The fetcher
+#		reads the document again, once a minute at most, asks the server of the new document, and its first
+#		answer counts.  V-47, W-31.
 
 use strict;
 use warnings FATAL => 'all';
@@ -30,7 +31,7 @@ my %who   = map { my ($name, $did, $key) = split /\t/; $name => { did => $did, k
 my $all    = keys %who;
 my $server = AtprotoTest::Server->start(make_capture('full.py', 'statuses'), '--hold-at', 2 * $all + 1);
 
-# How often its server was asked for its status.
+# How often the account's server got a request for the status.
 sub asked
 {
 	my ($name) = @_;
