@@ -53,7 +53,11 @@ endif
 ifdef SAN
 PG_CFLAGS += -fsanitize=$(SAN) -fno-sanitize-recover=undefined -O1
 endif
-SHLIB_LINK = $(if $(SAN),-fsanitize=$(SAN)) -lcbor -lwslay -lcurl -lz -lzstd -lcrypto $(if $(SECP256K1),-lsecp256k1) $(if $(CARES),-lcares)
+# COVERAGE: each process counts the lines that it runs (make coverage).  -O1 keeps a line's code on the line.
+ifdef COVERAGE
+PG_CFLAGS += --coverage -O1
+endif
+SHLIB_LINK = $(if $(COVERAGE),--coverage) $(if $(SAN),-fsanitize=$(SAN)) -lcbor -lwslay -lcurl -lz -lzstd -lcrypto $(if $(SECP256K1),-lsecp256k1) $(if $(CARES),-lcares)
 
 REGRESS = $(sort $(patsubst sql/%.sql,%,$(wildcard sql/*.sql)))
 TAP_TESTS = 1
@@ -63,12 +67,16 @@ EXTRA_CLEAN = test/probe/*.o test/probe/*.d src/*.o src/*/*.o src/*/*/*.o src/*.
 
 # These do their own building, elsewhere, so they work on a machine where
 # PostgreSQL is not installed yet and PGXS cannot be included.
-ifneq ($(filter check demo demo-stop bench packages lint dist,$(MAKECMDGOALS)),)
+ifneq ($(filter check coverage indent demo demo-stop bench packages lint dist,$(MAKECMDGOALS)),)
 
 packages:
 	test/tools/install-packages
 check:
 	test/tools/check
+coverage:
+	COVERAGE="$${COVERAGE:-$(CURDIR)/coverage}" TESTS="$${TESTS:-unit regress$${TAP:+ tap}}" test/tools/check
+indent:
+	test/tools/indent
 demo:
 	demo/demo start
 demo-stop:
@@ -84,7 +92,7 @@ dist:
 	git archive --prefix=atproto-$(DISTVERSION)/ -o atproto-$(DISTVERSION).tar.gz HEAD
 	git archive --prefix=atproto-$(DISTVERSION)/ -o atproto-$(DISTVERSION).zip HEAD
 
-.PHONY: packages check demo demo-stop bench lint dist
+.PHONY: packages check coverage indent demo demo-stop bench lint dist
 
 else
 

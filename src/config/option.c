@@ -229,7 +229,7 @@ check_servers(AtpTuple row)
 		atp_option_is_wrong("list_source", list_source, "Use scheme and host of a server, such as 'https://bsky.network', or NULL for the server of the URL.");
 	if (repo_source != NULL && atp_word_number(source_words, repo_source) < 0 && !is_server(repo_source))
 		atp_option_is_wrong("repo_source", repo_source,
-				 psprintf("Use %s, or scheme and host of a server, such as 'https://mirror.example.com'.", list_of(source_words)));
+							psprintf("Use %s, or scheme and host of a server, such as 'https://mirror.example.com'.", list_of(source_words)));
 }
 
 void

@@ -81,7 +81,7 @@ atp_pg_frame(PG_FUNCTION_ARGS)
 typedef struct Commit
 {
 	AtpCarIndex index;
-	AtpReposMessage		msg;
+	AtpReposMessage msg;
 } Commit;
 
 /* Only a #commit has operations: for any other frame nops is 0. */

@@ -92,7 +92,8 @@ is_too_large(size_t count, uint64_t room)
 	return count > ATP_JSONB_TOKENS_MAX || room > ATP_JE_LEN_MASK;
 }
 
-static inline __attribute__((always_inline)) AtpErr
+static inline __attribute__((always_inline))
+AtpErr
 read_tokens(const uint8_t *buf, size_t len, bool is_record, AtpJsonbToken *token, size_t cap, AtpPauseFn pause,
 			size_t *n, size_t *room, size_t *at)
 {

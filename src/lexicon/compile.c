@@ -220,7 +220,7 @@ static bool
 compile_object(AtpLexCompiler *c, AtpLexObject o, AtpLexNode *node, unsigned as)
 {
 	AtpJsonPath place;
-	AtpLexObject		properties;
+	AtpLexObject properties;
 	AtpSpan    *names = NULL;
 	int			n = 0;
 
@@ -364,7 +364,7 @@ static const struct
 static bool
 compile_type(AtpLexCompiler *c, const JsonbValue *v, const AtpJsonPath *place, unsigned as, AtpLexNode **node)
 {
-	AtpLexObject		o = {NULL, place};
+	AtpLexObject o = {NULL, place};
 	AtpSpan		name = {NULL, 0};
 	AtpSpan		unused;
 	int			type = 0;
@@ -425,7 +425,7 @@ static bool
 compile_document(AtpLexCompiler *c, AtpLexObject o, AtpLexDoc *doc)
 {
 	AtpJsonPath place;
-	AtpLexObject		defs;
+	AtpLexObject defs;
 	AtpSpan		unused;
 	int64		version = 0;
 	bool		found;
@@ -452,9 +452,9 @@ compile_document(AtpLexCompiler *c, AtpLexObject o, AtpLexDoc *doc)
 AtpLexDoc *
 atp_lexicon_compile(Jsonb *doc, char **fault)
 {
-	AtpLexCompiler	c = {NULL};
+	AtpLexCompiler c = {NULL};
 	AtpLexDoc  *compiled = palloc0(sizeof(AtpLexDoc));
-	AtpLexObject		o = {&doc->root, NULL};
+	AtpLexObject o = {&doc->root, NULL};
 
 	*fault = NULL;
 	if (!JB_ROOT_IS_OBJECT(doc))

@@ -16,7 +16,7 @@ static bool
 check_body(AtpLexCompiler *c, AtpLexObject o, const char *name)
 {
 	AtpJsonPath place;
-	AtpLexObject		body;
+	AtpLexObject body;
 	AtpSpan		encoding = {NULL, 0};
 	AtpSpan		unused;
 	AtpLexNode *node;
@@ -36,7 +36,7 @@ check_body(AtpLexCompiler *c, AtpLexObject o, const char *name)
 static bool
 check_error(AtpLexCompiler *c, const JsonbValue *v, const AtpJsonPath *place)
 {
-	AtpLexObject		error = {NULL, place};
+	AtpLexObject error = {NULL, place};
 	AtpSpan		name = {NULL, 0};
 	AtpSpan		unused;
 
@@ -53,7 +53,7 @@ bool
 atp_lex_check_method(AtpLexCompiler *c, AtpLexObject o, AtpLexNode *node, unsigned as)
 {
 	AtpJsonPath place;
-	AtpLexObject		message;
+	AtpLexObject message;
 	AtpSpan		unused;
 	AtpLexNode *ignored;
 	JsonbValue	v;
@@ -92,7 +92,7 @@ check_permission_field(AtpLexCompiler *c, AtpSpan name, const JsonbValue *v, con
 static bool
 check_permission(AtpLexCompiler *c, const JsonbValue *v, const AtpJsonPath *place)
 {
-	AtpLexObject		permission = {NULL, place};
+	AtpLexObject permission = {NULL, place};
 	AtpSpan		type = {NULL, 0};
 	AtpSpan		resource = {NULL, 0};
 
@@ -128,7 +128,7 @@ atp_lex_check_permission_set(AtpLexCompiler *c, AtpLexObject o, AtpLexNode *node
 	for (int i = 0; i < lengthof(texts); i++)
 	{
 		AtpJsonPath place;
-		AtpLexObject		lang;
+		AtpLexObject lang;
 		AtpSpan		unused;
 
 		if (!atp_lex_get_text(c, o, texts[i], &unused) || !atp_lex_get_object(c, o, &place, translations[i], &lang))

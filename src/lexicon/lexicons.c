@@ -67,6 +67,7 @@ struct AtpLexicons
 
 /* The Lexicons of the table; cxt NULL: not listed yet. */
 static AtpLexicons known;
+
 /* the role that made the list: another role may lack the right to read the table */
 static Oid	known_to;
 static bool provisional;		/* read with a snapshot that may be old: read again as soon as possible */

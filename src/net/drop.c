@@ -50,7 +50,7 @@ atp_drop_is_about_contents(AtpDrop drop, int close_code)
 }
 
 void
-atp_end(AtpEnd *end, AtpDrop drop, const char *fmt,...)
+atp_end(AtpEnd *end, AtpDrop drop, const char *fmt, ...)
 {
 	va_list		args;
 

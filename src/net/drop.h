@@ -45,7 +45,7 @@ typedef struct AtpEnd
 } AtpEnd;
 
 /* Record the end of a connection; the first recorded reason stays. */
-extern void atp_end(AtpEnd *end, AtpDrop drop, const char *fmt,...)
+extern void atp_end(AtpEnd *end, AtpDrop drop, const char *fmt, ...)
 			__attribute__((format(printf, 3, 4)));
 
 #endif							/* ATP_DROP_H */

@@ -11,7 +11,7 @@
 #include "net/http_private.h"
 #include "utils/memutils.h"
 
-#define CONNECT_MS	5000L	/* for name, TCP and TLS together (W-55) */
+#define CONNECT_MS	5000L		/* for name, TCP and TLS together (W-55) */
 
 /* The file of certificate authorities as read last; mtime and size tell whether the file has changed since. */
 static struct

@@ -13,7 +13,7 @@
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 
-#define RETRY_AFTER_MAX_S	(24 * 3600)	/* upper limit of a server's Retry-After */
+#define RETRY_AFTER_MAX_S	(24 * 3600) /* upper limit of a server's Retry-After */
 #define REFUSED_DELAY_MS	(10 * 60 * 1000)	/* after a status that will hardly change soon, such as 404 */
 
 int			atp_reconnect_delay_ms;

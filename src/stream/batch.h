@@ -192,7 +192,7 @@ typedef struct AtpHeldRow
 {
 	struct varlena *did;
 	uint64		rev;
-	text	   *subscription;		/* the subscription that received the event */
+	text	   *subscription;	/* the subscription that received the event */
 	Oid			owner;			/* the owner of that subscription */
 	const struct AtpStreamKind *source; /* the kind of stream that the event came from */
 	AtpVerify	level;			/* the level at which the event is judged */
@@ -250,7 +250,7 @@ typedef struct AtpEvent
 	int			nrows;
 
 	/* subscribeRepos */
-	AtpReposKind	kind;
+	AtpReposKind kind;
 	struct varlena *did;
 	uint64		rev;
 	bool		has_since;		/* #commit */

@@ -109,7 +109,10 @@ static AtpErr
 parse_json(AtpDecoder *decoder, AtpHead *head, size_t *at)
 {
 	static const char *const names[] = {"$type", "seq", "time", "name"};
-	enum {TYPE, SEQ, TIME, NAME, NAMES};
+	enum
+	{
+		TYPE, SEQ, TIME, NAME, NAMES
+	};
 	AtpJsonTexts *texts = &decoder->jetstream.texts;
 	AtpFrame   *frame = &decoder->frame;
 	AtpJsonItem field[NAMES];

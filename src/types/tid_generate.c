@@ -176,7 +176,7 @@ next_local(void)
 	{
 		/* The salt is the same for all processes of a server, and changes at each start. */
 		uint32		salt = DatumGetUInt32(hash_uint32((uint32) PgStartTime)) ^
-			(uint32) GetSystemIdentifier();
+		(uint32) GetSystemIdentifier();
 
 		clock = (salt + (uint32) ATP_MY_PROC_NUMBER) & ATP_TID_MAX_CLOCK;
 	}

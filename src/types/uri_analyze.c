@@ -63,7 +63,7 @@ static float4
 share_of_group(const Groups *groups, int sample, double total)
 {
 	double		distinct = sample * (double) groups->n /
-		(sample - groups->singles + groups->singles * sample / Max(total, sample));
+	(sample - groups->singles + groups->singles * sample / Max(total, sample));
 
 	return (float4) (1.0 / Max(distinct, groups->n));
 }

@@ -420,7 +420,7 @@ inside_support(FunctionCallInfo fcinfo, AtpScheme scheme)
 		if (!req->is_join)
 		{
 			req->selectivity = inside_clause_selectivity(req->root, scheme, req->funcid,
-												  req->args, req->varRelid);
+														 req->args, req->varRelid);
 			PG_RETURN_POINTER(req);
 		}
 	}

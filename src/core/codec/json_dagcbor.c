@@ -17,7 +17,7 @@
 #include "core/codec/json_dagcbor.h"
 #include "core/codec/json_text.h"
 
-#define JSON_MAX		(256 * 1024 * 1024)	/* offsets in Member have 32 bits */
+#define JSON_MAX		(256 * 1024 * 1024) /* offsets in Member have 32 bits */
 #define MEMBER_MIN		4		/* bytes of JSON for a member without a value: {"": */
 
 /* A member of an object in the output, with key and value. */

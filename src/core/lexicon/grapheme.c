@@ -106,7 +106,7 @@ begins_grapheme(const State *s, Class class)
 	if (is_extend(class) || class == CLASS_ZWJ || class == CLASS_SPACING || /* GB9, GB9a */
 		s->before == CLASS_PREPEND) /* GB9b */
 		return false;
-	if (class == CLASS_CONSONANT && s->consonant && s->linker) /* GB9c */
+	if (class == CLASS_CONSONANT && s->consonant && s->linker)	/* GB9c */
 		return false;
 	if (class == CLASS_PICTURE && s->picture && s->before == CLASS_ZWJ) /* GB11 */
 		return false;

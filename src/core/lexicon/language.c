@@ -81,7 +81,7 @@ next_part(AtpSpan s, TagPart last, unsigned *extended)
 	if (last >= PART_SINGLETON)
 		return PART_EXTENSION;
 	if (s.len == 3 && letters && last <= PART_EXTENDED)
-		return ++*extended <= 3 ? PART_EXTENDED : PART_NONE;
+		return ++* extended <= 3 ? PART_EXTENDED : PART_NONE;
 	if (s.len == 4 && letters && last < PART_SCRIPT)
 		return PART_SCRIPT;
 	if (last < PART_REGION && ((s.len == 2 && letters) || (s.len == 3 && all_of_class(s, ATP_C_DIGIT))))

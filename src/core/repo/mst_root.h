@@ -65,7 +65,7 @@ typedef struct AtpMstBuilder
 #define ATP_MST_ROOT_SPARE	(8 * 1024)
 
 extern void atp_mst_root_begin(AtpMstBuilder *b, uint8_t *buf, size_t room,
-								AtpSha256Fn sha256, void *ctx);
+							   AtpSha256Fn sha256, void *ctx);
 
 /*
  * Adds the next key, which must be greater than the preceding one.  A key is a

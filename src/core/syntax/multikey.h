@@ -12,7 +12,7 @@
 #define ATP_POINT_LEN		33	/* 02 or 03, and x */
 #define ATP_POINT_LONG_LEN	65	/* 04, x and y */
 #define ATP_MULTIKEY_LEN	(2 + ATP_POINT_LEN)
-#define ATP_BASE58_MAX		128	/* characters (W-12): the decoder's time grows with the square */
+#define ATP_BASE58_MAX		128 /* characters (W-12): the decoder's time grows with the square */
 
 typedef enum AtpCurve
 {

@@ -16,6 +16,7 @@ extern AtpErr atp_nsid_check(const char *s, size_t n, size_t *at);
 /* The functions below expect a text that atp_nsid_check() accepts. */
 extern AtpSpan atp_nsid_name(const char *s, size_t n);	/* the last segment */
 extern AtpSpan atp_nsid_domain(const char *s, size_t n);	/* all but the last segment, as written */
+
 /* I-04: lower-cases the domain; out holds n bytes, and may be s itself. */
 extern void atp_nsid_normalize(const char *s, size_t n, char *out);
 

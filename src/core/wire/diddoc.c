@@ -25,7 +25,7 @@ static const char *const field_names[NFIELDS] = {
 
 typedef struct DocEntry
 {
-	AtpJsonItem field[NFIELDS];	/* kind ATP_JSON_NULL: absent */
+	AtpJsonItem field[NFIELDS]; /* kind ATP_JSON_NULL: absent */
 } DocEntry;
 
 typedef struct DocReader

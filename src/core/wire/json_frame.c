@@ -52,7 +52,10 @@ AtpErr
 atp_json_frame_parse(const char *s, size_t n, AtpFrame *frame, AtpJsonTexts *texts, size_t *at)
 {
 	static const char *const names[] = {"$type", "payload", "error", "message"};
-	enum {TYPE, PAYLOAD, ERROR, MESSAGE, NAMES};
+	enum
+	{
+		TYPE, PAYLOAD, ERROR, MESSAGE, NAMES
+	};
 	AtpJsonItem values[NAMES];
 	AtpErr		err;
 

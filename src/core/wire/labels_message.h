@@ -10,7 +10,7 @@
 #include "core/codec/dagcbor.h"
 #include "core/wire/frame.h"
 
-#define ATP_LABEL_VAL_MAX	128	/* bytes, F-31 */
+#define ATP_LABEL_VAL_MAX	128 /* bytes, F-31 */
 
 typedef enum AtpLabelsKind
 {

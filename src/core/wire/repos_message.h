@@ -44,7 +44,7 @@ typedef struct AtpOp
 
 typedef struct AtpReposMessage
 {
-	AtpReposKind	kind;
+	AtpReposKind kind;
 	int64_t		seq;			/* 0 for #info, and for unknown messages without a seq */
 	AtpSpan		did;			/* "repo" of a #commit, "did" of other messages */
 	AtpSpan		time;

@@ -224,7 +224,7 @@ atp_identity_take(AtpIdentity *identity, AtpAsked asked, const AtpHttpAnswer *an
 		case 307:
 		case 308:
 			return deny_document(identity, ATP_IDENTITY_INVALID, minute_if_good(identity), answer->error, now);
-		/* W-03 */
+			/* W-03 */
 		case 404:
 		case 410:
 			if (!asked.web && (identity->state == ATP_IDENTITY_UNKNOWN || identity->state == ATP_IDENTITY_WANTED))

@@ -23,7 +23,7 @@
 #define AFTER_EVENT_MS	2000	/* W-31: the directory may have the new document later than the
 								 * stream has the event */
 #define FORGET_S		(30 * 24 * 3600)
-#define BROKEN_S		(24 * 3600)	/* identities without a key are forgotten sooner: the
+#define BROKEN_S		(24 * 3600) /* identities without a key are forgotten sooner: the
 										 * next use looks the account up anew */
 #define FORSAKEN_S		3600	/* a row that held events needed is queued again if events still
 								 * need the look-up */

@@ -62,7 +62,7 @@ static MemoryContext lookups;
 static dlist_head waiting[KINDS] = {DLIST_STATIC_INIT(waiting[PLC]), DLIST_STATIC_INIT(waiting[WEB])};
 static dlist_head asked[KINDS] = {DLIST_STATIC_INIT(asked[PLC]), DLIST_STATIC_INIT(asked[WEB])};
 static dlist_head ended = DLIST_STATIC_INIT(ended);
-static dlist_head put_off = DLIST_STATIC_INIT(put_off);	/* look-ups whose host may not be asked
+static dlist_head put_off = DLIST_STATIC_INIT(put_off); /* look-ups whose host may not be asked
 														 * now */
 static int	nwaiting[KINDS];
 static int	nasked[KINDS];

@@ -255,7 +255,7 @@ report_progress(Backfill *b, bool first)
 		appendStringInfo(&text, ", about %.0f s left", b->left / rate);
 	ereport(NOTICE,
 			(errmsg("%s: %s", b->name, text.data),
-			/* at the first notice the fetcher may not have started yet */
+			 /* at the first notice the fetcher may not have started yet */
 			 b->trouble != NULL && !first ? errdetail("It waits: %s", b->trouble) : 0,
 			 b->unserved && !first ? errhint(SERVE_HINT) : 0));
 	pfree(text.data);

@@ -79,6 +79,7 @@ is_new(AtpListSeen *seen, const AtpListEntry *entry)
 {
 	uint64		hash = hash_bytes_extended((const unsigned char *) entry->name, entry->name_len, 0);
 	uint8	   *reg = &seen->registers[hash % ATP_LIST_REGISTERS];
+
 	/* leading zeros above the bits that chose the register, plus one; the OR bounds the result */
 	uint8		rank = 64 - pg_leftmost_one_pos64(hash | ATP_LIST_REGISTERS);
 

@@ -38,7 +38,7 @@
 #define MERGE_MAX_MS	10000	/* time limit of a step that writes rows: triggers of the owner may
 								 * be slow */
 #define MERGE_TRIES		10		/* tries of a chunk of rows */
-#define MERGE_BACKOFF_MS	100	/* pause after the first failed try, doubled each time */
+#define MERGE_BACKOFF_MS	100 /* pause after the first failed try, doubled each time */
 
 int			atp_transfers;
 
@@ -90,7 +90,7 @@ atp_transfer_act(AtpTransfer *t, const char *activity, void (*work) (void *), vo
 static void
 let_go(void *arg)
 {
-	AtpTransfer   *t = arg;
+	AtpTransfer *t = arg;
 
 	atp_repo_job_release(&t->job, t->sub, t->statements, t->touched ? atp_export_head(t->export)->rev : 0);
 }
@@ -338,7 +338,7 @@ merge_slice(AtpTransfer *t, bool *more, AtpRefusal *refusal)
 
 typedef struct Look
 {
-	AtpTransfer   *t;
+	AtpTransfer *t;
 	MemoryContext cxt;
 	AtpRefusal	refusal;
 	char	   *why;			/* NULL: the export may be written */
@@ -352,7 +352,7 @@ static void
 look_at_state(void *arg)
 {
 	Look	   *look = arg;
-	AtpTransfer   *t = look->t;
+	AtpTransfer *t = look->t;
 	const char *why;
 
 	look->refusal = atp_repo_job_look(&t->job, t->sub, t->statements, atp_export_head(t->export), &why);

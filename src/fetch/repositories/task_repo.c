@@ -62,7 +62,7 @@ is_running(const AtpRepoJob *job)
 
 	dlist_foreach(iter, &transfers)
 	{
-		AtpTransfer   *t = dlist_container(AtpTransfer, node, iter.cur);
+		AtpTransfer *t = dlist_container(AtpTransfer, node, iter.cur);
 
 		if (strcmp(t->job.target, job->target) == 0 && strcmp(t->job.did_text, job->did_text) == 0)
 			return true;
@@ -82,7 +82,7 @@ has_room(void)
 
 	dlist_foreach(iter, &transfers)
 	{
-		AtpTransfer   *t = dlist_container(AtpTransfer, node, iter.cur);
+		AtpTransfer *t = dlist_container(AtpTransfer, node, iter.cur);
 
 		bytes += t->phase == ATP_TRANSFER_READING ? TRANSFER_BYTES : atp_export_memory(t->export);
 	}
@@ -164,7 +164,7 @@ make_transfer(const AtpRepoJob *job, AtpHttp *http)
 {
 	MemoryContext cxt = AllocSetContextCreate(TopMemoryContext, "atproto fetch", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
-	AtpTransfer   *t = palloc0(sizeof(AtpTransfer));
+	AtpTransfer *t = palloc0(sizeof(AtpTransfer));
 
 	t->cxt = cxt;
 	t->http = http;
@@ -183,7 +183,7 @@ make_transfer(const AtpRepoJob *job, AtpHttp *http)
 /* Arguments and result of hold_events(). */
 typedef struct Beginning
 {
-	AtpTransfer   *t;
+	AtpTransfer *t;
 	const char *host;
 	MemoryContext cxt;
 	AtpRepoFault fault;
@@ -258,7 +258,7 @@ start_transfer(const AtpRepoJob *job, const char *host, long *wait_ms)
 									    */
 									   .body_max = (int64) atp_max_repo_kb * 1024 + 1, .slow_bytes = SLOW_BYTES, .slow_s = SLOW_S
 									   }, NULL, wait_ms);
-	AtpTransfer   *t;
+	AtpTransfer *t;
 
 	if (http == NULL)
 		return false;
@@ -440,13 +440,13 @@ static void
 cancel_some(void)
 {
 	dlist_mutable_iter iter;
-	AtpTransfer   *gone[TRANSFERS_MAX];
+	AtpTransfer *gone[TRANSFERS_MAX];
 	int			ngone = 0;
 
 	atp_begin("looking for repositories that are not to be fetched any more");
 	dlist_foreach_modify(iter, &transfers)
 	{
-		AtpTransfer   *t = dlist_container(AtpTransfer, node, iter.cur);
+		AtpTransfer *t = dlist_container(AtpTransfer, node, iter.cur);
 
 		if (!atp_repo_job_is_running(&t->job))
 			gone[ngone++] = t;
@@ -470,14 +470,14 @@ step_repos(AtpTime now)
 	while ((http = atp_fetch_next(&transfers)) != NULL)
 		dlist_foreach_modify(iter, &transfers)
 		{
-			AtpTransfer   *t = dlist_container(AtpTransfer, node, iter.cur);
+			AtpTransfer *t = dlist_container(AtpTransfer, node, iter.cur);
 
 			if (t->http == http)
 				t->ended = true;
 		}
 	dlist_foreach_modify(iter, &transfers)
 	{
-		AtpTransfer   *t = dlist_container(AtpTransfer, node, iter.cur);
+		AtpTransfer *t = dlist_container(AtpTransfer, node, iter.cur);
 		long		rests = Max(atp_transfer_backoff_ms(t, now), atp_owner_backoff_ms(t->sub->owner));
 
 		if (rests > 0)

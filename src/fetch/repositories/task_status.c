@@ -61,7 +61,7 @@
 								 * the server is asked afterwards */
 #define DOCUMENT		"interval '3 min'"	/* limit of the wait for the document: a document is not
 											 * read twice within a minute */
-#define DAYS			"interval '7 days'"	/* a row without an answer is deleted after this time,
+#define DAYS			"interval '7 days'" /* a row without an answer is deleted after this time,
 											 * unless for a deletion */
 
 /* A request for a status, in a memory context of its own. */
@@ -382,12 +382,12 @@ apply_answer(void *arg)
 	if (asking->gone)
 	{
 		AtpResult	gone = atp_query(atp_expand_sql("UPDATE #.repo SET status = 'deleted', host = COALESCE($4, host),"
-												 " deleted_rev = COALESCE(rev, deleted_rev), purge_seq = status_seq,"
-												 " purge_rev = GREATEST(purge_rev, rev, CASE WHEN NOT $5 AND sync NOT IN ('synchronized', 'unproven')"
-												 "  THEN (SELECT o.rev FROM #.record o WHERE o.did OPERATOR(@.=) $1 ORDER BY o.rev DESC LIMIT 1) END),"
-												 " " ATP_SQL_ERASE ","
-												 " refill_by = NULL, refill_rev = NULL, refill_sync = NULL, updated_at = now()" AS_REQUESTED
-												 " RETURNING status_endpoint", asking->target),
+													" deleted_rev = COALESCE(rev, deleted_rev), purge_seq = status_seq,"
+													" purge_rev = GREATEST(purge_rev, rev, CASE WHEN NOT $5 AND sync NOT IN ('synchronized', 'unproven')"
+													"  THEN (SELECT o.rev FROM #.record o WHERE o.did OPERATOR(@.=) $1 ORDER BY o.rev DESC LIMIT 1) END),"
+													" " ATP_SQL_ERASE ","
+													" refill_by = NULL, refill_rev = NULL, refill_sync = NULL, updated_at = now()" AS_REQUESTED
+													" RETURNING status_endpoint", asking->target),
 									 ATP_ARGS(did, asking->status_at, asking->status_seq, atp_text_arg(asking->pds), atp_bool_arg(asking->many)));
 
 		asking->applied = gone.n > 0;
@@ -434,7 +434,7 @@ note_answer(void *arg)
 			forget_account(asking);
 		if (asking->newer)
 		{
-			(void) atp_jobs_request(asking->target, asking->subscription, 
+			(void) atp_jobs_request(asking->target, asking->subscription,
 									&(AtpJobRequest) {.did = asking->did, .priority = ATP_JOB_LISTED, .reason = ATP_LIST_RECHECK}, 1);
 			atp_wake_fetcher();
 		}

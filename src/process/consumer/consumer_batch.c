@@ -18,7 +18,7 @@
 #define PURGE_LOOK_MS	(5 * 60 * 1000)
 #define DEFER_MAX_MS	200
 #define DEFER_LOOK_MS	10
-#define WASTED_FEW		8			/* events that are old without another source: a stream may repeat some */
+#define WASTED_FEW		8		/* events that are old without another source: a stream may repeat some */
 
 /* The longest delay of a batch, as a multiple of atproto.batch_delay. */
 #define DELAYS_MAX	10

@@ -17,8 +17,8 @@
 #include "tables/repos/held.h"
 #include "utils/memutils.h"
 
-#define NAP_MS		50		/* milliseconds of a nap; the end of a connection is noticed so much later at most */
-#define LITTLE		(64 * 1024)	/* bytes since the last wait, below which a nap is allowed */
+#define NAP_MS		50			/* milliseconds of a nap; the end of a connection is noticed so much later at most */
+#define LITTLE		(64 * 1024) /* bytes since the last wait, below which a nap is allowed */
 
 /*
  * The subscription's row, or its cursor, may have been changed: finish what was received under the old settings,

@@ -9,7 +9,7 @@
 
 #include "postgres.h"
 
-#define ATP_MANAGERS_MAX	64		/* number of databases that can be served */
+#define ATP_MANAGERS_MAX	64	/* number of databases that can be served */
 
 /* From _PG_init(): registers the shared memory. */
 extern void atp_manager_status_init(void);

@@ -59,6 +59,7 @@ extern void atp_status_attach(const char *name);
 /* All changes of the own slot go through the following functions. */
 extern void atp_status_target(const char *target);
 extern void atp_status_state(AtpState state);
+
 /*
  * Set whether this consumer lets a faster source of its target process events first.  Takes effect only if
  * another consumer of the target is streaming and follows no source; ends when this consumer's state changes.
@@ -66,11 +67,13 @@ extern void atp_status_state(AtpState state);
 extern void atp_status_follows(bool follows);
 extern bool atp_status_is_second(void);
 extern void atp_status_error(AtpDrop drop, const char *error);
+
 /* Record which filters and compression the connection's request asks for. */
 extern void atp_status_request(const AtpStreamRequest *request, bool compressed);
 extern void atp_status_received(int64 messages, int64 bytes);
 extern void atp_status_batch(const int64 *skips);
 extern void atp_status_skips(const int64 *skips);	/* skips outside of a batch */
+
 /*
  * Count events about to be applied; time is the time in the last event (0: none).  True: the stream has
  * caught up.

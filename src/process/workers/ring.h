@@ -66,7 +66,7 @@ typedef struct AtpRing
 	pg_atomic_uint32 purge;		/* records of deleted accounts may be left */
 	pg_atomic_uint64 handed;	/* batches, since the ring began */
 	pg_atomic_uint32 counted;	/* skips has counts ... */
-	pg_atomic_uint64 skips[ATP_SKIP_COUNT];	/* ... from released events, not yet taken by the consumer */
+	pg_atomic_uint64 skips[ATP_SKIP_COUNT]; /* ... from released events, not yet taken by the consumer */
 	AtpRingWorker worker[ATP_WORKERS_MAX];
 	AtpRingBatch batch[ATP_RING_BATCHES];
 } AtpRing;

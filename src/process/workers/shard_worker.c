@@ -263,6 +263,7 @@ void
 atp_shard_worker_main(Datum arg)
 {
 	AtpShardWorkerStart start;
+
 	/* not on the stack: exit callbacks use it after an ERROR has left this function */
 	Worker	   *w = MemoryContextAllocZero(TopMemoryContext, sizeof(Worker));
 

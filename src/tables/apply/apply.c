@@ -517,7 +517,7 @@ apply_once(AtpApply *a, ApplyWay way, bool *others)
 static void
 error_context(void *arg)
 {
-	AtpApply	   *a = arg;
+	AtpApply   *a = arg;
 
 	if (a->batch->nevents > 0)
 		errcontext("applying events " INT64_FORMAT " to " INT64_FORMAT " of subscription \"%s\"",

@@ -225,6 +225,7 @@ static AtpLocked
 lock_held(AtpProgress *progress, const AtpApply *a, bool letters)
 {
 	const Held *held = (const Held *) progress;
+
 	/* a dead letter refers to the subscription that received the event, so lock all subscriptions in takes */
 	Datum		subscriptions = atp_array(a->statements, ATP_TYPE_TEXT, held->by.takes, NULL, held->by.ntakes);
 	Datum		args[NKEYS];

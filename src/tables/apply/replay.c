@@ -34,7 +34,7 @@ judge_replay(AtpApply *a, int event, int unused)
 static void
 replay_row(AtpApply *a, int row, int event)
 {
-	AtpStanding	late = a->standing;
+	AtpStanding late = a->standing;
 
 	a->standing = a->sink->row_standing == NULL ? ATP_STANDING_NEW : a->sink->row_standing(a, row);
 	if (a->standing == ATP_STANDING_NEW || (a->standing == ATP_STANDING_MISSING && late != ATP_STANDING_LATE))
@@ -46,8 +46,9 @@ static AtpOutcome
 apply_rows(AtpApply *a, AtpSpan path, const char **why)
 {
 	AtpBatch   *batch = a->batch;
+
 	/* a letter about a single record exists only if no later commit has removed the record: a missing record may be inserted */
-	AtpStanding	standing = path.len > 0 ? ATP_STANDING_LAST : a->standing;
+	AtpStanding standing = path.len > 0 ? ATP_STANDING_LAST : a->standing;
 	int			unknown = 0;
 	int			unjudged = 0;
 	ErrorData  *error = NULL;

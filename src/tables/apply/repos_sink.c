@@ -57,7 +57,7 @@ apply_repo_events(AtpApply *a, int lo, int hi)
 	AtpBatch   *batch = a->batch;
 	AtpRepos   *repos = atp_repos_load(a, lo, hi);
 	AtpRecords *records = atp_records_begin(a, count_rows(batch, lo, hi));
-	AtpEffect *effects = palloc0(sizeof(AtpEffect) * Max(hi - lo, 1));
+	AtpEffect  *effects = palloc0(sizeof(AtpEffect) * Max(hi - lo, 1));
 
 	for (int i = lo; i < hi; i++)
 		if (!batch->events[i].ignored)
@@ -68,7 +68,7 @@ apply_repo_events(AtpApply *a, int lo, int hi)
 	for (int i = lo; i < hi; i++)
 	{
 		const AtpEvent *event = &batch->events[i];
-		AtpEffect *effect = &effects[i - lo];
+		AtpEffect  *effect = &effects[i - lo];
 
 		if (effect->undo)
 		{

@@ -61,10 +61,10 @@ atp_audit_is_filtered(const char *target)
 	AtpResult	found;
 
 	found = atp_audit_look("SELECT FROM atproto.subscription WHERE target = $1::name"
-				 " AND by_repo"
-				 " AND (collections IS NOT NULL OR actions IS NOT NULL OR NOT keep_records)"
-				 " AND atproto.role_may_fill(owner, target, target_owner) LIMIT 1",
-				 atp_text_arg(target));
+						   " AND by_repo"
+						   " AND (collections IS NOT NULL OR actions IS NOT NULL OR NOT keep_records)"
+						   " AND atproto.role_may_fill(owner, target, target_owner) LIMIT 1",
+						   atp_text_arg(target));
 	atp_owner_end(caller);
 	atp_result_free(found);
 	return found.n > 0;

@@ -165,17 +165,17 @@ static void
 write_results(AuditShare *share)
 {
 	const char *sql = atp_is_distributed(get_relname_relid("repo", get_namespace_oid(share->target, false)))
-		/* Citus cannot SELECT ... FOR UPDATE across nodes */
-		? "UPDATE #.repo p SET sync = u.sync, audited_at = now(), updated_at = now() FROM " JUDGED
-		" WHERE " AS_JUDGED " RETURNING p.did"
-		: "UPDATE #.repo r SET sync = u.sync, audited_at = now(), updated_at = now() FROM"
-		" (SELECT p.did, u.sync FROM " JUDGED " JOIN #.repo p ON " AS_JUDGED
-		"  ORDER BY p.did USING OPERATOR(@.<) FOR NO KEY UPDATE OF p) u"
-		" WHERE r.did OPERATOR(@.=) u.did RETURNING r.did";
+	/* Citus cannot SELECT ... FOR UPDATE across nodes */
+	? "UPDATE #.repo p SET sync = u.sync, audited_at = now(), updated_at = now() FROM " JUDGED
+	" WHERE " AS_JUDGED " RETURNING p.did"
+	: "UPDATE #.repo r SET sync = u.sync, audited_at = now(), updated_at = now() FROM"
+	" (SELECT p.did, u.sync FROM " JUDGED " JOIN #.repo p ON " AS_JUDGED
+	"  ORDER BY p.did USING OPERATOR(@.<) FOR NO KEY UPDATE OF p) u"
+	" WHERE r.did OPERATOR(@.=) u.did RETURNING r.did";
 	AtpResult	settled = atp_query(atp_expand_sql(sql, share->target),
-		ATP_ARGS(column_arg(share, atp_type("did"), get_did), column_arg(share, TEXTOID, get_sync),
-				 column_arg(share, atp_type("tid"), get_rev), column_arg(share, atp_type("cidlink"), get_data),
-				 column_arg(share, TIMESTAMPTZOID, get_updated_at)));
+									ATP_ARGS(column_arg(share, atp_type("did"), get_did), column_arg(share, TEXTOID, get_sync),
+											 column_arg(share, atp_type("tid"), get_rev), column_arg(share, atp_type("cidlink"), get_data),
+											 column_arg(share, TIMESTAMPTZOID, get_updated_at)));
 	const struct varlena **dids = palloc(sizeof(struct varlena *) * Max(settled.n, 1));
 	struct varlena **wrong = palloc(sizeof(struct varlena *) * Max(share->nchanged, 1));
 	int			nwrong = 0;

@@ -103,6 +103,7 @@ Datum
 atp_audit_all(PG_FUNCTION_ARGS)
 {
 	CallContext *context = fcinfo->context != NULL && IsA(fcinfo->context, CallContext) ? (CallContext *) fcinfo->context : NULL;
+
 	/* called within a transaction block or function: no commits in between */
 	bool		atomic = context == NULL || context->atomic;
 	AtpAuditCounts counts = {0};

@@ -47,12 +47,12 @@ atp_audit_ask(const char *target, bool deep, AtpArg did, AtpAudit *audit, AtpAud
 {
 	const char *unfit = deep ? "NOT COALESCE(atproto.record_fits(r.cid, r.value, r.raw), false)" : "r.cid IS NULL";
 	AtpResult	result = atp_audit_look(atp_expand_sql(psprintf(
-		"SELECT " ATP_AUDIT_COLUMNS ", a.root, a.records, a.unfit FROM #.repo p,"
-		" LATERAL (SELECT atproto.repo_root(r.path, r.cid ORDER BY r.path COLLATE pg_catalog.\"C\") AS root,"
-		"  count(*) AS records, count(*) FILTER (WHERE %s) AS unfit"
-		"  FROM (SELECT " ATP_AUDIT_PATH ", * FROM #.record) r"
-		"  WHERE r.did OPERATOR(@.=) $1 AND (p.purge_rev IS NULL OR r.rev OPERATOR(@.>) p.purge_rev)) a"
-		" WHERE p.did OPERATOR(@.=) $1", unfit), target), did);
+																"SELECT " ATP_AUDIT_COLUMNS ", a.root, a.records, a.unfit FROM #.repo p,"
+																" LATERAL (SELECT atproto.repo_root(r.path, r.cid ORDER BY r.path COLLATE pg_catalog.\"C\") AS root,"
+																"  count(*) AS records, count(*) FILTER (WHERE %s) AS unfit"
+																"  FROM (SELECT " ATP_AUDIT_PATH ", * FROM #.record) r"
+																"  WHERE r.did OPERATOR(@.=) $1 AND (p.purge_rev IS NULL OR r.rev OPERATOR(@.>) p.purge_rev)) a"
+																" WHERE p.did OPERATOR(@.=) $1", unfit), target), did);
 	AtpTuple	row;
 
 	if (result.n == 0)

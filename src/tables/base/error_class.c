@@ -45,7 +45,7 @@ static const struct
 	{"57", ATP_ERROR_PASSING, false},	/* operator's intervention */
 	{"58", ATP_ERROR_PASSING, false},	/* system */
 	{"72", ATP_ERROR_PASSING, true},	/* snapshots */
-	{"AT", ATP_ERROR_SETUP, false},	/* ATP_ERRCODE_STOP */
+	{"AT", ATP_ERROR_SETUP, false}, /* ATP_ERRCODE_STOP */
 	{"F0", ATP_ERROR_PASSING, false},	/* configuration files */
 	{"HV", ATP_ERROR_PASSING, false},	/* foreign servers */
 	{"XX", ATP_ERROR_PASSING, true},	/* internal errors */
@@ -122,7 +122,7 @@ atp_attempt(AtpApply *a, AtpStep step, int first, int second)
 	MemoryContext cxt = CurrentMemoryContext;
 	MemoryContext own = AllocSetContextCreate(cxt, "atproto attempt", ALLOCSET_DEFAULT_SIZES);
 	ResourceOwner owner = CurrentResourceOwner;
-	AtpApply		before = *a;
+	AtpApply	before = *a;
 	ErrorData  *volatile error = NULL;
 
 	BeginInternalSubTransaction(NULL);

@@ -19,13 +19,13 @@
  */
 typedef enum AtpStanding
 {
-	ATP_STANDING_NEW,				/* newer than the tables */
-	ATP_STANDING_LAST,				/* the tables know nothing newer, but may have everything else of the message */
-	ATP_STANDING_LATE,				/* newer events of the account were applied since */
-	ATP_STANDING_OBSOLETE,			/* the tables have something as new or newer */
-	ATP_STANDING_MISSING,			/* of a row: the table has no row with the key */
-	ATP_STANDING_INACTIVE,			/* the repository is not active */
-	ATP_STANDING_UNJUDGED			/* nothing yet proves or disproves the message: see atp_admission_reason() */
+	ATP_STANDING_NEW,			/* newer than the tables */
+	ATP_STANDING_LAST,			/* the tables know nothing newer, but may have everything else of the message */
+	ATP_STANDING_LATE,			/* newer events of the account were applied since */
+	ATP_STANDING_OBSOLETE,		/* the tables have something as new or newer */
+	ATP_STANDING_MISSING,		/* of a row: the table has no row with the key */
+	ATP_STANDING_INACTIVE,		/* the repository is not active */
+	ATP_STANDING_UNJUDGED		/* nothing yet proves or disproves the message: see atp_admission_reason() */
 } AtpStanding;
 
 /* A batch on the way into the tables. */

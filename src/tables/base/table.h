@@ -84,10 +84,10 @@ typedef struct AtpStatement
 	const char *sql;
 	int			result;			/* SPI_OK_... */
 	int			args[16];		/* AtpType, or ATP_ARRAY(AtpType) */
-	AtpType		columns[12];		/* types of the returned columns */
+	AtpType		columns[12];	/* types of the returned columns */
 	const struct AtpTable *table;	/* NULL: no data table */
 	int			flags;
-	const struct AtpStatement *distributed;	/* variant for a table under Citus or with shard_setup's column; or NULL */
+	const struct AtpStatement *distributed; /* variant for a table under Citus or with shard_setup's column; or NULL */
 } AtpStatement;
 
 /* Flags. */

@@ -101,7 +101,7 @@ struct AtpMerge
 	/* the current step */
 	AtpBatch   *batch;
 	Size		bytes;
-	struct varlena *collection;	/* collection of the last row, in the batch's memory */
+	struct varlena *collection; /* collection of the last row, in the batch's memory */
 
 	AtpMerged	merged;
 	AtpMerged	step;			/* changes of the current step; added to merged once written */

@@ -156,6 +156,7 @@ atp_repo_export_end(AtpRepoExport *r, const AtpExport *e, bool verified)
 	AtpRepoState *repo = r->repo;
 	const AtpCommit *commit = atp_export_head(e);
 	AtpBytes	cid = atp_export_head_cid(e);
+
 	/*
 	 * R-34, R-50: false if a held event was dropped during the fetch, or if two commits have the
 	 * same revision

@@ -72,7 +72,7 @@ static struct
 	bool		stale;
 	bool		full;
 	places_hash *places;
-} known;
+}			known;
 
 static void
 relcache_callback(Datum arg, Oid relid)

@@ -16,7 +16,7 @@ typedef struct AtpLinkSource
 	uint32		hash;
 	int32		id;				/* 0: unknown */
 	bool		asked;			/* the source is to be added to the table */
-	uint64		record;		/* number of the last record in which the source was counted */
+	uint64		record;			/* number of the last record in which the source was counted */
 } AtpLinkSource;
 
 /* Sources looked up together, allocated in the memory context of the call of atp_link_ids_begin(). */

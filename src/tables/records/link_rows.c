@@ -292,7 +292,10 @@ add_brought_sources(AtpApply *a)
  * Two steps: a process that waits for an id which one of these transactions has inserted holds nothing that the
  * transaction wants next.
  */
-static void (*const prepare_steps[]) (AtpApply *a) = {add_named_sources, add_brought_sources};
+static void (*const prepare_steps[]) (AtpApply *a) =
+{
+	add_named_sources, add_brought_sources
+};
 
 static void
 prepare_links(AtpApply *a, int step)

@@ -11,26 +11,26 @@
 typedef enum AtpRecordStatement
 {
 	ATP_PUT_RECORDS,
-	ATP_CREATE_RECORDS,				/* plain INSERT, for keys the table does not have */
-	ATP_PUT_OLDER_RECORDS,			/* ATP_PUT_RECORDS, but not over an equal revision */
-	ATP_DELETE_RECORDS,				/* keys, rev[]: deletes no newer record */
+	ATP_CREATE_RECORDS,			/* plain INSERT, for keys the table does not have */
+	ATP_PUT_OLDER_RECORDS,		/* ATP_PUT_RECORDS, but not over an equal revision */
+	ATP_DELETE_RECORDS,			/* keys, rev[]: deletes no newer record */
 	ATP_DELETE_OLDER_RECORDS,
-	ATP_OLD_RECORDS,				/* keys, n[] -> n, rev, cid, value, raw where value is null, of existing records */
-	ATP_LAST_REV,					/* did -> the newest rev of the repository's records */
-	ATP_ERASE_RECORDS,				/* limit, did, rev: deletes records up to rev */
-	ATP_ERASE_RECORDS_TOLD,			/* limit, did, rev, seq: returns the deleted records, too */
-	ATP_PURGE_RECORDS,				/* limit: deletes records of any repository to be purged */
+	ATP_OLD_RECORDS,			/* keys, n[] -> n, rev, cid, value, raw where value is null, of existing records */
+	ATP_LAST_REV,				/* did -> the newest rev of the repository's records */
+	ATP_ERASE_RECORDS,			/* limit, did, rev: deletes records up to rev */
+	ATP_ERASE_RECORDS_TOLD,		/* limit, did, rev, seq: returns the deleted records, too */
+	ATP_PURGE_RECORDS,			/* limit: deletes records of any repository to be purged */
 	ATP_PURGE_RECORDS_TOLD,
 	ATP_UNDO_RECORDS,
 	ATP_UNDO_RECORDS_TOLD,
-	ATP_LOCK_RECORD,				/* key -> rev, and locks the record */
-	ATP_FIND_RECORD,				/* key -> rev, without a lock */
-	ATP_FORCE_RECORDS,				/* put records over any revision */
+	ATP_LOCK_RECORD,			/* key -> rev, and locks the record */
+	ATP_FIND_RECORD,			/* key -> rev, without a lock */
+	ATP_FORCE_RECORDS,			/* put records over any revision */
 	/* the rows of a repository in key order */
-	ATP_FIRST_COLLECTION,			/* did -> collection */
-	ATP_NEXT_COLLECTION,			/* did, the collection before -> collection */
-	ATP_ROWS_OF,					/* did, collection -> rkey, cid */
-	ATP_ROWS_AFTER					/* did, collection, rkey before -> rkey, cid */
+	ATP_FIRST_COLLECTION,		/* did -> collection */
+	ATP_NEXT_COLLECTION,		/* did, the collection before -> collection */
+	ATP_ROWS_OF,				/* did, collection -> rkey, cid */
+	ATP_ROWS_AFTER				/* did, collection, rkey before -> rkey, cid */
 } AtpRecordStatement;
 
 /* Operations on records, collected to be written together. */

@@ -17,6 +17,7 @@ extern void atp_admission_hold(AtpEvent *event, AtpWhyHeld why);
 
 /* Was the event received from the stream (not read from atproto.held_event), with the verdict held? */
 extern bool atp_admission_waits_from_now(const AtpEvent *event);
+
 /* Request a look-up of the account's identity; refresh: even if the identity is known. */
 extern void atp_admission_request_identity(AtpEvent *event, bool refresh);
 

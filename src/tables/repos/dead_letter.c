@@ -511,6 +511,7 @@ Datum
 atp_dead_letter_removed(PG_FUNCTION_ARGS)
 {
 	TriggerData *trigger = (TriggerData *) fcinfo->context;
+
 	/*
 	 * Two sessions may delete the last two letters of a message at the same time.  Without this lock each would still see
 	 * the letter that the concurrent session deletes, and the message would stay forever.

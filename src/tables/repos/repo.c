@@ -72,7 +72,7 @@ static const AtpColumn columns[] = {
 		"the value of rev when the account was last deleted: records up to this revision do not come back",
 	MEMBER(account.deleted_rev), MEMBER(account.deleted)},
 	{"refill_by", ATP_TYPE_TEXT, ATP_VALUE, NULL,
-	"id of the subscription that reads the events up to rev again (atproto.subscription): see atproto.refill()", MEMBER(refill.by), 0,
+		"id of the subscription that reads the events up to rev again (atproto.subscription): see atproto.refill()", MEMBER(refill.by), 0,
 	/*
 	 * unsubscribe() looks for the repositories of its refills, and would read the whole table.  The index is empty while no
 	 * refill runs.  Its price: a refill of all repositories cannot set and clear the column within the pages.
@@ -425,7 +425,7 @@ find_repos(AtpRepos *s)
 AtpRepos *
 atp_repos_load(AtpApply *apply, int lo, int hi)
 {
-	AtpRepos *s = palloc0(sizeof(AtpRepos));
+	AtpRepos   *s = palloc0(sizeof(AtpRepos));
 	const AtpEvent *events = apply->batch->events;
 	EventDid   *dids = palloc(sizeof(EventDid) * (hi - lo));
 	int			n = 0;
@@ -439,7 +439,7 @@ atp_repos_load(AtpApply *apply, int lo, int hi)
 	for (int i = lo; i < hi; i++)
 		if (!events[i].ignored)
 			dids[n++] = did_of(events[i].did, i - lo);
-		/* a held event that could not be decoded leaves atproto.held_event, too, and its repository's wait may end */
+	/* a held event that could not be decoded leaves atproto.held_event, too, and its repository's wait may end */
 		else if (events[i].held != NULL)
 			dids[n++] = did_of(events[i].held->did, i - lo);
 	if (n == 0)

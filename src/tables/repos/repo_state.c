@@ -116,7 +116,7 @@ atp_repos_standing(AtpRepos *s, int index)
 	/* records of a deleted account do not come back when the account begins again */
 	if (repo->account.deleted && event->rev <= repo->account.deleted_rev)
 		return ATP_STANDING_OBSOLETE;
-	if (!repo->head.has_rev || event->rev > repo->head.rev)	/* T-12 */
+	if (!repo->head.has_rev || event->rev > repo->head.rev) /* T-12 */
 		return ATP_STANDING_NEW;
 	if (event->kind == ATP_REPOS_SYNC)
 		return ATP_STANDING_OBSOLETE;
@@ -318,7 +318,7 @@ bool
 atp_repo_is_old(const AtpRepoState *repo, const AtpEvent *event)
 {
 	return repo->head.has_rev && (event->rev < repo->head.rev ||
-							 (event->rev == repo->head.rev && (repo->head.rev_paths == NULL || event->kind != ATP_REPOS_COMMIT)));
+								  (event->rev == repo->head.rev && (repo->head.rev_paths == NULL || event->kind != ATP_REPOS_COMMIT)));
 }
 
 uint64
@@ -677,7 +677,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 		repo->head.has_first = true;
 	}
 	repo->head.has_rev = true;
-	repo->head.rev = event->rev;		/* F-13: also without operations */
+	repo->head.rev = event->rev;	/* F-13: also without operations */
 	event->effects.closes = repo->hold.any_gap && event->held == NULL;
 	if (!rest || !event->partial)
 	{
@@ -741,7 +741,7 @@ AtpEffect
 atp_repos_take(AtpRepos *s, int index)
 {
 	AtpEvent   *event = &s->apply->batch->events[index];
-	AtpRepoState  *repo = s->of_event[index - s->first];
+	AtpRepoState *repo = s->of_event[index - s->first];
 	AtpEffect	effect = {0};
 
 	event->effects.fetch = ATP_FETCH_NOT;
