@@ -41,7 +41,7 @@ COMMENT ON COLUMN atproto.host.answered_at IS 'time of the last answer that was 
 COMMENT ON COLUMN atproto.host.updated_at IS 'when the fetcher wrote the row last; at most once a second';
 COMMENT ON COLUMN atproto.host.reset_backoff IS 'atproto.reset_backoff() was called, and the fetcher has not seen the call yet';
 
--- no row belongs to a role, so the policy lets every role pass; a role that reads or unparks still needs a grant
+-- no row belongs to a role, so the policy lets every role pass; a role that reads the table or ends a backoff still needs a grant
 ALTER TABLE atproto.host ENABLE ROW LEVEL SECURITY;
 CREATE POLICY everybody ON atproto.host USING (true);
 
