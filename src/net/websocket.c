@@ -216,7 +216,7 @@ message_callback(wslay_event_context_ptr wslay, const struct wslay_event_on_msg_
 }
 
 /* ------------------------------------------------------------------------
- * What the owner calls
+ * Functions for the owner of the connection
  * ------------------------------------------------------------------------
  */
 AtpWebSocket *

@@ -28,7 +28,7 @@ typedef struct UriAnalyze
 typedef struct Groups
 {
 	int			n;				/* number of groups */
-	int			singles;		/* groups of one value */
+	int			singles;		/* groups with a single value */
 	int			size;			/* values in the current group */
 	double		rows;			/* values in groups no larger than a bin of the histogram */
 	double		pairs;			/* ordered pairs of two values in such a group */

@@ -283,7 +283,7 @@ static void
 give_up(TargetShare *share)
 {
 	end_request(share);
-	/* one that had changed before found the request still there */
+	/* A subscription may have changed before the request ended: its trigger found the request and wrote no new request. */
 	if (can_be_judged(share))
 		report_next_time(share);
 }
