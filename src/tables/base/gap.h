@@ -73,6 +73,9 @@ extern void atp_gap_lost(AtpApply *a, struct varlena *did, const AtpLost *lost);
  */
 extern void atp_gap_left(const AtpSubscription *sub, bool removed);
 
+/* The same for the subscription's dead letters, whose repositories could not be marked. */
+extern void atp_gap_letters(const AtpSubscription *sub, bool removed);
+
 /*
  * R-34: the subscription is being deleted.  Rows about events that a limit has dropped stay, because the tables go on
  * lacking these events.

@@ -126,8 +126,7 @@ static const AtpStatement statements[] = {
 		ATP_ARRAY(ATP_TYPE_TEXT)}
 	},
 	[FORGET_REPO] = {
-		"DELETE FROM atproto.dead_letter WHERE subscription = $1 AND did OPERATOR(@.=) $2"
-		" AND stage IN ('commit', 'record', 'apply', 'beyond') AND (seq IS NULL OR path NOT LIKE '#%')",
+		"DELETE FROM atproto.dead_letter WHERE subscription = $1 AND did OPERATOR(@.=) $2 AND " ATP_SQL_LACKING,
 		SPI_OK_DELETE, {ATP_TYPE_TEXT, ATP_TYPE_DID}
 	},
 };
@@ -459,7 +458,8 @@ atp_dead_letters_forget_account(const char *subscription, struct varlena *did, A
  * atproto.retry() must not bring back a record that any subscription of the target has removed since.  A letter cannot
  * simply be deleted here: only the letter's message tells whether the letter is older than the removal.  So the
  * removal's revision is noted in superseded_rev, and atproto.retry() compares.  Without matching letters nothing is
- * written.
+ * written.  The subscription's own letters about records of an export (without a seq) are those of its last export, and
+ * are deleted by a removal.
  */
 void
 atp_dead_letters_supersede(AtpApply *a, const AtpRows *removed)
@@ -477,12 +477,14 @@ atp_dead_letters_supersede(AtpApply *a, const AtpRows *removed)
 							 "  JOIN atproto.dead_letter o ON o.did OPERATOR(@.=) u.did"
 							 "   AND CASE WHEN u.path IS NULL THEN o.path NOT LIKE '#%' ELSE o.path = u.path END"
 							 "  JOIN atproto.subscription s ON s.name = o.subscription AND s.target = $1::name"
+							 "   AND (o.seq IS NOT NULL OR o.subscription <> $5)"
 							 "  ORDER BY o.id, u.rev DESC) l"
 							 " WHERE d.id = l.id AND (d.superseded_rev IS NULL OR d.superseded_rev OPERATOR(@.<) l.rev)"),
 			ATP_ARGS(atp_text_arg(atp_target(a->statements)),
 					 (AtpArg) {values[0], get_array_type(atp_element(a->statements, ATP_TYPE_DID)), false},
 					 (AtpArg) {values[1], TEXTARRAYOID, false},
-					 (AtpArg) {values[2], get_array_type(atp_element(a->statements, ATP_TYPE_TID)), false}));
+					 (AtpArg) {values[2], get_array_type(atp_element(a->statements, ATP_TYPE_TID)), false},
+					 atp_text_arg(a->sub->name)));
 	atp_owner_end(caller);
 }
 

@@ -101,6 +101,7 @@ enum
 	MARK_REPO,					/* did: set sync to desynchronized */
 	LOCK_FREE,					/* did[] -> did: lock the rows without waiting, skip locked rows */
 	MARK_DROPPED,				/* did[] -> did */
+	MARK_LETTERED,				/* did[] -> did */
 	LEAVE_TO_PURGE,				/* did, rev, seq: if the table record has a record up to rev */
 	LOCK_PURGED,
 	PURGE_DONE,
@@ -154,6 +155,11 @@ static const AtpStatement statements[] = {
 	[MARK_DROPPED] = {
 		"UPDATE #.repo SET sync = 'desynchronized', updated_at = now()"
 		" WHERE did OPERATOR(@.=) ANY ($1) AND " ATP_SQL_LOSES " RETURNING did",
+		SPI_OK_UPDATE_RETURNING, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
+	},
+	[MARK_LETTERED] = {
+		"UPDATE #.repo SET sync = 'desynchronized', updated_at = now()"
+		" WHERE did OPERATOR(@.=) ANY ($1) AND " ATP_SQL_LOSES " AND sync IS DISTINCT FROM 'desynchronized' RETURNING did",
 		SPI_OK_UPDATE_RETURNING, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
 	[LEAVE_TO_PURGE] = {
@@ -595,11 +601,11 @@ with_dids(AtpStatements *set, int statement, struct varlena *const *dids, int n)
 	return atp_execute(set, &statements[statement], &arg, dids == NULL ? "n" : NULL);
 }
 
-/* The held events of these repositories are dropped: mark the repositories that lose by that (ATP_SQL_LOSES). */
+/* The held events or letters of these repositories are dropped: mark the repositories that lose by that (ATP_SQL_LOSES). */
 static int
-mark_losing(AtpApply *a, struct varlena *const *dids, int n, struct varlena ***marked)
+mark_losing(AtpApply *a, int statement, struct varlena *const *dids, int n, struct varlena ***marked)
 {
-	int			found = with_dids(a->statements, MARK_DROPPED, dids, n);
+	int			found = with_dids(a->statements, statement, dids, n);
 
 	*marked = palloc(sizeof(struct varlena *) * Max(found, 1));
 	return atp_sort_dids(*marked, atp_take_dids(*marked, found));
@@ -621,7 +627,7 @@ atp_repos_mark_dropped(AtpApply *a, struct varlena **dids, int n, struct varlena
 	n = found;
 	if (n == 0)
 		return 0;
-	*nmarked = mark_losing(a, dids, n, marked);
+	*nmarked = mark_losing(a, MARK_DROPPED, dids, n, marked);
 	return n;
 }
 
@@ -629,7 +635,14 @@ int
 atp_repos_mark_left(AtpApply *a, struct varlena *const *dids, int n, struct varlena ***marked)
 {
 	(void) with_dids(a->statements, LOCK_HOLDING, dids, n);
-	return mark_losing(a, dids, n, marked);
+	return mark_losing(a, MARK_DROPPED, dids, n, marked);
+}
+
+int
+atp_repos_mark_lettered(AtpApply *a, struct varlena *const *dids, int n, struct varlena ***marked)
+{
+	(void) with_dids(a->statements, LOCK_HOLDING, dids, n);
+	return mark_losing(a, MARK_LETTERED, dids, n, marked);
 }
 
 void
