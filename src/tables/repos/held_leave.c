@@ -262,7 +262,7 @@ mark_repos(Leaving *l, AtpStep step)
 
 	if (error != NULL)
 		ereport(WARNING,
-				(errmsg("repositories of which something is dropped could not be marked in schema \"%s\": %s", l->sub->target, error->message),
+				(errmsg("repositories could not be marked as desynchronized in schema \"%s\": %s", l->sub->target, error->message),
 				 errdetail("A row of atproto.gap tells how many events or dead letters are dropped.")));
 	return marked;
 }
