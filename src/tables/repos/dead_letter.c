@@ -4,8 +4,8 @@
  *
  * The bytes of a message are stored once in atproto.dead_frame, however many letters refer to the message.  A
  * repository gets only a share of the subscription's limits, so that no account can use them up: the letters
- * beyond the share become one letter of stage beyond, without bytes, and the repository is marked.  Replaying a
- * letter is dead_letter_retry.c's task.
+ * beyond the share become one letter of stage beyond, without bytes, and the repository is marked (not by an
+ * export).  Replaying a letter is dead_letter_retry.c's task.
  */
 #include "postgres.h"
 
@@ -191,7 +191,7 @@ atp_mark_repo(AtpApply *a, struct varlena *did)
 		(void) atp_attempt(a, mark_repo, 0, 0);
 }
 
-/* Write the letter of stage beyond for the last repository, and mark the repository. */
+/* Write the letter of stage beyond for the last repository, and mark the repository, unless the letter is about an export. */
 static void
 store_beyond(Letters *l)
 {
@@ -210,7 +210,12 @@ store_beyond(Letters *l)
 		l->all.letters++;
 		(void) atp_execute(l->apply->statements, &statements[ADD_BEYOND], args, nulls);
 	}
-	atp_mark_repo(l->apply, l->did);
+	/*
+	 * Letters without a seq are about records of an export.  At the export's end the repository is synchronized, with or
+	 * without letters (R-56); a mark would have the export fetched once more, in vain.
+	 */
+	if (l->beyond_seq > 0)
+		atp_mark_repo(l->apply, l->did);
 	l->beyond = 0;
 }
 

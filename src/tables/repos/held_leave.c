@@ -337,22 +337,38 @@ may_end_refills(const AtpSubscription *sub)
  * the refill would never end, and the fetcher would never audit the repository, since repositories in a refill are not
  * audited.  So end the refill, and request an audit.  Rows written by an earlier version have the subscription's name in
  * place of its id.  A repository without a tree cannot be audited: a record of the refill may have been removed by an
- * event that the refill has not reached.  So such a repository is marked, as soon as one event was read again.
+ * event that the refill has not reached.  So such a repository is marked, as soon as one event was read again, and
+ * fetched for another subscription.
  */
 static void
 end_refills(AtpApply *a, int unused, int unused2)
 {
+	const Leaving *l = ((Marking *) a)->leaving;
 	const AtpSubscription *sub = a->sub;
 	AtpCaller	caller = atp_owner_begin(sub->owner);
-	uint64		n = atp_run(atp_expand_sql("UPDATE #.repo SET sync = CASE WHEN data IS NULL AND sync IN ('partial', 'unproven')"
-										   "  AND refill_rev IS NOT NULL AND (refill_rev OPERATOR(@.=) deleted_rev) IS NOT TRUE"
-										   "  THEN 'desynchronized' ELSE sync END, refill_by = NULL, refill_rev = NULL, refill_data = NULL, refill_sync = NULL,"
-										   " refill_to = NULL, refill_at = NULL, updated_at = now() WHERE refill_by IN ($1, $2)", sub->target),
-							ATP_ARGS(atp_text_arg(sub->id), atp_text_arg(sub->name)));
+	AtpResult	found = atp_query(atp_expand_sql("UPDATE #.repo SET sync = CASE WHEN data IS NULL AND sync IN ('partial', 'unproven')"
+												 "  AND refill_rev IS NOT NULL AND (refill_rev OPERATOR(@.=) deleted_rev) IS NOT TRUE"
+												 "  THEN 'desynchronized' ELSE sync END, refill_by = NULL, refill_rev = NULL, refill_data = NULL, refill_sync = NULL,"
+												 " refill_to = NULL, refill_at = NULL, updated_at = now() WHERE refill_by IN ($1, $2)"
+												 " RETURNING CASE WHEN sync = 'desynchronized' THEN did END AS did", sub->target),
+								  ATP_ARGS(atp_text_arg(sub->id), atp_text_arg(sub->name)));
+	struct varlena **marked = palloc(sizeof(struct varlena *) * Max(found.n, 1));
+	int			n = 0;
 
 	atp_owner_end(caller);
-	if (n > 0)
+	for (uint64 i = 0; i < found.n; i++)
+	{
+		bool		isnull;
+		Datum		did = atp_get(atp_result_row(found, i), "did", atp_type("did"), &isnull);
+
+		if (!isnull)
+			marked[n++] = PG_DETOAST_DATUM_COPY(did);
+	}
+	if (found.n > 0)
 		atp_audit_request(sub->target);
+	atp_result_free(found);
+	/* no later commit of these repositories may come that would have them fetched */
+	request_fetch(l, marked, atp_sort_dids(marked, n));
 }
 
 /* A user's trigger on the table may refuse the update: then the row stays as it is, and atproto.check() reports it. */
@@ -360,14 +376,15 @@ static void
 leave_refills(const AtpSubscription *sub)
 {
 	AtpBatch	batch = {.cxt = CurrentMemoryContext};
-	AtpApply	apply = {.sub = sub, .sink = sub->source->sink, .batch = &batch};
+	Leaving		l = {.sub = sub};
+	Marking		m = {.apply = {.sub = sub, .sink = sub->source->sink, .batch = &batch}, .leaving = &l};
 	ErrorData  *error;
 	int			nest;
 
 	if (!may_end_refills(sub))
 		return;
 	nest = atp_caller_begin();
-	error = atp_attempt(&apply, end_refills, 0, 0);
+	error = atp_attempt(&m.apply, end_refills, 0, 0);
 	atp_caller_end(nest);
 	if (error != NULL)
 		ereport(WARNING,

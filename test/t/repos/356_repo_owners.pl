@@ -131,10 +131,11 @@ sub lose_letters
 	my ($s, $how, %o) = @_;
 
 	make_target($s, "${s}_a" => "backfill => 'repair'");
+	query("UPDATE atproto.subscription SET max_dead_letters = $o{room} WHERE name = '${s}_a'") if $o{room};
 	query("CREATE FUNCTION $s.refuse() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN IF NEW.rkey::text = '~' THEN RAISE EXCEPTION 'not this one'; END IF; RETURN NEW; END \$\$;
 		CREATE TRIGGER refuse BEFORE INSERT ON $s.record FOR EACH ROW EXECUTE FUNCTION $s.refuse(); SELECT atproto.resync('$me', '$s')");
 	wait_for_repo($s, $me);
-	is(query("SELECT subscription, count(*), count(superseded_rev) FROM atproto.dead_letter GROUP BY 1"), "${s}_a|7|0", "R-56: $s: an export leaves letters");
+	is(query("SELECT subscription, sum(attempts), count(superseded_rev) FROM atproto.dead_letter GROUP BY 1"), "${s}_a|7|0", "R-56: $s: an export leaves letters");
 	query("DROP TRIGGER refuse ON $s.record");
 	query("SELECT atproto.subscribe('${s}_b', 'wss://$HOST', target => '$s', backfill => 'repair')") if $o{second};
 	query($o{before}) if $o{before};
@@ -147,6 +148,7 @@ is(lose_letters('letters', "DO 'BEGIN PERFORM atproto.unsubscribe(''letters_a'')
 wait_for_repo('letters', $me);
 is(query("SELECT equal FROM atproto.audit('$me', 'letters', deep => true)"), 't', 'R-56: and nothing is missing');
 is(lose_letters('removed', "DELETE FROM atproto.subscription WHERE name = 'removed_a'"), 'desynchronized||', 'R-56: without another one, the mark stays');
+is(lose_letters('beyond', "DELETE FROM atproto.subscription WHERE name = 'beyond_a'", room => 40), 'desynchronized||', 'R-56: letters beyond the share have no export fetched again, and count, too');
 is(lose_letters('moved', "UPDATE atproto.subscription SET target = 'other' WHERE name = 'moved_a'"), 'desynchronized||', 'R-56: so does that of a former target');
 query("SELECT atproto.unsubscribe('moved_a')");
 is(lose_letters('told', "UPDATE atproto.subscription SET backfill = 'none' WHERE name = 'told_a'", second => 1), 'synchronized||', 'a letter that stays tells by itself');
@@ -169,6 +171,16 @@ $session->query_safe('COMMIT');
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.subscription WHERE name = 'queue_a')");
 is(query("SELECT sync FROM queue.repo WHERE did = '$me'"), 'desynchronized', 'R-56: and marks them then');
 $leaver->quit;
+
+# --- a refill ends with its subscription ---
+
+make_target('again', again_a => "backfill => 'repair'", again_b => "backfill => 'repair'");
+query("SELECT atproto.resync('$me', 'again')");
+wait_for_repo('again', $me);
+query("UPDATE again.repo SET sync = 'partial', data = NULL, refill_by = (SELECT id::text FROM atproto.subscription WHERE name = 'again_a'), refill_rev = rev, refill_to = rev, refill_at = now()");
+is(query("BEGIN; DELETE FROM atproto.subscription WHERE name = 'again_a'; SELECT sync, subscription, reason FROM again.repo JOIN atproto.repo_job USING (did); COMMIT"), 'desynchronized|again_b|break',
+	'R-01: a repository whose refill ends without its last event is fetched for the other subscription');
+wait_for_repo('again', $me);
 
 # --- the subscription stops fetching ---
 
