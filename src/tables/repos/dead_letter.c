@@ -463,11 +463,14 @@ atp_dead_letters_forget_account(const char *subscription, struct varlena *did, A
  * atproto.retry() must not bring back a record that any subscription of the target has removed since.  A letter cannot
  * simply be deleted here: only the letter's message tells whether the letter is older than the removal.  So the
  * removal's revision is noted in superseded_rev, and atproto.retry() compares.  Without matching letters nothing is
- * written.  The subscription's own letters about records of an export (without a seq) are those of its last export, and
- * are deleted by a removal.
+ * written.
+ *
+ * A letter about a record of an export (without a seq) is only superseded by a later export, of another subscription: the
+ * subscription's own letters are deleted when its next export begins.  retry() leaves such letters alone; but
+ * superseded_rev tells whether the tables still lack the record (held_leave.c).
  */
-void
-atp_dead_letters_supersede(AtpApply *a, const AtpRows *removed)
+static void
+supersede_letters(AtpApply *a, const AtpRows *removed, bool by_export)
 {
 	Datum		values[3];
 	AtpCaller	caller;
@@ -482,15 +485,21 @@ atp_dead_letters_supersede(AtpApply *a, const AtpRows *removed)
 							 "  JOIN atproto.dead_letter o ON o.did OPERATOR(@.=) u.did"
 							 "   AND CASE WHEN u.path IS NULL THEN o.path NOT LIKE '#%' ELSE o.path = u.path END"
 							 "  JOIN atproto.subscription s ON s.name = o.subscription AND s.target = $1::name"
-							 "   AND (o.seq IS NOT NULL OR o.subscription <> $5)"
+							 "   AND (o.seq IS NOT NULL OR (o.subscription <> $5 AND $6))"
 							 "  ORDER BY o.id, u.rev DESC) l"
 							 " WHERE d.id = l.id AND (d.superseded_rev IS NULL OR d.superseded_rev OPERATOR(@.<) l.rev)"),
 			ATP_ARGS(atp_text_arg(atp_target(a->statements)),
 					 (AtpArg) {values[0], get_array_type(atp_element(a->statements, ATP_TYPE_DID)), false},
 					 (AtpArg) {values[1], TEXTARRAYOID, false},
 					 (AtpArg) {values[2], get_array_type(atp_element(a->statements, ATP_TYPE_TID)), false},
-					 atp_text_arg(a->sub->name)));
+					 atp_text_arg(a->sub->name), atp_bool_arg(by_export)));
 	atp_owner_end(caller);
+}
+
+void
+atp_dead_letters_supersede(AtpApply *a, const AtpRows *removed)
+{
+	supersede_letters(a, removed, false);
 }
 
 void
@@ -502,7 +511,7 @@ atp_dead_letters_supersede_repo(AtpApply *a, struct varlena *did, uint64 rev)
 	atp_put_ref(rows, did);
 	atp_put_ref(rows, NULL);
 	atp_put(rows, AtpTidGetDatum(rev), false);
-	atp_dead_letters_supersede(a, rows);
+	supersede_letters(a, rows, true);
 }
 
 void

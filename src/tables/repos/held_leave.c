@@ -96,6 +96,8 @@ typedef struct Leaving
 	const AtpSubscription *sub;
 	struct varlena **dids;		/* the accounts with events held by the subscription, or with its letters, sorted */
 	int			ndids;
+	struct varlena **exported;	/* the accounts with letters about records of an export, sorted */
+	int			nexported;
 	bool		removed;		/* the subscription is being deleted, so no row may refer to its name */
 } Leaving;
 
@@ -109,9 +111,9 @@ run_as_table_owner(const char *sql, const AtpArg *args, int nargs)
 	return n;
 }
 
-/* Set dids to the accounts of the rows that the subscription has in the table, and that satisfy the condition. */
-static void
-find_dids(Leaving *l, const char *table, const char *condition)
+/* The accounts of the rows that the subscription has in the table, and that satisfy the condition; returns their number. */
+static int
+find_dids(const Leaving *l, const char *table, const char *condition, struct varlena ***dids)
 {
 	AtpCaller	caller = atp_as_table_owner(table);
 	AtpResult	found = atp_query(psprintf("SELECT DISTINCT did FROM atproto.%s WHERE subscription = $1 AND %s", table, condition),
@@ -119,11 +121,11 @@ find_dids(Leaving *l, const char *table, const char *condition)
 	bool		isnull;
 
 	atp_owner_end(caller);
-	l->dids = palloc(sizeof(struct varlena *) * Max(found.n, 1));
+	*dids = palloc(sizeof(struct varlena *) * Max(found.n, 1));
 	for (uint64 i = 0; i < found.n; i++)
-		l->dids[i] = PG_DETOAST_DATUM_COPY(atp_get(atp_result_row(found, i), "did", atp_type("did"), &isnull));
+		(*dids)[i] = PG_DETOAST_DATUM_COPY(atp_get(atp_result_row(found, i), "did", atp_type("did"), &isnull));
 	atp_result_free(found);
-	l->ndids = atp_sort_dids(l->dids, found.n);
+	return atp_sort_dids(*dids, found.n);
 }
 
 /* A subscription that may take the held events, preferably a running one; NULL: no subscription may. */
@@ -222,7 +224,7 @@ mark_lettered(AtpApply *a, int unused, int unused2)
 	Leaving    *l = ((Marking *) a)->leaving;
 	AtpCaller	caller = atp_target_begin(l->sub);
 	struct varlena **marked;
-	int			n = atp_repos_mark_lettered(a, l->dids, l->ndids, &marked);
+	int			n = atp_repos_mark_lettered(a, l->dids, l->ndids, l->exported, l->nexported, &marked);
 
 	atp_owner_end(caller);
 	request_fetch(l, marked, n);
@@ -280,13 +282,15 @@ repo_table_of(const AtpSubscription *sub)
 /*
  * R-56: the tables lack what a dead letter is about.  After an export the repository is synchronized all the same, so the
  * letter may be the only row that tells.  The letter goes with its subscription, or with the next export into the new
- * target.  A superseded letter is about a record that was removed, or exported again, since.
+ * target.  A superseded letter of an export does not count: a later export of another subscription has judged its record.
  */
 static void
 find_letters(Leaving *l)
 {
-	if (OidIsValid(repo_table_of(l->sub)))
-		find_dids(l, "dead_letter", "did IS NOT NULL AND superseded_rev IS NULL AND " ATP_SQL_LACKING);
+	if (!OidIsValid(repo_table_of(l->sub)))
+		return;
+	l->ndids = find_dids(l, "dead_letter", "did IS NOT NULL AND (seq IS NOT NULL OR superseded_rev IS NULL) AND " ATP_SQL_LACKING, &l->dids);
+	l->nexported = find_dids(l, "dead_letter", "did IS NOT NULL AND seq IS NULL AND superseded_rev IS NULL AND " ATP_SQL_LACKING, &l->exported);
 }
 
 static void
@@ -402,7 +406,7 @@ leave_held(const AtpSubscription *sub, bool removed)
 		atp_gap_keep(sub);
 	leave_refills(sub);
 	leave_letters(sub, removed);
-	find_dids(&l, "held_event", "target = $2::name");
+	l.ndids = find_dids(&l, "held_event", "target = $2::name", &l.dids);
 	if (l.ndids == 0)
 		return;
 	if ((heir = find_heir(&l)) != NULL)

@@ -101,7 +101,7 @@ enum
 	MARK_REPO,					/* did: set sync to desynchronized */
 	LOCK_FREE,					/* did[] -> did: lock the rows without waiting, skip locked rows */
 	MARK_DROPPED,				/* did[] -> did */
-	MARK_LETTERED,				/* did[] -> did */
+	MARK_LETTERED,				/* did[], did[] with letters of an export -> did */
 	LEAVE_TO_PURGE,				/* did, rev, seq: if the table record has a record up to rev */
 	LOCK_PURGED,
 	PURGE_DONE,
@@ -159,8 +159,9 @@ static const AtpStatement statements[] = {
 	},
 	[MARK_LETTERED] = {
 		"UPDATE #.repo SET sync = 'desynchronized', updated_at = now()"
-		" WHERE did OPERATOR(@.=) ANY ($1) AND " ATP_SQL_LOSES " AND sync IS DISTINCT FROM 'desynchronized' RETURNING did",
-		SPI_OK_UPDATE_RETURNING, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
+		" WHERE did OPERATOR(@.=) ANY ($1) AND " ATP_SQL_LOSES " AND CASE WHEN sync = 'desynchronized' THEN false"
+		"  WHEN sync IN ('synchronized', 'unproven') THEN did OPERATOR(@.=) ANY ($2) ELSE true END RETURNING did",
+		SPI_OK_UPDATE_RETURNING, {ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
 	[LEAVE_TO_PURGE] = {
 		"UPDATE #.repo SET purge_rev = GREATEST(purge_rev, $2), purge_seq = $3 WHERE did OPERATOR(@.=) $1 AND EXISTS"
@@ -601,14 +602,19 @@ with_dids(AtpStatements *set, int statement, struct varlena *const *dids, int n)
 	return atp_execute(set, &statements[statement], &arg, dids == NULL ? "n" : NULL);
 }
 
-/* The held events or letters of these repositories are dropped: mark the repositories that lose by that (ATP_SQL_LOSES). */
+/* The DIDs that the last statement returned, sorted. */
 static int
-mark_losing(AtpApply *a, int statement, struct varlena *const *dids, int n, struct varlena ***marked)
+take_marked(int found, struct varlena ***marked)
 {
-	int			found = with_dids(a->statements, statement, dids, n);
-
 	*marked = palloc(sizeof(struct varlena *) * Max(found, 1));
 	return atp_sort_dids(*marked, atp_take_dids(*marked, found));
+}
+
+/* The held events of these repositories are dropped: mark the repositories that lose by that (ATP_SQL_LOSES). */
+static int
+mark_losing(AtpApply *a, struct varlena *const *dids, int n, struct varlena ***marked)
+{
+	return take_marked(with_dids(a->statements, MARK_DROPPED, dids, n), marked);
 }
 
 int
@@ -627,7 +633,7 @@ atp_repos_mark_dropped(AtpApply *a, struct varlena **dids, int n, struct varlena
 	n = found;
 	if (n == 0)
 		return 0;
-	*nmarked = mark_losing(a, MARK_DROPPED, dids, n, marked);
+	*nmarked = mark_losing(a, dids, n, marked);
 	return n;
 }
 
@@ -635,14 +641,19 @@ int
 atp_repos_mark_left(AtpApply *a, struct varlena *const *dids, int n, struct varlena ***marked)
 {
 	(void) with_dids(a->statements, LOCK_HOLDING, dids, n);
-	return mark_losing(a, MARK_DROPPED, dids, n, marked);
+	return mark_losing(a, dids, n, marked);
 }
 
 int
-atp_repos_mark_lettered(AtpApply *a, struct varlena *const *dids, int n, struct varlena ***marked)
+atp_repos_mark_lettered(AtpApply *a, struct varlena *const *dids, int n, struct varlena *const *exported, int nexported,
+						struct varlena ***marked)
 {
+	Datum		args[2] = {
+		atp_array(a->statements, ATP_TYPE_DID, (Datum *) dids, NULL, n), atp_array(a->statements, ATP_TYPE_DID, (Datum *) exported, NULL, nexported)
+	};
+
 	(void) with_dids(a->statements, LOCK_HOLDING, dids, n);
-	return mark_losing(a, MARK_LETTERED, dids, n, marked);
+	return take_marked(atp_execute(a->statements, &statements[MARK_LETTERED], args, NULL), marked);
 }
 
 void

@@ -160,6 +160,15 @@ is(lose_letters('refusing', "DELETE FROM atproto.subscription WHERE name = 'refu
 	before => "CREATE TRIGGER refuse BEFORE UPDATE ON refusing.repo FOR EACH ROW EXECUTE FUNCTION refusing.refuse(); ALTER TABLE refusing.repo ADD rkey text DEFAULT '~'"),
 	'synchronized||dead letters dropped 7', 'R-56: where the mark is refused, a row says how many letters went');
 
+# A letter of a stream makes no repository synchronized: what is synchronized has been proven since.
+make_target('streamed', streamed_a => "backfill => 'repair'");
+query("SELECT atproto.resync('$me', 'streamed')");
+wait_for_repo('streamed', $me);
+query("INSERT INTO atproto.dead_letter (subscription, stage, seq, sqlstate, did, message) VALUES ('streamed_a', 'beyond', 3, '54000', '$me', 'too many')");
+is(query("BEGIN; UPDATE streamed.repo SET sync = '$_->[0]'; DELETE FROM atproto.subscription WHERE name = 'streamed_a'; SELECT sync FROM streamed.repo; ROLLBACK"), $_->[1], "R-56: a letter of a stream goes, of a repository that is $_->[0]")
+  foreach [ 'synchronized', 'synchronized' ], [ 'unproven', 'unproven' ], [ 'partial', 'desynchronized' ];
+query('DELETE FROM atproto.dead_letter');
+
 # A consumer that has locked a repository must still be able to write a letter, whose foreign key locks the subscription's row.
 lose_letters('queue', 'SELECT');
 my $leaver = $node->background_psql('postgres');
