@@ -744,7 +744,7 @@ fault("gap-alone", "tables/repos/multi_source.c", "strcmp(other->name, mine) != 
 fault("gap-dids", "tables/repos/multi_source.c", "atp_wants_did(&other->settings, event->did) &&", "", "t/280_union_ends")
 fault("gap-gone", "tables/repos/hold.h", "sync = CASE WHEN hold = \" ATP_SQL_GAP \" THEN 'desynchronized' ELSE sync END", "sync = sync", "t/280_union_ends")
 fault("gap-dropped", "tables/repos/hold.h", "\"(hold IN (\" ATP_SQL_RESYNC \", \" ATP_SQL_GAP \") OR rev IS NOT NULL)\"", "\"hold = \" ATP_SQL_RESYNC", "t/280_union_ends")
-fault("held-not-removed", "tables/apply/release.c", "if (n > 0 && execute_as_table_owner(a->statements, REMOVE_HELD, args, NULL) != n)", "if (n < 0 && execute_as_table_owner(a->statements, REMOVE_HELD, args, NULL) != n)", KEYS)
+fault("held-not-removed", "tables/apply/release.c", "if (n > 0 && atp_held_execute(a->statements, &statements[REMOVE_HELD], args, NULL) != n)", "if (n < 0 && atp_held_execute(a->statements, &statements[REMOVE_HELD], args, NULL) != n)", KEYS)
 fault("held-seq", "tables/apply/release.c", "\" ORDER BY h.did, h.rev, h.subscription, h.seq, h.endpoint\"", "\" ORDER BY h.did, h.seq, h.subscription, h.rev, h.endpoint\"", AGAIN)
 fault("held-share", "tables/repos/held.c", "bytes[d] + new_bytes > settings->max_held_bytes / SHARE", "bytes[d] + new_bytes > settings->max_held_bytes", LIMITS)
 fault("held-limit", "tables/repos/held.c", "	total.known = total.bytes <= max;", "	total.known = total.bytes > 0;", LIMITS)

@@ -25,10 +25,7 @@
 #include "stream/decode.h"
 #include "tables/base/error_class.h"
 #include "tables/repos/resync.h"
-#include "tables/repos/held.h"
-#include "tables/repos/held_by.h"
-#include "tables/base/progress.h"
-#include "tables/apply/release.h"
+#include "tables/apply/release_batch.h"
 #include "tables/repos/repo.h"
 #include "tables/base/rows.h"
 #include "tables/repos/multi_source.h"
@@ -78,8 +75,6 @@ enum
 #define BY_KEY	" FROM unnest($2, $3, $4, $5, $6) u (did, rev, subscription, endpoint, seq) JOIN atproto.held_event h" \
 	" ON h.target = $1::name AND h.did OPERATOR(@.=) u.did AND h.rev OPERATOR(@.=) u.rev" \
 	" AND h.subscription = u.subscription AND h.endpoint = u.endpoint AND h.seq = u.seq"
-#define IN_ORDER	" ORDER BY h.did, h.rev, h.subscription, h.seq, h.endpoint"
-
 static const AtpStatement statements[] = {
 	[DUE_GAPS] = {
 		"SELECT DISTINCT did FROM (SELECT did FROM atproto.held_event h WHERE target = $1::name AND shard_key % $2 = $3 AND kind = $4"
@@ -123,14 +118,14 @@ static const AtpStatement statements[] = {
 	[READ_HELD] = {
 		"SELECT did, rev, subscription, seq, why, asked_at, bytes, held_at, verify, format, endpoint FROM atproto.held_event h"
 		" WHERE target = $1::name AND did OPERATOR(@.=) ANY ($2) AND kind = $3 AND subscription = ANY ($4)"
-		LEFT_TO_TAKER("$5", "$6", "$7") IN_ORDER,
+		LEFT_TO_TAKER("$5", "$6", "$7") ATP_ORDER_OF_HELD,
 		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_TEXT), ATP_TYPE_TEXT,
 		ATP_ARRAY(ATP_TYPE_TEXT), ATP_TYPE_INT8},
 		{ATP_TYPE_DID, ATP_TYPE_TID, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TIMESTAMP, ATP_TYPE_BYTEA, ATP_TYPE_TIMESTAMP,
 		ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_TEXT}
 	},
-	[LOCK_HELD] = {"SELECT" BY_KEY IN_ORDER " FOR UPDATE OF h SKIP LOCKED", SPI_OK_SELECT, KEYS},
-	[AWAIT_HELD] = {"SELECT" BY_KEY IN_ORDER " FOR UPDATE OF h", SPI_OK_SELECT, KEYS},
+	[LOCK_HELD] = {"SELECT" BY_KEY ATP_ORDER_OF_HELD " FOR UPDATE OF h SKIP LOCKED", SPI_OK_SELECT, KEYS},
+	[AWAIT_HELD] = {"SELECT" BY_KEY ATP_ORDER_OF_HELD " FOR UPDATE OF h", SPI_OK_SELECT, KEYS},
 	[FIND_HELD] = {"SELECT" BY_KEY, SPI_OK_SELECT, KEYS},
 	[REMOVE_HELD] = {
 		"DELETE FROM atproto.held_event WHERE ctid = ANY (ARRAY (SELECT h.ctid" BY_KEY "))", SPI_OK_DELETE, KEYS
@@ -139,34 +134,6 @@ static const AtpStatement statements[] = {
 		"SELECT FROM atproto.subscription WHERE name = ANY ($1) FOR KEY SHARE SKIP LOCKED", SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_TEXT)}
 	},
 };
-
-/* The progress (progress.h) of a batch of held events, and the batch itself. */
-typedef struct Held
-{
-	AtpProgress base;
-	AtpHeldBy	by;
-	AtpBatch   *batch;
-	AtpHeldRow *rows;			/* rows of atproto.held_event, in the order of the batch's events */
-	struct varlena **dids;		/* the accounts to release, sorted, without duplicates */
-	int			ndids;
-	Datum	   *named;			/* ids of the rows of atproto.held_release; 0: found by repo.hold or by a time limit */
-	struct varlena **named_dids;
-	int			nnamed;
-	bool		all;			/* the batch has all held events of all these accounts */
-	int			shard;			/* the shard whose cursor counts the skips */
-	AtpSkipsWritten skips;
-	bool		written;		/* skips of the present transaction are written */
-} Held;
-
-static uint64
-execute_as_table_owner(AtpStatements *set, int statement, Datum *args, const char *nulls)
-{
-	AtpCaller	caller = atp_as_table_owner("held_event");
-	uint64		n = atp_execute(set, &statements[statement], args, nulls);
-
-	atp_owner_end(caller);
-	return n;
-}
 
 static Datum
 target_of(AtpStatements *set)
@@ -194,7 +161,7 @@ are_repos(const AtpApply *a)
 
 /* Parameters with the keys of the rows of events [lo, hi); only_done: without events that wait on.  Returns the number of keys. */
 static int
-key_args(const Held *held, AtpStatements *set, int lo, int hi, bool only_done, Datum *args)
+key_args(const AtpHeldBatch *held, AtpStatements *set, int lo, int hi, bool only_done, Datum *args)
 {
 	static const AtpType types[] = {ATP_TYPE_DID, ATP_TYPE_TID, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_END};
 	AtpRows    *rows = atp_rows_create(set, types, hi - lo);
@@ -211,7 +178,7 @@ key_args(const Held *held, AtpStatements *set, int lo, int hi, bool only_done, D
 		atp_put_ref(rows, row->endpoint);
 		atp_put(rows, Int64GetDatum(row->seq), false);
 	}
-	args[0] = target_of(set);
+	args[0] = CStringGetTextDatum(atp_target(set));
 	atp_rows_bind(rows, args + 1);
 	return rows->n;
 }
@@ -225,23 +192,23 @@ reach_of_release(AtpProgress *progress, const AtpApply *a)
 static AtpLocked
 lock_held(AtpProgress *progress, const AtpApply *a, bool letters)
 {
-	const Held *held = (const Held *) progress;
+	const AtpHeldBatch *held = (const AtpHeldBatch *) progress;
 
 	/* a dead letter refers to the subscription that received the event, so lock all subscriptions in takes */
 	Datum		subscriptions = atp_array(a->statements, ATP_TYPE_TEXT, held->by.takes, NULL, held->by.ntakes);
 	Datum		args[NKEYS];
 	int			n = key_args(held, a->statements, a->lo, a->hi, false, args);
 
-	if (execute_as_table_owner(a->statements, LOCK_HELD, args, NULL) == n &&
-		(!letters || execute_as_table_owner(a->statements, LOCK_SUBSCRIPTIONS, &subscriptions, NULL) == held->by.ntakes))
+	if (atp_held_execute(a->statements, &statements[LOCK_HELD], args, NULL) == n &&
+		(!letters || atp_held_execute(a->statements, &statements[LOCK_SUBSCRIPTIONS], &subscriptions, NULL) == held->by.ntakes))
 		return ATP_LOCKED;
-	return execute_as_table_owner(a->statements, FIND_HELD, args, NULL) == n ? ATP_LOCKED_BY_OTHERS : ATP_LOCKED_NOTHING;
+	return atp_held_execute(a->statements, &statements[FIND_HELD], args, NULL) == n ? ATP_LOCKED_BY_OTHERS : ATP_LOCKED_NOTHING;
 }
 
 static bool
 await_held(AtpProgress *progress, const AtpApply *a)
 {
-	const Held *held = (const Held *) progress;
+	const AtpHeldBatch *held = (const AtpHeldBatch *) progress;
 	Datum		args[NKEYS];
 	bool		there = false;
 
@@ -250,19 +217,14 @@ await_held(AtpProgress *progress, const AtpApply *a)
 	{
 		int			n = key_args(held, a->statements, a->lo, held->batch->nevents, false, args);
 
-		there = execute_as_table_owner(a->statements, AWAIT_HELD, args, NULL) == n;
+		there = atp_held_execute(a->statements, &statements[AWAIT_HELD], args, NULL) == n;
 	}
 	atp_commit();
 	return there;
 }
 
-/*
- * Does the batch finish this repository?  A batch that is not complete ends within a repository, which may have more
- * held events.  If the batch's last event waits on, the repository's later events must wait as well, so the repository
- * is finished.
- */
-static bool
-is_done(const Held *held, struct varlena *did)
+bool
+atp_release_finishes(const AtpHeldBatch *held, struct varlena *did)
 {
 	int			last = held->batch->nmessages - 1;
 	int			cmp = held->all ? -1 : atp_compare_dids(did, held->rows[last].did);
@@ -270,24 +232,24 @@ is_done(const Held *held, struct varlena *did)
 	return cmp < 0 || (cmp == 0 && held->batch->nevents > 0 && held->batch->events[last].verdict.judged == ATP_JUDGED_HELD);
 }
 
-static void
-forget_named(const Held *held, AtpStatements *set)
+void
+atp_release_forget_named(const AtpHeldBatch *held, AtpStatements *set)
 {
 	Datum	   *ids = palloc(sizeof(Datum) * Max(held->nnamed, 1));
 	int			n = 0;
 	Datum		arg;
 
 	for (int i = 0; i < held->nnamed; i++)
-		if (DatumGetInt64(held->named[i]) != 0 && is_done(held, held->named_dids[i]))
+		if (DatumGetInt64(held->named[i]) != 0 && atp_release_finishes(held, held->named_dids[i]))
 			ids[n++] = held->named[i];
 	if (n == 0)
 		return;
 	arg = atp_array(set, ATP_TYPE_INT8, ids, NULL, n);
-	(void) execute_as_table_owner(set, FORGET_NAMED, &arg, NULL);
+	(void) atp_held_execute(set, &statements[FORGET_NAMED], &arg, NULL);
 }
 
 static void
-count_outcomes(Held *held, const AtpApply *a)
+count_outcomes(AtpHeldBatch *held, const AtpApply *a)
 {
 	int64		more[ATP_SKIP_COUNT];
 
@@ -299,14 +261,14 @@ count_outcomes(Held *held, const AtpApply *a)
 static bool
 remove_released(AtpProgress *progress, const AtpApply *a)
 {
-	Held	   *held = (Held *) progress;
+	AtpHeldBatch *held = (AtpHeldBatch *) progress;
 	Datum		args[NKEYS];
 	int			n = key_args(held, a->statements, a->lo, a->hi, true, args);
 
-	if (n > 0 && execute_as_table_owner(a->statements, REMOVE_HELD, args, NULL) != n)
+	if (n > 0 && atp_held_execute(a->statements, &statements[REMOVE_HELD], args, NULL) != n)
 		return false;
 	if (a->hi == held->batch->nevents)
-		forget_named(held, a->statements);
+		atp_release_forget_named(held, a->statements);
 	count_outcomes(held, a);
 	ATP_INJECTION_POINT("held events next");
 	return true;
@@ -315,17 +277,21 @@ remove_released(AtpProgress *progress, const AtpApply *a)
 static void
 note_removed(AtpProgress *progress)
 {
-	Held	   *held = (Held *) progress;
+	AtpHeldBatch *held = (AtpHeldBatch *) progress;
 
 	atp_skips_written(&held->skips, held->written);
 }
+
+const AtpProgress atp_release_progress = {
+	.reach = reach_of_release, .lock = lock_held, .await = await_held, .move = remove_released, .moved = note_removed
+};
 
 /* ------------------------------------------------------------------------
  * Find the repositories and events to release
  * ------------------------------------------------------------------------
  */
 static void
-add_named(Held *held, int64 id, struct varlena *did)
+add_named(AtpHeldBatch *held, int64 id, struct varlena *did)
 {
 	held->named[held->nnamed] = Int64GetDatum(id);
 	held->named_dids[held->nnamed++] = did;
@@ -357,12 +323,12 @@ execute_of_shard(const AtpReleaser *r, const AtpApply *a, const AtpHeldBy *by, i
 	if (some)
 		args[5] = atp_array(set, ATP_TYPE_DID, (Datum *) settings->dids, NULL, settings->ndids);
 	taker_args(set, by, args + 8);
-	return execute_as_table_owner(set, statement, args, some ? NULL : statement == NAMED_REPOS ? "     n n" : "     n    ");
+	return atp_held_execute(set, &statements[statement], args, some ? NULL : statement == NAMED_REPOS ? "     n n" : "     n    ");
 }
 
 /* Add the repositories with an event that has waited atproto.multi_source_wait for a missing commit. */
 static void
-add_due(const AtpReleaser *r, const AtpApply *a, Held *held)
+add_due(const AtpReleaser *r, const AtpApply *a, AtpHeldBatch *held)
 {
 	int			n;
 
@@ -375,7 +341,7 @@ add_due(const AtpReleaser *r, const AtpApply *a, Held *held)
 
 /* Read the repositories to release from the queue, from time limits and from repo.hold, into memory that outlives the transaction. */
 static void
-read_named(const AtpReleaser *r, AtpApply *a, Held *held)
+read_named(const AtpReleaser *r, AtpApply *a, AtpHeldBatch *held)
 {
 	uint64		n = execute_of_shard(r, a, &held->by, NAMED_REPOS, Int64GetDatum(0));
 
@@ -415,7 +381,7 @@ read_named(const AtpReleaser *r, AtpApply *a, Held *held)
  * signature yet, so the reason is identity.
  */
 static AtpWhyHeld
-why_of(const Held *held, const AtpHeldRow *row, AtpWhyHeld why)
+why_of(const AtpHeldBatch *held, const AtpHeldRow *row, AtpWhyHeld why)
 {
 	if (why == ATP_HELD_GAP)
 		return ATP_HELD_IDENTITY;
@@ -436,7 +402,7 @@ owner_of(const AtpHeldBy *by, const char *subscription)
 
 /* Add a held event to the batch. */
 static void
-add_event(Held *held, HeapTuple tuple, TupleDesc desc, int max)
+add_event(AtpHeldBatch *held, HeapTuple tuple, TupleDesc desc, int max)
 {
 	AtpHeldRow *row = &held->rows[held->batch->nmessages];
 	Datum		v[11];
@@ -467,7 +433,7 @@ add_event(Held *held, HeapTuple tuple, TupleDesc desc, int max)
 
 /* Read the held events of the accounts in dids, until the batch is full. */
 static void
-read_events(const AtpApply *a, Held *held)
+read_events(const AtpApply *a, AtpHeldBatch *held)
 {
 	AtpStatements *set = a->statements;
 	Datum		args[7] = {
@@ -506,7 +472,7 @@ read_events(const AtpApply *a, Held *held)
 
 /* V-03: an event is judged at the receiving subscription's level at receipt, or at its present level if an operator has lowered it. */
 static void
-find_levels(const AtpApply *a, Held *held)
+find_levels(const AtpApply *a, AtpHeldBatch *held)
 {
 	AtpCaller	caller = atp_as_table_owner("subscription");
 	const char *known = a->sub->name;
@@ -532,15 +498,26 @@ find_levels(const AtpApply *a, Held *held)
 	atp_owner_end(caller);
 }
 
+void
+atp_release_find(const AtpReleaser *r, AtpApply *a, AtpHeldBatch *held)
+{
+	held->by = atp_held_by(a);
+	read_named(r, a, held);
+	if (held->ndids == 0)
+		return;
+	read_events(a, held);
+	find_levels(a, held);
+}
+
 /* Clear hold of repositories without held events: no batch will have an event of them, so no other code would clear hold. */
 static void
-unhold_empty(const Held *held, AtpApply *a)
+unhold_empty(const AtpHeldBatch *held, AtpApply *a)
 {
 	struct varlena **empty = palloc(sizeof(struct varlena *) * held->ndids);
 	int			n = 0;
 	int			row = 0;
 
-	for (int i = 0; i < held->ndids && is_done(held, held->dids[i]); i++)
+	for (int i = 0; i < held->ndids && atp_release_finishes(held, held->dids[i]); i++)
 	{
 		while (row < held->batch->nmessages && atp_compare_dids(held->rows[row].did, held->dids[i]) < 0)
 			row++;
@@ -556,7 +533,7 @@ unhold_empty(const Held *held, AtpApply *a)
  * message is decoded with a fresh position.  The filters by account are off: they were applied at receipt.
  */
 static void
-decode_held(Held *held, AtpDecoder *decoder, const AtpSubscription *sub)
+decode_held(AtpHeldBatch *held, AtpDecoder *decoder, const AtpSubscription *sub)
 {
 	AtpBatch   *batch = held->batch;
 	int			n = batch->nmessages;
@@ -590,7 +567,7 @@ decode_held(Held *held, AtpDecoder *decoder, const AtpSubscription *sub)
 static void
 unhold_repos(AtpApply *a, int unused, int unused2)
 {
-	Held	   *held = (Held *) a->progress;
+	AtpHeldBatch *held = (AtpHeldBatch *) a->progress;
 
 	if (held != NULL)
 	{
@@ -602,8 +579,8 @@ unhold_repos(AtpApply *a, int unused, int unused2)
 }
 
 /* Clear hold in a subtransaction.  If the database refuses, hold stays set, which is harmless: log the error and go on. */
-static void
-try_unhold(AtpApply *a)
+void
+atp_release_unhold(AtpApply *a)
 {
 	ErrorData  *error = are_repos(a) ? atp_attempt(a, unhold_repos, 0, 0) : NULL;
 
@@ -613,13 +590,8 @@ try_unhold(AtpApply *a)
 						a->sub->name, error->message)));
 }
 
-/*
- * Queue all held events of this shard for release; stuck: only accounts whose held events all wait behind an earlier event
- * which no longer exists.  The latter happens with labels: a labeler has no row to lock, so this subscription may hold a
- * label behind held labels which a second subscription is just applying.  Returns whether the queue has rows.
- */
-static bool
-queue_all_held(AtpReleaser *r, AtpApply *a, bool stuck)
+bool
+atp_release_queue_all(const AtpReleaser *r, AtpApply *a, bool stuck)
 {
 	bool		any = false;
 	AtpHeldBy	by;
@@ -628,14 +600,14 @@ queue_all_held(AtpReleaser *r, AtpApply *a, bool stuck)
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 	{
 		if (r->shard == 0 && !stuck)
-			(void) execute_as_table_owner(a->statements, FORGET_STRAY, NULL, NULL);
+			(void) atp_held_execute(a->statements, &statements[FORGET_STRAY], NULL, NULL);
 		by = atp_held_by(a);
 		any = execute_of_shard(r, a, &by, NAME_ALL, BoolGetDatum(stuck)) > 0;
 		/* rows that were in the queue before count, too */
 		any |= execute_of_shard(r, a, &by, NAMED_REPOS, Int64GetDatum(0)) > 0;
 		SPI_freetuptable(SPI_tuptable);
 		if (r->shard == 0 && !stuck)
-			try_unhold(a);
+			atp_release_unhold(a);
 	}
 	atp_commit();
 	return any;
@@ -653,7 +625,7 @@ has_taken(const AtpBatch *batch)
 
 /* Did the step achieve anything?  False: all events of the batch wait on, and no row of the queue was used up. */
 static bool
-has_moved(const Held *held, bool taken)
+has_moved(const AtpHeldBatch *held, bool taken)
 {
 	for (int i = 0; i < held->nnamed; i++)
 		if (DatumGetInt64(held->named[i]) != 0)
@@ -687,9 +659,8 @@ AtpApplied
 atp_release(AtpReleaser *r, const AtpSubscription *sub, const AtpSink *sink, AtpDecoder *decoder,
 			AtpStatements *set, MemoryContext cxt, int64 *skips, const char **reason)
 {
-	Held		held = {
-		.base = {.reach = reach_of_release, .lock = lock_held, .await = await_held, .move = remove_released, .moved = note_removed},
-		.shard = r->shard, .skips.uncounted = r->uncounted
+	AtpHeldBatch held = {
+		.base = atp_release_progress, .shard = r->shard, .skips.uncounted = r->uncounted
 	};
 	AtpApply	a = {.sub = sub, .sink = sink, .statements = set, .batch = &(AtpBatch) {.cxt = cxt}};
 	AtpApplied	result = ATP_APPLIED;
@@ -698,13 +669,13 @@ atp_release(AtpReleaser *r, const AtpSubscription *sub, const AtpSink *sink, Atp
 	r->look = atp_now();
 	if (!r->swept || (!r->more && atp_remaining(r->look, r->sweep, SWEEP_MS) == 0))
 	{
-		r->waits = queue_all_held(r, &a, false);
+		r->waits = atp_release_queue_all(r, &a, false);
 		r->swept = true;
 		r->sweep = r->unstick = r->look;
 	}
-	else if (r->waits && !are_repos(&a) && atp_remaining(r->look, r->unstick, UNSTICK_MS) == 0)
+	else if (r->waits && !(sink->uses & ATP_USE_REPOS) && atp_remaining(r->look, r->unstick, UNSTICK_MS) == 0)
 	{
-		(void) queue_all_held(r, &a, true);
+		(void) atp_release_queue_all(r, &a, true);
 		r->unstick = r->look;
 	}
 	r->more = false;
@@ -724,17 +695,14 @@ atp_release(AtpReleaser *r, const AtpSubscription *sub, const AtpSink *sink, Atp
 		if (r->taken || atp_held_stalls(r->look))
 			atp_held_look_for_room(&a);
 		r->taken = false;
-		held.by = atp_held_by(&a);
-		read_named(r, &a, &held);
+		atp_release_find(r, &a, &held);
 		if (held.ndids > 0)
 		{
-			read_events(&a, &held);
-			find_levels(&a, &held);
 			a.batch = held.batch;
 			a.progress = &held.base;
-			try_unhold(&a);
+			atp_release_unhold(&a);
 			if (held.batch->nmessages == 0)
-				forget_named(&held, set);
+				atp_release_forget_named(&held, set);
 		}
 	}
 	atp_commit();

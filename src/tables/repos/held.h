@@ -22,6 +22,9 @@
  */
 extern const char *atp_held_kind(const AtpSink *sink);
 
+/* Run a statement (atp_execute()) with the rights of the table's owner. */
+extern uint64 atp_held_execute(AtpStatements *set, const AtpStatement *statement, Datum *args, const char *nulls);
+
 /* Setting atproto.label_wait: how long a stream pauses for the key of a labeler whose labels are held, if no second labeler has held labels. */
 extern int	atp_label_wait_ms;
 
