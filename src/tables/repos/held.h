@@ -72,7 +72,7 @@ extern void atp_held_count(AtpApply *a, struct varlena *const *dids, int n, AtpH
 
 /*
  * R-30: write events of the batch that were received from the stream to atproto.held_event, in the transaction that
- * moves the cursor past them; release.c removes a row in the transaction that applies its event.  If a limit is exceeded, the
+ * moves the cursor past them; release_progress.c removes a row in the transaction that applies its event.  If a limit is exceeded, the
  * events are dropped together with all events that the subscription holds of the same repository (R-34).
  */
 extern void atp_held_add(AtpApply *a, AtpEvent *const *events, int n);
