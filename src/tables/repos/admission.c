@@ -10,6 +10,7 @@
 #include "common/clock.h"
 #include "tables/repos/admission.h"
 #include "tables/repos/admission_after.h"
+#include "tables/repos/repo_refill.h"
 #include "tables/repos/repo_state.h"
 #include "tables/repos/status_request.h"
 #include "tables/repos/multi_source.h"

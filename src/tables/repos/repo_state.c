@@ -14,17 +14,11 @@
 #include "tables/repos/admission.h"
 #include "tables/records/record.h"
 #include "tables/repos/repo_paths.h"
+#include "tables/repos/repo_refill.h"
 #include "tables/repos/repo_state.h"
 #include "tables/repos/status_request.h"
 #include "types/types.h"
 #include "utils/builtins.h"
-
-static bool
-same_bytes(const struct varlena *a, const struct varlena *b)
-{
-	return VARSIZE_ANY_EXHDR(a) == VARSIZE_ANY_EXHDR(b) &&
-		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
-}
 
 static const char *const sync_names[] = {
 	[ATP_SYNC_PARTIAL] = "partial",
@@ -42,25 +36,37 @@ is_text(const text *value, const char *name)
 		memcmp(VARDATA_ANY(value), name, strlen(name)) == 0;
 }
 
-static bool
-is_sync(const AtpRepoState *repo, AtpSync sync)
+text *
+atp_sync_word(AtpSync sync)
 {
-	return is_text(repo->sync.word, sync_names[sync]);
+	return cstring_to_text(sync_names[sync]);
+}
+
+bool
+atp_is_sync_word(const text *word, AtpSync sync)
+{
+	return is_text(word, sync_names[sync]);
+}
+
+bool
+atp_repo_is_sync(const AtpRepoState *repo, AtpSync sync)
+{
+	return atp_is_sync_word(repo->sync.word, sync);
 }
 
 bool
 atp_repo_set_sync(AtpRepoState *repo, AtpSync sync)
 {
-	if (is_sync(repo, sync))
+	if (atp_repo_is_sync(repo, sync))
 		return false;
-	repo->sync.word = cstring_to_text(sync_names[sync]);
+	repo->sync.word = atp_sync_word(sync);
 	return true;
 }
 
 bool
 atp_repo_give_up(AtpRepoState *repo)
 {
-	if (is_sync(repo, ATP_SYNC_RESYNCING))
+	if (atp_repo_is_sync(repo, ATP_SYNC_RESYNCING))
 		repo->row.changed |= atp_repo_set_sync(repo, repo->head.has_rev ? ATP_SYNC_DESYNCHRONIZED : ATP_SYNC_PARTIAL);
 	return atp_hold_fetched(&repo->hold);
 }
@@ -68,7 +74,7 @@ atp_repo_give_up(AtpRepoState *repo)
 bool
 atp_repo_fetch_is_whole(const AtpRepoState *repo)
 {
-	return repo->hold.state != ATP_HOLD_RESYNC || is_sync(repo, ATP_SYNC_RESYNCING);
+	return repo->hold.state != ATP_HOLD_RESYNC || atp_repo_is_sync(repo, ATP_SYNC_RESYNCING);
 }
 
 static bool
@@ -83,9 +89,8 @@ atp_is_deletion(const AtpEvent *event)
 	return event->kind == ATP_REPOS_ACCOUNT && !event->active && is_deleted(event->status);
 }
 
-/* Has the repository no records, because none came yet or because the account was deleted?  Then only a first commit continues it. */
-static bool
-is_empty(const AtpRepoState *repo)
+bool
+atp_repo_is_empty(const AtpRepoState *repo)
 {
 	return !repo->head.has_rev || (repo->account.deleted && repo->account.deleted_rev == repo->head.rev);
 }
@@ -93,14 +98,14 @@ is_empty(const AtpRepoState *repo)
 bool
 atp_repo_is_audited(const AtpRepoState *repo)
 {
-	return is_sync(repo, ATP_SYNC_UNPROVEN) && (repo->refill.sync == NULL || repo->refill.by == NULL) && repo->head.data != NULL &&
+	return atp_repo_is_sync(repo, ATP_SYNC_UNPROVEN) && (repo->refill.sync == NULL || repo->refill.by == NULL) && repo->head.data != NULL &&
 		!(repo->head.has_rev && repo->account.deleted && repo->account.deleted_rev == repo->head.rev);
 }
 
 bool
 atp_repo_is_deleted(const AtpRepoState *repo)
 {
-	return !repo->account.active && is_deleted(repo->account.status) && is_empty(repo);
+	return !repo->account.active && is_deleted(repo->account.status) && atp_repo_is_empty(repo);
 }
 
 AtpStanding
@@ -143,14 +148,13 @@ own_time(const AtpRepos *s, const AtpEvent *event)
 	return Min(now, event->time - ATP_UNIX_TO_POSTGRES);
 }
 
-/* Does the status come from this stream, so that sequence numbers can be compared? */
-static bool
-is_status_of(const AtpRepoState *repo, const text *endpoint)
+bool
+atp_repo_has_status_of(const AtpRepoState *repo, const text *endpoint)
 {
 	const AtpRepoAccount *account = &repo->account;
 
 	return endpoint != NULL && account->status_endpoint != NULL && account->has_status_seq &&
-		same_bytes(account->status_endpoint, endpoint);
+		atp_same_bytes(account->status_endpoint, endpoint);
 }
 
 /*
@@ -166,7 +170,7 @@ is_status_of(const AtpRepoState *repo, const text *endpoint)
 static bool
 is_old_status(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event, TimestampTz status_at)
 {
-	bool		same_stream = is_status_of(repo, s->endpoint);
+	bool		same_stream = atp_repo_has_status_of(repo, s->endpoint);
 	int64		rewind = s->apply->sub->source->rewind;
 
 	if (same_stream && rewind == 0)
@@ -188,9 +192,8 @@ atp_repo_doubt(const AtpRepoState *repo, AtpEvent *event)
 	event->effects.status_seq = repo->account.status_seq;
 }
 
-/* Commits and their records were missed: the repository is desynchronized. */
-static void
-note_break(AtpRepos *s, AtpRepoState *repo)
+void
+atp_repo_note_break(AtpRepos *s, AtpRepoState *repo)
 {
 	s->apply->skips[ATP_SKIP_BREAK]++;
 	repo->row.changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
@@ -202,7 +205,7 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	TimestampTz status_at = own_time(s, event);
 
 	/* V-47; a repository that is being fetched for the first time may have records without a revision */
-	bool		has_some = !is_empty(repo) || repo->hold.state == ATP_HOLD_RESYNC;
+	bool		has_some = !atp_repo_is_empty(repo) || repo->hold.state == ATP_HOLD_RESYNC;
 
 	event->effects.unconfirmed = s->apply->sub->settings.verify == ATP_VERIFY_FULL && atp_purge_after_s > 0 &&
 		atp_is_deletion(event) && has_some;
@@ -226,7 +229,7 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	event->effects.closes = repo->hold.any_gap && !repo->account.active;
 	/* a second source can bring the missing commits only after this event, when they have no effect */
 	if (event->effects.closes && !atp_is_deletion(event))
-		note_break(s, repo);
+		atp_repo_note_break(s, repo);
 	if (event->effects.unconfirmed || (event->verdict.by_stranger && !repo->account.active && has_some))
 		atp_repo_doubt(repo, event);
 	if (event->effects.unconfirmed || !atp_is_deletion(event))
@@ -265,12 +268,8 @@ take_identity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 	repo->row.changed = true;
 }
 
-/*
- * Set first_rev: the tables may lack commits before the repository's first event.  A #sync (F-12) names a revision
- * without its records, so after a #sync first_rev is the next revision.
- */
-static void
-note_first(AtpRepoState *repo, const AtpEvent *event)
+void
+atp_repo_note_first(AtpRepoState *repo, const AtpEvent *event)
 {
 	uint64		first = event->rev + (event->kind == ATP_REPOS_SYNC);
 
@@ -281,7 +280,7 @@ note_first(AtpRepoState *repo, const AtpEvent *event)
 bool
 atp_repos_came_by_others(const AtpRepos *s, const AtpEvent *event)
 {
-	return event->held != NULL && !same_bytes(event->held->subscription, s->subscription);
+	return event->held != NULL && !atp_same_bytes(event->held->subscription, s->subscription);
 }
 
 /* Is this the id of the subscription with this name?  Dumps of earlier versions store the name in place of the id. */
@@ -304,14 +303,14 @@ atp_repo_is_refilled(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent
 		return false;
 	if (atp_repos_came_by_others(s, event))
 		return is_known_as(event->held->subscription, repo->refill.by);
-	return same_bytes(repo->refill.by, s->subscription_id) || same_bytes(repo->refill.by, s->subscription);
+	return atp_same_bytes(repo->refill.by, s->subscription_id) || atp_same_bytes(repo->refill.by, s->subscription);
 }
 
 bool
 atp_repo_is_forked(const AtpRepoState *repo, const AtpEvent *event)
 {
 	return repo->head.has_rev && event->rev == repo->head.rev && event->commit != NULL && repo->head.commit != NULL &&
-		!same_bytes(event->commit, repo->head.commit);
+		!atp_same_bytes(event->commit, repo->head.commit);
 }
 
 bool
@@ -325,7 +324,7 @@ uint64
 atp_repo_floor(const AtpRepoState *repo)
 {
 	return repo->head.has_first && !repo->account.deleted &&
-		!is_sync(repo, ATP_SYNC_SYNCHRONIZED) && !is_sync(repo, ATP_SYNC_RESYNCING)
+		!atp_repo_is_sync(repo, ATP_SYNC_SYNCHRONIZED) && !atp_repo_is_sync(repo, ATP_SYNC_RESYNCING)
 		? repo->head.first_rev : 0;
 }
 
@@ -343,7 +342,7 @@ atp_repo_is_inactive(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent
 	/* a deletion removes all earlier records, so a held event must not bring them back */
 	if (repo->account.active || held == NULL || atp_repo_is_deleted(repo))
 		return !repo->account.active;
-	if (is_status_of(repo, held->endpoint) && held->source->rewind == 0)
+	if (atp_repo_has_status_of(repo, held->endpoint) && held->source->rewind == 0)
 		return event->seq >= repo->account.status_seq;
 	/* events of different streams, or with positions that are times, can only be compared by time (is_old_status) */
 	return event->time == 0 || !repo->account.has_status || event->time - ATP_UNIX_TO_POSTGRES >= repo->account.status_at;
@@ -382,9 +381,9 @@ atp_repo_forget_refill(AtpRepoState *repo)
 static void
 begin_refill(AtpRepoState *repo)
 {
-	if (!is_sync(repo, ATP_SYNC_UNPROVEN) || repo->refill.sync == NULL)
+	if (!atp_repo_is_sync(repo, ATP_SYNC_UNPROVEN) || repo->refill.sync == NULL)
 		repo->refill.sync = repo->sync.word;
-	if (is_sync(repo, ATP_SYNC_SYNCHRONIZED) || is_sync(repo, ATP_SYNC_PARTIAL))
+	if (atp_repo_is_sync(repo, ATP_SYNC_SYNCHRONIZED) || atp_repo_is_sync(repo, ATP_SYNC_PARTIAL))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_UNPROVEN);
 }
 
@@ -392,7 +391,7 @@ begin_refill(AtpRepoState *repo)
 static void
 end_refill(AtpRepoState *repo)
 {
-	if (repo->refill.sync != NULL && is_sync(repo, ATP_SYNC_UNPROVEN))
+	if (repo->refill.sync != NULL && atp_repo_is_sync(repo, ATP_SYNC_UNPROVEN))
 		repo->sync.word = repo->refill.sync;
 	atp_repo_forget_refill(repo);
 }
@@ -404,7 +403,7 @@ end_refill(AtpRepoState *repo)
 static void
 break_refill(AtpRepos *s, AtpRepoState *repo, AtpEffect *effect)
 {
-	note_break(s, repo);
+	atp_repo_note_break(s, repo);
 	repo->refill.sync = repo->sync.word;
 	effect->undo = repo->refill.has_to && repo->refill.has_at;
 	effect->undo_rev = Min(repo->refill.rev, repo->refill.to);
@@ -419,7 +418,7 @@ continues_refill(const AtpRepoState *repo, const AtpEvent *event)
 	const struct varlena *before = sync ? event->data : event->prev_data;
 
 	if (before != NULL && repo->refill.data != NULL)
-		return same_bytes(before, repo->refill.data);
+		return atp_same_bytes(before, repo->refill.data);
 	return !sync && event->has_since && event->since == repo->refill.rev;
 }
 
@@ -436,12 +435,12 @@ puts_records(const AtpBatch *batch, const AtpEvent *event)
 static void
 note_unproven(AtpRepoState *repo, const AtpEvent *event)
 {
-	if (event->kind != ATP_REPOS_COMMIT || !(is_text(repo->refill.sync, "synchronized") || is_text(repo->refill.sync, "unproven")))
+	if (event->kind != ATP_REPOS_COMMIT || !(atp_is_sync_word(repo->refill.sync, ATP_SYNC_SYNCHRONIZED) || atp_is_sync_word(repo->refill.sync, ATP_SYNC_UNPROVEN)))
 		return;
 	if (event->proven == ATP_NOT_ASKED)
-		repo->refill.sync = cstring_to_text(sync_names[ATP_SYNC_PARTIAL]);
+		repo->refill.sync = atp_sync_word(ATP_SYNC_PARTIAL);
 	else if (event->proven == ATP_OPS_INCOMPLETE || event->lacking)
-		repo->refill.sync = cstring_to_text(sync_names[ATP_SYNC_UNPROVEN]);
+		repo->refill.sync = atp_sync_word(ATP_SYNC_UNPROVEN);
 }
 
 /* Check the chain of a commit or #sync that the refill reads, and note the root. */
@@ -455,7 +454,7 @@ follow_refill(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect 
 	note_unproven(repo, event);
 	repo->refill.data = event->data;
 	if (event->rev == repo->head.rev && event->commit != NULL && repo->head.commit != NULL &&
-		!same_bytes(event->commit, repo->head.commit))
+		!atp_same_bytes(event->commit, repo->head.commit))
 		break_refill(s, repo, effect);
 }
 
@@ -467,12 +466,11 @@ follow_refill(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect 
 static bool
 has_own_chain(const AtpRepoState *repo)
 {
-	return repo->head.data != NULL || is_sync(repo, ATP_SYNC_SYNCHRONIZED) || is_sync(repo, ATP_SYNC_UNPROVEN);
+	return repo->head.data != NULL || atp_repo_is_sync(repo, ATP_SYNC_SYNCHRONIZED) || atp_repo_is_sync(repo, ATP_SYNC_UNPROVEN);
 }
 
-/* Is the event read again by atproto.refill()?  If so, move refill_rev to the event's revision. */
-static bool
-take_again(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *effect)
+bool
+atp_repo_take_reread(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *effect)
 {
 	/* partial: more events of the revision may follow, so the refill ends only with a later revision */
 	bool		last = !repo->head.has_rev || event->rev >= repo->head.rev + event->partial;
@@ -493,7 +491,7 @@ take_again(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *ef
 	}
 	if (event->partial && has_own_chain(repo))
 	{
-		note_break(s, repo);
+		atp_repo_note_break(s, repo);
 		end_refill(repo);
 		return false;
 	}
@@ -501,7 +499,7 @@ take_again(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *ef
 		follow_refill(s, repo, event, effect);
 	repo->refill.has_rev = true;
 	repo->refill.rev = event->rev;
-	note_first(repo, event);
+	atp_repo_note_first(repo, event);
 	if (last)
 		end_refill(repo);
 	return true;
@@ -516,9 +514,9 @@ check_continuity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 {
 	bool		rev_fits = event->has_since && event->since == repo->head.rev;
 	bool		known = event->prev_data != NULL && repo->head.data != NULL;
-	bool		data_fits = known && same_bytes(event->prev_data, repo->head.data);
+	bool		data_fits = known && atp_same_bytes(event->prev_data, repo->head.data);
 
-	if (is_empty(repo))
+	if (atp_repo_is_empty(repo))
 	{
 		rev_fits = !event->has_since;
 		known = data_fits = false;
@@ -528,7 +526,7 @@ check_continuity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 	if (data_fits)
 		s->apply->skips[ATP_SKIP_SKIPPED_REVS]++;
 	else
-		note_break(s, repo);
+		atp_repo_note_break(s, repo);
 }
 
 /*
@@ -546,20 +544,20 @@ static void
 judge_commit(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 {
 	/* V-35: the repository's first commit, of which all operations are proven */
-	if (event->proven == ATP_OPS_PROVEN_FIRST && is_empty(repo))
+	if (event->proven == ATP_OPS_PROVEN_FIRST && atp_repo_is_empty(repo))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_SYNCHRONIZED);
 	/* F-42: the rest of the records after the #sync would be older than this commit, and so ignored */
 	else if (!event->partial && begins_anew(repo))
-		note_break(s, repo);
+		atp_repo_note_break(s, repo);
 	/* an event with only a part of its commit does not name the commit before it */
 	else if (repo->head.has_rev && !event->partial)
 		check_continuity(s, repo, event);
 	if (event->proven == ATP_OPS_INCOMPLETE)
 		s->apply->skips[ATP_SKIP_INCOMPLETE]++;
 	/* V-27; at level hash the operations are not checked, so the records are true, but may not be all */
-	if (event->proven == ATP_NOT_ASKED && (is_sync(repo, ATP_SYNC_SYNCHRONIZED) || is_sync(repo, ATP_SYNC_UNPROVEN)))
+	if (event->proven == ATP_NOT_ASKED && (atp_repo_is_sync(repo, ATP_SYNC_SYNCHRONIZED) || atp_repo_is_sync(repo, ATP_SYNC_UNPROVEN)))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
-	else if ((event->proven == ATP_OPS_INCOMPLETE || event->lacking) && is_sync(repo, ATP_SYNC_SYNCHRONIZED))
+	else if ((event->proven == ATP_OPS_INCOMPLETE || event->lacking) && atp_repo_is_sync(repo, ATP_SYNC_SYNCHRONIZED))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_UNPROVEN);
 }
 
@@ -577,10 +575,10 @@ take_refuted(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 static bool
 announces_others(const AtpRepoState *repo, const AtpEvent *event)
 {
-	if (is_empty(repo))
+	if (atp_repo_is_empty(repo))
 		return repo->head.has_rev || event->proven != ATP_NOT_ASKED;
 	/* after events with only a part of their commit the stored root is unknown */
-	return repo->head.data == NULL || !same_bytes(repo->head.data, event->data);
+	return repo->head.data == NULL || !atp_same_bytes(repo->head.data, event->data);
 }
 
 /* Mark the rows of a whole commit whose operations were applied already from separate messages, so that no row is applied twice. */
@@ -598,7 +596,7 @@ begin_anew(AtpRepoState *repo, AtpEffect *effect)
 	effect->erase = repo->head.has_rev;
 	effect->has_rev = repo->head.has_rev;
 	effect->rev = repo->head.rev;
-	if (!is_sync(repo, ATP_SYNC_RESYNCING))
+	if (!atp_repo_is_sync(repo, ATP_SYNC_RESYNCING))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
 }
 
@@ -642,7 +640,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 		take_refuted(s, repo, event);
 	if (event->proven == ATP_OPS_REFUTED || event->proven == ATP_REV_AHEAD)
 		return;
-	effect->reread = event->effects.reread = take_again(s, repo, event, effect);
+	effect->reread = event->effects.reread = atp_repo_take_reread(s, repo, event, effect);
 	effect->rows = effect->reread && event->nrows > 0;
 	if (effect->reread)
 		return;
@@ -658,7 +656,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 		skips[ATP_SKIP_OLD]++;
 		event->effects.passed = true;
 		if (tells_of_loss(s, repo, event))
-			note_break(s, repo);
+			atp_repo_note_break(s, repo);
 		return;
 	}
 	note_known(s->apply->batch, event, rest ? repo->head.rev_paths : NULL);
@@ -669,7 +667,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 	else if (event->kind == ATP_REPOS_SYNC && announces_others(repo, event))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 	if (!repo->head.has_rev)
-		note_first(repo, event);
+		atp_repo_note_first(repo, event);
 	/* earlier commits came in separate messages, perhaps not all: a whole commit of a second source may still bring the rest */
 	else if (repo->head.rev_paths != NULL && !event->partial && event->kind == ATP_REPOS_COMMIT)
 	{
@@ -702,12 +700,12 @@ why_fetched(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 
 	if (backfill == ATP_BACKFILL_NONE || !repo->account.active || (event->kind != ATP_REPOS_COMMIT && event->kind != ATP_REPOS_SYNC))
 		return ATP_FETCH_NOT;
-	if (is_sync(repo, ATP_SYNC_DESYNCHRONIZED))
+	if (atp_repo_is_sync(repo, ATP_SYNC_DESYNCHRONIZED))
 		return event->proven == ATP_OPS_REFUTED ? ATP_FETCH_MISMATCH
 			: event->verdict.judged == ATP_JUDGED_IGNORED ? ATP_FETCH_FORK
 			: event->kind == ATP_REPOS_SYNC ? ATP_FETCH_SYNC : ATP_FETCH_BREAK;
 	/* has_synced: at level hash a repository stays partial after its fetch, and would be fetched with every event */
-	return backfill >= ATP_BACKFILL_SEEN && is_sync(repo, ATP_SYNC_PARTIAL) && !repo->sync.has_synced
+	return backfill >= ATP_BACKFILL_SEEN && atp_repo_is_sync(repo, ATP_SYNC_PARTIAL) && !repo->sync.has_synced
 		? ATP_FETCH_SEEN : ATP_FETCH_NOT;
 }
 
