@@ -9,7 +9,7 @@
  * A record that is read again may have been deleted by a later commit.  This is certain only when
  * the commits read again form a chain up to the repository's revision (V-31 to V-33).  Until then
  * the repository is unproven.  If a commit of the chain is missing, the records that the refill
- * wrote are removed, and the repository is marked (repo_state.c).
+ * wrote are removed, and the repository is marked (repo_refill.c).
  */
 #include "postgres.h"
 

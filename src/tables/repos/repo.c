@@ -2,7 +2,7 @@
  * repo.c
  *		The table repo: read and write the states of repositories.
  *
- * How events change a state is repo_state.c's task.  Rows are read and written in the order of their DIDs, so
+ * How events change a state is repo_effect.c's task.  Rows are read and written in the order of their DIDs, so
  * that two consumers cannot deadlock.  Statements lock the rows when reading; direct access
  * (tables/direct/direct_insert.h) locks a row only when writing, and fails if the row has changed since it was
  * read.
