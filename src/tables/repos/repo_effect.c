@@ -132,8 +132,9 @@ take_identity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 	}
 	repo->row.changed = true;
 }
+
 /*
- * F-08, V-31 to V-33: a commit that does not continue the stored commit shows that commits were missed.  The root of
+ * F-08, V-31, V-32, V-33: a commit that does not continue the stored commit shows that commits were missed.  The root of
  * the tree decides; if a root is unknown, the revision decides.
  */
 static void
