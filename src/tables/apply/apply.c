@@ -20,6 +20,7 @@
 #include "miscadmin.h"
 #include "stream/rev_cache.h"
 #include "tables/apply/apply.h"
+#include "tables/apply/apply_pieces.h"
 #include "tables/base/derived.h"
 #include "tables/direct/direct_insert.h"
 #include "tables/base/error_class.h"
@@ -45,9 +46,8 @@
  * few accounts could refuse that many between two good events.
  */
 #define REFUSED_EVENTS	100
-#define REFUSED_REPOS	ATP_SUSPECT_REPOS
 
-/* Lower limit of ApplyHistory.step, however many rows were refused. */
+/* Lower limit of AtpPieces.step, however many rows were refused. */
 #define STEP_MIN	16
 
 typedef enum ApplyWay
@@ -57,19 +57,10 @@ typedef enum ApplyWay
 	WAY_PIECES
 } ApplyWay;
 
-/* What earlier batches have taught this process. */
-typedef struct ApplyHistory
-{
-	int			with_statements;	/* batches still to be applied with statements: after one duplicate row, more duplicates often follow */
-	int			step;			/* events that are tried at once in WAY_PIECES; 0: no pieces, because no row was refused lately */
-	/* number of events with refused rows since the last accepted row */
-	int			refused;
-	int64		refused_seq;	/* seq of the last event with a refused row */
-	uint32		repos[REFUSED_REPOS];
-	int			nrepos;
-} ApplyHistory;
+/* batches still to be applied with statements: after one duplicate row, more duplicates often follow */
+static int	with_statements;
 
-static ApplyHistory history;
+AtpPieces	atp_pieces;
 
 /* ------------------------------------------------------------------------
  * Rows refused by the database
@@ -122,7 +113,7 @@ note_passed(AtpApply *a, AtpStep step, int first, int second, Done before)
 		atp_suspects_pass(a->suspects, ATP_PASSED_STATE);
 	/* only rows that were written or removed count: without one, no trigger has run */
 	if (done.puts > before.puts || done.removed > before.removed)
-		history.refused = history.nrepos = 0;
+		atp_pieces.refused = atp_pieces.nrepos = 0;
 }
 
 /* Run a step in a subtransaction.  Returns an error whose cause may be a row; re-throws any other error. */
@@ -142,11 +133,10 @@ attempt_step(AtpApply *a, AtpStep step, int first, int second)
 	return error;
 }
 
-/* The number of different repositories that must fail before the cause is not in their rows. */
-static int
-repos_needed(const AtpSettings *settings)
+int
+atp_pieces_repos_needed(const AtpSettings *settings)
 {
-	return settings->ndids > 0 ? Min(settings->ndids, REFUSED_REPOS) : REFUSED_REPOS;
+	return settings->ndids > 0 ? Min(settings->ndids, ATP_REFUSED_REPOS) : ATP_REFUSED_REPOS;
 }
 
 /* Count an event with a refused row.  If nothing else was accepted for too long, raise an ERROR: the cause is not in the rows. */
@@ -156,23 +146,23 @@ count_refused(const AtpSettings *settings, const AtpEvent *event, ErrorData *err
 	uint32		repo = event->key;
 	int			i = 0;
 
-	if (history.refused > 0 && event->seq > 0 && event->seq == history.refused_seq)
+	if (atp_pieces.refused > 0 && event->seq > 0 && event->seq == atp_pieces.refused_seq)
 		return;
-	history.refused++;
-	history.refused_seq = event->seq;
+	atp_pieces.refused++;
+	atp_pieces.refused_seq = event->seq;
 	/* events of streams without repositories have key 0, and each counts as a repository */
-	while (i < history.nrepos && (history.repos[i] != repo || repo == 0))
+	while (i < atp_pieces.nrepos && (atp_pieces.repos[i] != repo || repo == 0))
 		i++;
-	if (i == history.nrepos && i < REFUSED_REPOS)
-		history.repos[history.nrepos++] = repo;
-	if (history.refused < REFUSED_EVENTS || history.nrepos < repos_needed(settings))
+	if (i == atp_pieces.nrepos && i < ATP_REFUSED_REPOS)
+		atp_pieces.repos[atp_pieces.nrepos++] = repo;
+	if (atp_pieces.refused < REFUSED_EVENTS || atp_pieces.nrepos < atp_pieces_repos_needed(settings))
 		return;
 	/* the class of the error decides what follows */
 	if (atp_error_class(error->sqlerrcode) != ATP_ERROR_ROW)
 		ReThrowError(error);
 	ereport(ERROR,
 			(errcode(ATP_ERRCODE_STOP),
-			 errmsg("the database refused all of the last %d events: %s", history.refused, atp_error_text(error))));
+			 errmsg("the database refused all of the last %d events: %s", atp_pieces.refused, atp_error_text(error))));
 }
 
 /* Write a dead letter for a row of the batch; row -1: for the event's changes other than rows. */
@@ -275,19 +265,25 @@ apply_halving(AtpApply *a, int lo, int hi)
 	}
 }
 
-static void
-apply_piece(AtpApply *a)
+void
+atp_pieces_apply(AtpApply *a)
 {
 	int			n = a->batch->nevents;
 
 	a->hi = a->lo;
 	while (a->hi < n && !is_full(a))
-		apply_halving(a, a->hi, Min(a->hi + history.step, n));
+		apply_halving(a, a->hi, Min(a->hi + atp_pieces.step, n));
 	/* choose a step so large that about half of the steps would fail */
 	if (a->refused > 0)
-		history.step = Max((a->hi - a->lo) / (2 * a->refused), STEP_MIN);
-	else if ((history.step *= 2) >= ATP_BATCH_EVENTS)
-		history.step = 0;
+		atp_pieces.step = Max((a->hi - a->lo) / (2 * a->refused), STEP_MIN);
+	else if ((atp_pieces.step *= 2) >= ATP_BATCH_EVENTS)
+		atp_pieces.step = 0;
+}
+
+void
+atp_pieces_note_whole(AtpApply *a)
+{
+	note_passed(a, a->sink->apply, a->lo, a->hi, (Done) {0});
 }
 
 /* ------------------------------------------------------------------------
@@ -483,7 +479,7 @@ apply_once(AtpApply *a, ApplyWay way, bool *others)
 		atp_statements_check(a->statements, tables_used(a));
 		/* deferred constraints would fail at commit, when the failing row can no longer be found */
 		atp_run("SET CONSTRAINTS ALL IMMEDIATE", ATP_NO_ARGS);
-		apply_piece(a);
+		atp_pieces_apply(a);
 		atp_suspects_judge(a->suspects);
 	}
 	else
@@ -510,7 +506,7 @@ apply_once(AtpApply *a, ApplyWay way, bool *others)
 	progress->moved(progress);
 	a->batch->letters = rest;
 	if (way != WAY_PIECES)
-		note_passed(a, a->sink->apply, a->lo, a->hi, (Done) {0});
+		atp_pieces_note_whole(a);
 	return ATP_APPLIED;
 }
 
@@ -543,7 +539,7 @@ try_once(AtpApply *a, ApplyWay way, AtpApplied *result, bool *others)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	int			letters = list_length(a->batch->letters);
-	ApplyHistory before = history;
+	AtpPieces	before = atp_pieces;
 	ErrorData  *volatile error = NULL;
 
 	a->direct = way == WAY_DIRECT;
@@ -564,7 +560,7 @@ try_once(AtpApply *a, ApplyWay way, AtpApplied *result, bool *others)
 	{
 		a->batch->letters = list_truncate(a->batch->letters, letters);
 		/* the rolled back events are applied again, and counted then */
-		history = before;
+		atp_pieces = before;
 	}
 	MemoryContextSwitchTo(cxt);
 	return error;
@@ -622,10 +618,10 @@ stop_subscription(AtpApply *a, const ErrorData *error, const char **reason)
 static AtpApplied
 apply_some(AtpApply *a, const char **reason)
 {
-	ApplyWay	way = history.step > 0 ? WAY_PIECES
-		: history.with_statements > 0 ? WAY_STATEMENTS : WAY_DIRECT;
+	ApplyWay	way = atp_pieces.step > 0 ? WAY_PIECES
+		: with_statements > 0 ? WAY_STATEMENTS : WAY_DIRECT;
 	AtpSuspects suspects = {
-		.batch = a->batch, .target = atp_target(a->statements), .repos_max = repos_needed(&a->sub->settings)
+		.batch = a->batch, .target = atp_target(a->statements), .repos_max = atp_pieces_repos_needed(&a->sub->settings)
 	};
 	AtpApplied	result = ATP_APPLIED;
 	bool		others;
@@ -633,7 +629,7 @@ apply_some(AtpApply *a, const char **reason)
 
 	a->suspects = &suspects;
 	if (way == WAY_STATEMENTS)
-		history.with_statements--;
+		with_statements--;
 	while ((error = try_once(a, way, &result, &others)) != NULL ||
 		   (others && a->progress->await(a->progress, a)))
 	{
@@ -644,7 +640,7 @@ apply_some(AtpApply *a, const char **reason)
 		fault = atp_error_class(error->sqlerrcode);
 		if (error->sqlerrcode == ATP_ERRCODE_CONFLICT && way == WAY_DIRECT)
 		{
-			history.with_statements = AFTER_CONFLICT;
+			with_statements = AFTER_CONFLICT;
 			way = WAY_STATEMENTS;
 		}
 		else if (error->sqlerrcode == ATP_ERRCODE_PREPARE && !a->prepared)
@@ -661,7 +657,7 @@ apply_some(AtpApply *a, const char **reason)
 		else if (way != WAY_PIECES && atp_sqlstate_may_be_row(error->sqlerrcode))
 		{
 			way = WAY_PIECES;
-			history.step = Max((a->batch->nevents - a->lo + 1) / 2, 1);
+			atp_pieces.step = Max((a->batch->nevents - a->lo + 1) / 2, 1);
 		}
 		else if (fault == ATP_ERROR_PASSING || suspects.undecided)
 			ReThrowError(error);
