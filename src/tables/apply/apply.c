@@ -19,7 +19,7 @@
 #include "tables/apply/apply.h"
 #include "tables/apply/apply_pieces.h"
 #include "tables/base/derived.h"
-#include "tables/direct/direct_insert.h"
+#include "tables/direct/direct.h"
 #include "tables/base/error_class.h"
 #include "tables/repos/dead_letter.h"
 #include "tables/base/node_mark.h"
@@ -36,7 +36,7 @@
 
 typedef enum ApplyWay
 {
-	WAY_DIRECT,					/* all events at once; new rows go directly into the table where direct_insert.h allows */
+	WAY_DIRECT,					/* all events at once; new rows go directly into the table where direct.h allows */
 	WAY_STATEMENTS,				/* all events at once, with SQL statements */
 	WAY_PIECES
 } ApplyWay;

@@ -39,7 +39,7 @@
 #include "parser/parse_relation.h"
 #include "rewrite/rewriteHandler.h"
 #include "tables/base/distributed.h"
-#include "tables/direct/direct_insert.h"
+#include "tables/direct/direct.h"
 #include "tables/direct/direct_partitions.h"
 #include "tables/direct/direct_patch.h"
 #include "tables/direct/direct_hint.h"

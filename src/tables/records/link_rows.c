@@ -21,7 +21,7 @@
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "tables/base/derived.h"
-#include "tables/direct/direct_insert.h"
+#include "tables/direct/direct.h"
 #include "tables/records/table_link.h"
 #include "tables/records/link_ids.h"
 #include "tables/base/rows.h"

@@ -6,7 +6,7 @@
 #ifndef ATP_RECORD_DIRECT_H
 #define ATP_RECORD_DIRECT_H
 
-#include "tables/direct/direct_insert.h"
+#include "tables/direct/direct.h"
 #include "tables/records/record.h"
 
 /* Sort by primary key, keeping the given order within a key: records with neighbouring keys share pages. */

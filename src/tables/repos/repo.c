@@ -4,7 +4,7 @@
  *
  * How events change a state is repo_effect.c's task.  Rows are read and written in the order of their DIDs, so
  * that two consumers cannot deadlock.  Statements lock the rows when reading; direct access
- * (tables/direct/direct_insert.h) locks a row only when writing, and fails if the row has changed since it was
+ * (tables/direct/direct.h) locks a row only when writing, and fails if the row has changed since it was
  * read.
  */
 #include "postgres.h"

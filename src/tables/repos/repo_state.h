@@ -9,7 +9,7 @@
 #define ATP_REPO_STATE_H
 
 #include "identity/identity.h"
-#include "tables/direct/direct_insert.h"
+#include "tables/direct/direct.h"
 #include "tables/repos/hold.h"
 #include "tables/repos/repo.h"
 
