@@ -39,11 +39,8 @@
 #include "parser/parse_relation.h"
 #include "rewrite/rewriteHandler.h"
 #include "tables/base/distributed.h"
-#include "tables/direct/direct.h"
-#include "tables/direct/direct_partitions.h"
 #include "tables/direct/direct_patch.h"
-#include "tables/direct/direct_hint.h"
-#include "tables/direct/direct_triggers.h"
+#include "tables/direct/direct_private.h"
 #include "utils/datum.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
@@ -51,43 +48,11 @@
 #include "utils/rls.h"
 #include "utils/snapmgr.h"
 
-/* At most this many rows, or bytes, go into the heap in one step, which copies them. */
-#define CHUNK	256
+/* At most this many bytes go into the heap in one step, which copies them. */
 #define CHUNK_BYTES	(4 * 1024 * 1024)
 
 /* atproto.direct_writes */
 static bool direct_writes = true;
-
-struct AtpDirect
-{
-	AtpStatements *set;
-	const AtpTable *table;
-	const AtpColumn **columns;	/* columns written with each row */
-	int			ncolumns;
-	Relation	rel;
-	EState	   *estate;
-	ResultRelInfo *result;
-	AttrNumber *attnums;		/* attribute numbers of columns */
-	Datum	   *values;			/* values of the attributes outside of columns */
-	bool	   *nulls;
-	int			nslots;
-	TupleTableSlot *slots[CHUNK];
-	/* for each row of a chunk: the table or partition that gets the row, and the row in the layout of that table */
-	AtpPartitions *partitions;
-	ResultRelInfo *leaves[CHUNK];
-	TupleTableSlot *routed[CHUNK];
-	AtpTriggers triggers;
-	bool		fires_each_row;
-	AttrNumber	renewed;		/* attribute set to the default by each update, too; 0: no such attribute */
-	/* for looking rows up */
-	IndexScanDesc scan;
-	ScanKeyData keys[ATP_DIRECT_KEYS];
-	int			nkeys;
-	BlockNumber nblocks;		/* number of blocks when the table was opened; our lock keeps VACUUM from truncating the table */
-	TupleTableSlot *found;
-	TupleTableSlot *changed;
-	int		   *of_attribute;	/* index in columns for each attribute; -1: not in columns */
-};
 
 void
 atp_direct_init(void)
@@ -125,24 +90,6 @@ statements_are_ordinary(AtpStatements *set, const AtpTable *table)
 		if ((table->statements[i].flags & ATP_DIRECT) &&
 			!atp_statement_is_ordinary(set, &table->statements[i]))
 			return false;
-	return true;
-}
-
-/*
- * Each index only reports a possible duplicate.  ExecInsertIndexTuples() (execIndexing.c) then asks a unique index
- * with UNIQUE_CHECK_PARTIAL, and _bt_check_unique() (nbtinsert.c) does not wait.  An exclusion constraint would wait,
- * and a deferrable index is checked later.
- */
-static bool
-indexes_are_plain(ResultRelInfo *result)
-{
-	for (int i = 0; i < result->ri_NumIndices; i++)
-	{
-		Form_pg_index index = result->ri_IndexRelationDescs[i]->rd_index;
-
-		if (index->indisexclusion || !index->indimmediate)
-			return false;
-	}
 	return true;
 }
 
@@ -343,7 +290,7 @@ atp_direct_open(AtpStatements *set, const AtpTable *table)
 	d->estate->es_opened_result_relations = list_make1(d->result);
 	ExecOpenIndices(d->result, false);
 	PushActiveSnapshot(GetTransactionSnapshot());
-	if (!indexes_are_plain(d->result) || !find_columns(d) || (table->keyed && !atp_direct_finds(d)))
+	if (!atp_indexes_are_plain(d->result) || !find_columns(d) || (table->keyed && !atp_direct_finds(d)))
 	{
 		atp_direct_close(d);
 		return NULL;
@@ -353,8 +300,8 @@ atp_direct_open(AtpStatements *set, const AtpTable *table)
 	return d;
 }
 
-pg_noreturn static void
-conflict(AtpDirect *d)
+void
+atp_direct_conflict(AtpDirect *d)
 {
 	ereport(ERROR,
 			(errcode(ATP_ERRCODE_CONFLICT),
@@ -369,43 +316,6 @@ slot_of(AtpDirect *d, int i)
 	return ExecClearTuple(d->slots[i]);
 }
 
-/* Fill a slot with one of the rows; the other attributes are given. */
-static void
-fill_slot(AtpDirect *d, TupleTableSlot *slot, const AtpRows *rows, int row,
-		  const Datum *values, const bool *nulls)
-{
-	int			natts = RelationGetDescr(d->rel)->natts;
-
-	memcpy(slot->tts_values, values, sizeof(Datum) * natts);
-	memcpy(slot->tts_isnull, nulls, sizeof(bool) * natts);
-	for (int c = 0; c < rows->ncolumns; c++)
-	{
-		int			cell = c * rows->max + row;
-
-		slot->tts_values[d->attnums[c] - 1] = rows->values[cell];
-		slot->tts_isnull[d->attnums[c] - 1] = rows->nulls[cell];
-	}
-	ExecStoreVirtualTuple(slot);
-}
-
-/* Checks as ExecInsert() and ExecUpdateAct() (nodeModifyTable.c) do before the row goes into the table. */
-static void
-check_constraints(AtpDirect *d, ResultRelInfo *result, TupleTableSlot *slot)
-{
-	/* a constraint may refer to tableoid */
-	slot->tts_tableOid = RelationGetRelid(result->ri_RelationDesc);
-	if (RelationGetDescr(result->ri_RelationDesc)->constr != NULL)
-		ExecConstraints(result, slot, d->estate);
-}
-
-/* Note the ctid of a row of a keyed table, since such rows are looked up again and again by the key. */
-static void
-note_place(AtpDirect *d, Datum key, TupleTableSlot *slot)
-{
-	if (d->table->keyed)
-		atp_tid_hint_put(RelationGetRelid(d->rel), (struct varlena *) DatumGetPointer(key), &slot->tts_tid);
-}
-
 /*
  * Insert rows into one table or partition.  Follows CopyMultiInsertBufferFlush() (copyfrom.c), with two differences:
  * indexes are asked as ExecInsert() asks them for ON CONFLICT, and a duplicate ends the transaction.  So the
@@ -417,18 +327,18 @@ insert_slots(AtpDirect *d, ResultRelInfo *result, TupleTableSlot **slots, int n)
 	MemoryContext old = MemoryContextSwitchTo(GetPerTupleMemoryContext(d->estate));
 
 	for (int i = 0; i < n; i++)
-		check_constraints(d, result, slots[i]);
+		atp_direct_check(d, result, slots[i]);
 	table_multi_insert(result->ri_RelationDesc, slots, n, d->estate->es_output_cid, 0, NULL);
 	MemoryContextSwitchTo(old);
 	for (int i = 0; i < n; i++)
-		note_place(d, slots[i]->tts_values[d->attnums[0] - 1], slots[i]);
+		atp_direct_note_place(d, slots[i]->tts_values[d->attnums[0] - 1], slots[i]);
 	for (int i = 0; i < n && result->ri_NumIndices > 0; i++)
 	{
 		bool		duplicate = false;
 
 		(void) atp_insert_index_tuples(result, slots[i], d->estate, &duplicate);
 		if (duplicate)
-			conflict(d);
+			atp_direct_conflict(d);
 	}
 }
 
@@ -436,8 +346,8 @@ insert_slots(AtpDirect *d, ResultRelInfo *result, TupleTableSlot **slots, int n)
 static void
 insert_together(AtpDirect *d, int lo, int hi)
 {
-	TupleTableSlot *together[CHUNK];
-	bool		done[CHUNK] = {0};
+	TupleTableSlot *together[ATP_DIRECT_CHUNK];
+	bool		done[ATP_DIRECT_CHUNK] = {0};
 
 	if (d->partitions == NULL && lo < hi)
 		insert_slots(d, d->result, &d->routed[lo], hi - lo);
@@ -476,8 +386,8 @@ route_slot(AtpDirect *d, int i)
 		return;
 	}
 	d->leaves[i] = atp_partition_of(d->partitions, &d->routed[i]);
-	if (d->leaves[i] == NULL || !indexes_are_plain(d->leaves[i]))
-		conflict(d);
+	if (d->leaves[i] == NULL || !atp_indexes_are_plain(d->leaves[i]))
+		atp_direct_conflict(d);
 }
 
 /*
@@ -531,9 +441,9 @@ atp_direct_insert(AtpDirect *d, const AtpRows *rows)
 	{
 		TupleTableSlot *slot = slot_of(d, n++);
 
-		fill_slot(d, slot, rows, row, d->values, d->nulls);
+		atp_direct_fill(d, slot, rows, row, d->values, d->nulls);
 		bytes += heap_compute_data_size(slot->tts_tupleDescriptor, slot->tts_values, slot->tts_isnull);
-		if (n == CHUNK || bytes > CHUNK_BYTES || row == rows->n - 1)
+		if (n == ATP_DIRECT_CHUNK || bytes > CHUNK_BYTES || row == rows->n - 1)
 		{
 			CHECK_FOR_INTERRUPTS();
 			insert_chunk(d, n);
@@ -584,7 +494,7 @@ find_by_index(AtpDirect *d, const Datum *key)
 	index_rescan(d->scan, d->keys, d->nkeys, NULL, 0);
 	if (!index_getnext_slot(d->scan, ForwardScanDirection, d->found))
 		return false;
-	note_place(d, key[0], d->found);
+	atp_direct_note_place(d, key[0], d->found);
 	return true;
 }
 
@@ -662,8 +572,8 @@ make_version(AtpDirect *d, const AtpRows *rows, int row)
 		d->found->tts_values[d->renewed - 1] = d->values[d->renewed - 1];
 		d->found->tts_isnull[d->renewed - 1] = d->nulls[d->renewed - 1];
 	}
-	fill_slot(d, d->changed, rows, row, d->found->tts_values, d->found->tts_isnull);
-	check_constraints(d, d->result, d->changed);
+	atp_direct_fill(d, d->changed, rows, row, d->found->tts_values, d->found->tts_isnull);
+	atp_direct_check(d, d->result, d->changed);
 }
 
 /*
@@ -704,8 +614,8 @@ atp_direct_update(AtpDirect *d, ItemPointer place, const AtpRows *rows, int row)
 	make_room(d);
 	if (table_tuple_update(d->rel, place, d->changed, GetCurrentCommandId(true), GetActiveSnapshot(),
 						   InvalidSnapshot, true, &failure, &mode, &indexes) != TM_Ok)
-		conflict(d);
-	note_place(d, rows->values[row], d->changed);
+		atp_direct_conflict(d);
+	atp_direct_note_place(d, rows->values[row], d->changed);
 	atp_update_index_tuples(d->result, d->changed, d->estate, indexes);
 	ResetPerTupleExprContext(d->estate);
 	MemoryContextSwitchTo(old);
@@ -721,7 +631,7 @@ atp_direct_delete(AtpDirect *d, ItemPointer place)
 	CheckCmdReplicaIdentity(d->rel, CMD_DELETE);
 	if (table_tuple_delete(d->rel, place, GetCurrentCommandId(true), GetActiveSnapshot(),
 						   InvalidSnapshot, true, &failure, false) != TM_Ok)
-		conflict(d);
+		atp_direct_conflict(d);
 }
 
 /* Ends as CopyFrom() and the portal of COPY end: the rows are visible to the following statements. */
