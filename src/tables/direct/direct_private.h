@@ -10,7 +10,8 @@
 
 #include "postgres.h"
 
-#include "access/relscan.h"
+#include "access/genam.h"
+#include "access/skey.h"
 #include "access/tableam.h"
 #include "common/compat.h"
 #include "executor/executor.h"

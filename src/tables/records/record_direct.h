@@ -1,7 +1,7 @@
 /*
  * record_direct.h
- *		Records into the table record in key order, without statements where direct_insert.c can do
- *		it.
+ *		Records into the table record in key order, without statements where direct_open.c allows
+ *		that.
  */
 #ifndef ATP_RECORD_DIRECT_H
 #define ATP_RECORD_DIRECT_H
