@@ -14,8 +14,10 @@
 #include "config/option.h"
 #include "config/owner.h"
 #include "config/spi.h"
+#include "config/stream_options.h"
 #include "config/subscription.h"
 #include "config/subscription_check.h"
+#include "config/subscription_neighbours.h"
 #include "config/target.h"
 #include "config/target_rename.h"
 #include "core/repo/link.h"
@@ -91,16 +93,6 @@ check_endpoint(const AtpEndpoint *ep, bool allow_insecure)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the stream's connection would not be encrypted"),
 				 errhint("Use wss://, or set \"allow_insecure\".")));
-}
-
-/* The value of a boolean column.  NULL counts as false here: the NOT NULL constraint reports it. */
-static bool
-get_bool(AtpTuple row, const char *column)
-{
-	bool		isnull;
-	Datum		value = atp_get(row, column, BOOLOID, &isnull);
-
-	return !isnull && DatumGetBool(value);
 }
 
 /*
@@ -192,7 +184,7 @@ check_links(AtpTuple row, const AtpStreamKind *source, const AtpEndpoint *ep)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("subscriptions to %s cannot have \"%s\"", ep->stream, "links"),
 				 errdetail("Its events are not of repositories.")));
-	if (!get_bool(row, "keep_records"))
+	if (!atp_is_true(row, "keep_records"))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("links are kept only with records"),
@@ -315,7 +307,7 @@ warn_of_levels(AtpTuple row)
  * has processed is old for the others (F-03), so rows which its filter left out would be missing.
  */
 static void
-warn_of_neighbours(AtpTuple row)
+warn_of_neighbour(AtpTuple row)
 {
 	AtpArg		args[1 + lengthof(selecting)];
 	AtpResult	neighbour;
@@ -337,6 +329,13 @@ warn_of_neighbours(AtpTuple row)
 				 errhint("Give one of them a target of its own.")));
 	warn_of_levels(row);
 	SPI_finish();
+}
+
+void
+atp_neighbours_warn(const AtpTuple *old, AtpTuple row)
+{
+	if (old == NULL || !same_selection(*old, row))
+		warn_of_neighbour(row);
 }
 
 static void
@@ -413,7 +412,7 @@ check_verify(AtpTuple row, const AtpStreamKind *source, const AtpEndpoint *ep)
 static void
 check_host_is_pds(AtpTuple row, const AtpStreamKind *source, const AtpEndpoint *ep)
 {
-	if (get_bool(row, "host_is_pds") && !source->by_repo)
+	if (atp_is_true(row, "host_is_pds") && !source->by_repo)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("subscriptions to %s cannot have \"%s\"", ep->stream, "host_is_pds"),
@@ -503,6 +502,20 @@ check_handles(AtpTuple row, const AtpStreamKind *source, const AtpEndpoint *ep)
 				 errhint("Set \"%s\" to \"%s\".", "verify", "full")));
 }
 
+void
+atp_stream_options_check(AtpTuple row, const AtpStreamKind *source, const AtpEndpoint *ep)
+{
+	check_collections(row);
+	check_slice(row, source, ep);
+	check_workers(row, source, ep);
+	check_verify(row, source, ep);
+	check_host_is_pds(row, source, ep);
+	check_backfill(row, source, ep);
+	check_handles(row, source, ep);
+	check_links(row, source, ep);
+	check_validate(row, source, ep);
+}
+
 static void
 check_owner(AtpTuple row)
 {
@@ -520,7 +533,7 @@ check_owner(AtpTuple row)
 static bool
 is_runnable(AtpTuple row)
 {
-	return get_bool(row, "enabled") && atp_get_text_or_null(row, "stopped") == NULL;
+	return atp_is_true(row, "enabled") && atp_get_text_or_null(row, "stopped") == NULL;
 }
 
 /*
@@ -587,7 +600,7 @@ check_url(AtpTuple row)
 				 errmsg("the URL is too long"),
 				 errhint("Use at most %d bytes.", URL_MAX)));
 	ep = atp_endpoint_parse(url);
-	check_endpoint(ep, get_bool(row, "allow_insecure"));
+	check_endpoint(ep, atp_is_true(row, "allow_insecure"));
 	return ep;
 }
 
@@ -679,16 +692,8 @@ atp_subscription_check(PG_FUNCTION_ARGS)
 	source = check_format(row, ep);
 	check_proxy(row);
 	check_ca_file(old, row);
-	check_collections(row);
-	check_slice(row, source, ep);
-	check_workers(row, source, ep);
-	check_verify(row, source, ep);
-	check_host_is_pds(row, source, ep);
-	check_backfill(row, source, ep);
-	check_handles(row, source, ep);
-	check_links(row, source, ep);
-	check_validate(row, source, ep);
-	if (source->by_repo && !atp_target_is_renamed() && (old == NULL || !same_selection(*old, row)))
-		warn_of_neighbours(row);
+	atp_stream_options_check(row, source, ep);
+	if (source->by_repo && !atp_target_is_renamed())
+		atp_neighbours_warn(old, row);
 	return PointerGetDatum(complete_row(old, row, target_owner, source, ep));
 }
