@@ -284,7 +284,7 @@ fault("prev-data", "tables/repos/repo_effect.c", "bool		data_fits = known && atp
 fault("first-rev", "tables/repos/repo_state.c", "return repo->head.has_first && !repo->account.deleted", "return repo->head.has_first && repo->account.deleted", "t/280_two_sources")
 fault("first-sync", "tables/repos/repo_state.c", "event->rev + (event->kind == ATP_REPOS_SYNC)", "event->rev", "t/280_two_sources")
 fault("refill-position", "tables/repos/repo_refill.c", "if (!last && repo->refill.has_rev && event->rev + event->partial <= repo->refill.rev)", "if (!last && repo->refill.has_rev && event->rev + event->partial > repo->refill.rev)", "t/255_derived")
-fault("null-believed", "tables/repos/repo.c", "	if (isnull)\n", "	if (isnull && column == columns)\n", "t/286_foreign_shapes")
+fault("null-believed", "tables/repos/repo.c", "	if (isnull)\n", "	if (isnull && column->at == 0)\n", "t/286_foreign_shapes")
 fault("type-believed", "tables/base/statements.c", "if (att->atttypid != expected && ", "if (att->atttypid == expected && ", "t/286_foreign_shapes")
 fault("purge-newer", "tables/records/record.c", " AND r.rev OPERATOR(@.<=) u.purge_rev\"", "\"", "t/256_purge")
 fault("erase-newer", "tables/records/record.c", " AND r.rev OPERATOR(@.<=) $3\"", "\"", "t/256_purge")

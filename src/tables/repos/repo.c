@@ -21,6 +21,7 @@
 #include "tables/repos/admission.h"
 #include "tables/repos/repo_state.h"
 #include "tables/base/rows.h"
+#include "tables/repos/table_repo.h"
 #include "types/types.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -93,27 +94,10 @@ static const AtpColumn columns[] = {
 	"time of the event that announced the handle: with version 1 of Jetstream, older announcements are ignored", MEMBER(account.handle_at), MEMBER(account.has_handle_at)},
 };
 
-enum
-{
-	LOCK_REPOS,					/* did[] -> states, locked in order */
-	ADD_REPOS,					/* did[] */
-	SET_REPOS,
-	MARK_REPO,					/* did: set sync to desynchronized */
-	LOCK_FREE,					/* did[] -> did: lock the rows without waiting, skip locked rows */
-	MARK_DROPPED,				/* did[] -> did */
-	LEAVE_TO_PURGE,				/* did, rev, seq: if the table record has a record up to rev */
-	LOCK_PURGED,
-	PURGE_DONE,
-	IS_PURGED,					/* did */
-	HOLDING,					/* did[] or null -> did: repositories that may have held events */
-	RELEASED,					/* did[] or null -> did */
-	LOCK_HOLDING,				/* did[] */
-	UNHOLD,						/* did[] */
-	FORGET_REPOS				/* did[]: delete rows without information */
-};
+StaticAssertDecl(lengthof(columns) <= ATP_REPO_COLUMNS_MAX, "more columns than ATP_REPO_COLUMNS_MAX");
 
 static const AtpStatement statements[] = {
-	[LOCK_REPOS] = {
+	[ATP_LOCK_REPOS] = {
 		/* NO KEY: checks of users' foreign keys to this table need not wait for our lock, nor we for theirs */
 		"SELECT {r.columns} FROM unnest($1) u (did) JOIN #.repo r ON r.did OPERATOR(@.=) u.did"
 		" ORDER BY r.did FOR NO KEY UPDATE OF r",
@@ -128,11 +112,11 @@ static const AtpStatement statements[] = {
 			SPI_OK_INSERT_RETURNING, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_ROWS_OUT
 		}
 	},
-	[ADD_REPOS] = {
+	[ATP_ADD_REPOS] = {
 		"INSERT INTO #.repo (did) SELECT d FROM unnest($1) d ON CONFLICT DO NOTHING",
 		SPI_OK_INSERT, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_DIRECT
 	},
-	[SET_REPOS] = {
+	[ATP_SET_REPOS] = {
 		"UPDATE #.repo r SET {set u} FROM unnest({arrays}) u ({columns}) WHERE r.did OPERATOR(@.=) u.did",
 		SPI_OK_UPDATE, {0}, {0}, &atp_repo_table, ATP_ROWS_IN | ATP_PLANNED_ANEW | ATP_DIRECT,
 		/* with Citus: each row on its node; only RETURNING tells the number of rows */
@@ -142,50 +126,50 @@ static const AtpStatement statements[] = {
 			SPI_OK_INSERT_RETURNING, {0}, {ATP_TYPE_DID}, &atp_repo_table, ATP_ROWS_IN
 		}
 	},
-	[MARK_REPO] = {
+	[ATP_MARK_REPO] = {
 		"UPDATE #.repo r SET sync = 'desynchronized', updated_at = now() FROM unnest($1) u (did)"
 		" WHERE r.did OPERATOR(@.=) u.did AND r.sync IS DISTINCT FROM 'desynchronized'",
 		SPI_OK_UPDATE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
-	[LOCK_FREE] = {
+	[ATP_LOCK_FREE_REPOS] = {
 		"SELECT did FROM #.repo WHERE did OPERATOR(@.=) ANY ($1) ORDER BY did FOR NO KEY UPDATE SKIP LOCKED",
 		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
-	[MARK_DROPPED] = {
+	[ATP_MARK_DROPPED] = {
 		"UPDATE #.repo SET sync = 'desynchronized', updated_at = now()"
 		" WHERE did OPERATOR(@.=) ANY ($1) AND " ATP_SQL_LOSES " RETURNING did",
 		SPI_OK_UPDATE_RETURNING, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
-	[LEAVE_TO_PURGE] = {
+	[ATP_LEAVE_TO_PURGE] = {
 		"UPDATE #.repo SET purge_rev = GREATEST(purge_rev, $2), purge_seq = $3 WHERE did OPERATOR(@.=) $1 AND EXISTS"
 		" (SELECT FROM #.record o WHERE o.did OPERATOR(@.=) $1 AND o.rev OPERATOR(@.<=) $2)",
 		SPI_OK_UPDATE, {ATP_TYPE_DID, ATP_TYPE_TID, ATP_TYPE_INT8}, {0}, &atp_repo_table
 	},
-	[LOCK_PURGED] = {
+	[ATP_LOCK_PURGED] = {
 		"SELECT FROM #.repo WHERE purge_rev IS NOT NULL ORDER BY did FOR NO KEY UPDATE",
 		SPI_OK_SELECT, {0}, {0}, &atp_repo_table, 0,
 		&(const AtpStatement) {
 			"UPDATE #.repo SET purge_rev = purge_rev WHERE purge_rev IS NOT NULL", SPI_OK_UPDATE, {0}, {0}, &atp_repo_table
 		}
 	},
-	[PURGE_DONE] = {
+	[ATP_END_PURGE] = {
 		"UPDATE #.repo p SET purge_rev = NULL WHERE p.purge_rev IS NOT NULL AND NOT EXISTS"
 		" (SELECT FROM #.record o WHERE o.did OPERATOR(@.=) p.did AND o.rev OPERATOR(@.<=) p.purge_rev)",
 		SPI_OK_UPDATE, {0}, {0}, &atp_repo_table
 	},
-	[IS_PURGED] = {
+	[ATP_IS_PURGED] = {
 		"SELECT FROM #.repo WHERE did OPERATOR(@.=) $1 AND purge_rev IS NOT NULL",
 		SPI_OK_SELECT, {ATP_TYPE_DID}, {0}, &atp_repo_table
 	},
-	[HOLDING] = {
+	[ATP_FIND_HOLDING] = {
 		"SELECT did FROM #.repo WHERE " ATP_SQL_ENDS " AND ($1 IS NULL OR did OPERATOR(@.=) ANY ($1))",
 		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
-	[RELEASED] = {
+	[ATP_FIND_RELEASED] = {
 		"SELECT did FROM #.repo WHERE hold = " ATP_SQL_RELEASE " AND ($1 IS NULL OR did OPERATOR(@.=) ANY ($1)) LIMIT $2",
 		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_INT8}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
-	[LOCK_HOLDING] = {
+	[ATP_LOCK_HOLDING] = {
 		"SELECT FROM #.repo WHERE did OPERATOR(@.=) ANY ($1) ORDER BY did FOR NO KEY UPDATE",
 		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW,
 		&(const AtpStatement) {
@@ -193,11 +177,11 @@ static const AtpStatement statements[] = {
 			SPI_OK_UPDATE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table
 		}
 	},
-	[UNHOLD] = {
+	[ATP_END_HOLD] = {
 		"UPDATE #.repo SET " ATP_SQL_END ", updated_at = now() WHERE did OPERATOR(@.=) ANY ($1) AND " ATP_SQL_ENDS,
 		SPI_OK_UPDATE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
-	[FORGET_REPOS] = {
+	[ATP_FORGET_REPOS] = {
 		"DELETE FROM #.repo r USING unnest($1) u (did) WHERE r.did OPERATOR(@.=) u.did"
 		" AND (r.rev, r.hold, r.status_at, r.handle, r.deleted_rev) IS NULL AND r.sync = 'partial'",
 		SPI_OK_DELETE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW
@@ -362,13 +346,13 @@ static bool
 lock_repos(AtpRepos *s)
 {
 	Datum		arg = did_array(s, false);
-	uint64		n = atp_execute(s->apply->statements, &statements[LOCK_REPOS], &arg, NULL);
+	uint64		n = atp_execute(s->apply->statements, &atp_repo_table.statements[ATP_LOCK_REPOS], &arg, NULL);
 	bool		all = true;
 
 	for (uint64 i = 0; i < n; i++)
 	{
-		Datum		values[lengthof(columns)];
-		bool		nulls[lengthof(columns)];
+		Datum		values[ATP_REPO_COLUMNS_MAX];
+		bool		nulls[ATP_REPO_COLUMNS_MAX];
 		AtpRepoState *repo;
 
 		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, values, nulls);
@@ -393,7 +377,7 @@ lock_or_add_repos(AtpRepos *s)
 	{
 		Datum		missing = did_array(s, true);
 
-		(void) atp_execute(s->apply->statements, &statements[ADD_REPOS], &missing, NULL);
+		(void) atp_execute(s->apply->statements, &atp_repo_table.statements[ATP_ADD_REPOS], &missing, NULL);
 		/* a repository that row security or a trigger hides cannot be followed */
 		if (!lock_repos(s))
 			ereport(ERROR,
@@ -409,8 +393,8 @@ find_repos(AtpRepos *s)
 	for (int i = 0; i < s->nrepos; i++)
 	{
 		AtpRepoState *repo = &s->repos[i];
-		Datum		values[lengthof(columns)];
-		bool		nulls[lengthof(columns)];
+		Datum		values[ATP_REPO_COLUMNS_MAX];
+		bool		nulls[ATP_REPO_COLUMNS_MAX];
 
 		if (atp_direct_find(s->direct, &(const Datum) {PointerGetDatum(repo->did)}, &repo->row.place, values, nulls))
 			read_repo(s, repo, values, nulls);
@@ -533,7 +517,7 @@ static void
 store_by_statement(AtpRepos *s)
 {
 	AtpRows    *changed = rows_for(s, s->nrepos);
-	Datum		args[lengthof(columns)];
+	Datum		args[ATP_REPO_COLUMNS_MAX];
 
 	for (int i = 0; i < s->nrepos; i++)
 		if (s->repos[i].row.changed)
@@ -541,7 +525,7 @@ store_by_statement(AtpRepos *s)
 	if (changed->n == 0)
 		return;
 	atp_rows_bind(changed, args);
-	if (atp_execute(s->apply->statements, &statements[SET_REPOS], args, NULL) < changed->n &&
+	if (atp_execute(s->apply->statements, &atp_repo_table.statements[ATP_SET_REPOS], args, NULL) < changed->n &&
 		atp_target_is_distributed(s->apply->statements, &atp_repo_table))
 		ereport(ERROR,
 				(errcode(ATP_ERRCODE_STOP),
@@ -583,23 +567,23 @@ atp_repo_mark(AtpApply *a, struct varlena *did)
 	Datum		value = PointerGetDatum(did);
 	Datum		arg = atp_array(a->statements, ATP_TYPE_DID, &value, NULL, 1);
 
-	(void) atp_execute(a->statements, &statements[MARK_REPO], &arg, NULL);
+	(void) atp_execute(a->statements, &atp_repo_table.statements[ATP_MARK_REPO], &arg, NULL);
 }
 
 /* Execute a statement with an array of DIDs as its parameter; dids NULL: the parameter is null. */
 static uint64
-with_dids(AtpStatements *set, int statement, struct varlena *const *dids, int n)
+with_dids(AtpStatements *set, AtpRepoStatement statement, struct varlena *const *dids, int n)
 {
 	Datum		arg = dids == NULL ? (Datum) 0 : atp_array(set, ATP_TYPE_DID, (Datum *) dids, NULL, n);
 
-	return atp_execute(set, &statements[statement], &arg, dids == NULL ? "n" : NULL);
+	return atp_execute(set, &atp_repo_table.statements[statement], &arg, dids == NULL ? "n" : NULL);
 }
 
 /* The held events of these repositories are dropped: mark the repositories that lose by that (ATP_SQL_LOSES). */
 static int
 mark_losing(AtpApply *a, struct varlena *const *dids, int n, struct varlena ***marked)
 {
-	int			found = with_dids(a->statements, MARK_DROPPED, dids, n);
+	int			found = with_dids(a->statements, ATP_MARK_DROPPED, dids, n);
 
 	*marked = palloc(sizeof(struct varlena *) * Max(found, 1));
 	return atp_sort_dids(*marked, atp_take_dids(*marked, found));
@@ -613,11 +597,11 @@ atp_repos_mark_dropped(AtpApply *a, struct varlena **dids, int n, struct varlena
 	*nmarked = 0;
 
 	if (!atp_target_is_distributed(a->statements, &atp_repo_table))
-		found = atp_take_dids(dids, with_dids(a->statements, LOCK_FREE, dids, n));
+		found = atp_take_dids(dids, with_dids(a->statements, ATP_LOCK_FREE_REPOS, dids, n));
 	else
 		/* Citus supports SKIP LOCKED only in queries for a single node, so only for a single DID */
 		for (int i = 0; i < n; i++)
-			found += atp_take_dids(&dids[found], with_dids(a->statements, LOCK_FREE, &dids[i], 1));
+			found += atp_take_dids(&dids[found], with_dids(a->statements, ATP_LOCK_FREE_REPOS, &dids[i], 1));
 	n = found;
 	if (n == 0)
 		return 0;
@@ -628,14 +612,14 @@ atp_repos_mark_dropped(AtpApply *a, struct varlena **dids, int n, struct varlena
 int
 atp_repos_mark_left(AtpApply *a, struct varlena *const *dids, int n, struct varlena ***marked)
 {
-	(void) with_dids(a->statements, LOCK_HOLDING, dids, n);
+	(void) with_dids(a->statements, ATP_LOCK_HOLDING, dids, n);
 	return mark_losing(a, dids, n, marked);
 }
 
 void
 atp_repos_forget(AtpApply *a, struct varlena *const *dids, int n)
 {
-	(void) with_dids(a->statements, FORGET_REPOS, dids, n);
+	(void) with_dids(a->statements, ATP_FORGET_REPOS, dids, n);
 }
 
 /* Take the n DIDs returned by the last statement, leave out repositories with held events; returns the number left. */
@@ -659,16 +643,16 @@ void
 atp_repos_unhold(AtpApply *a, struct varlena *const *some, int nsome)
 {
 	struct varlena **dids;
-	int			n = without_held(a, with_dids(a->statements, HOLDING, some, nsome), &dids);
+	int			n = without_held(a, with_dids(a->statements, ATP_FIND_HOLDING, some, nsome), &dids);
 
 	if (n == 0)
 		return;
 	/* a transaction that holds an event has locked the row: after this lock its held event is visible, so count again */
-	(void) with_dids(a->statements, LOCK_HOLDING, dids, n);
-	n = without_held(a, with_dids(a->statements, HOLDING, dids, n), &dids);
+	(void) with_dids(a->statements, ATP_LOCK_HOLDING, dids, n);
+	n = without_held(a, with_dids(a->statements, ATP_FIND_HOLDING, dids, n), &dids);
 	if (n == 0)
 		return;
-	(void) with_dids(a->statements, UNHOLD, dids, n);
+	(void) with_dids(a->statements, ATP_END_HOLD, dids, n);
 	atp_repos_forget(a, dids, n);
 }
 
@@ -702,7 +686,7 @@ atp_repos_released(const AtpSubscription *sub, AtpStatements *set, struct varlen
 
 	if (settings->ndids >= 0)
 		args[0] = atp_array(set, ATP_TYPE_DID, (Datum *) settings->dids, NULL, settings->ndids);
-	n = atp_execute(set, &statements[RELEASED], args, settings->ndids >= 0 ? NULL : "n ");
+	n = atp_execute(set, &atp_repo_table.statements[ATP_FIND_RELEASED], args, settings->ndids >= 0 ? NULL : "n ");
 	return atp_take_dids(dids, n);
 }
 
@@ -711,15 +695,15 @@ atp_repo_leave_to_purge(AtpApply *a, const AtpEvent *event, uint64 rev)
 {
 	Datum		args[3] = {PointerGetDatum(event->did), AtpTidGetDatum(rev), Int64GetDatum(event->seq)};
 
-	return atp_execute(a->statements, &statements[LEAVE_TO_PURGE], args, NULL) > 0;
+	return atp_execute(a->statements, &atp_repo_table.statements[ATP_LEAVE_TO_PURGE], args, NULL) > 0;
 }
 
 void
 atp_repo_end_purge(AtpApply *a)
 {
-	/* lock first: a second subscription may be about to set purge_rev of a row, and PURGE_DONE would clear that */
-	(void) atp_execute(a->statements, &statements[LOCK_PURGED], NULL, NULL);
-	(void) atp_execute(a->statements, &statements[PURGE_DONE], NULL, NULL);
+	/* lock first: a second subscription may be about to set purge_rev of a row, and ATP_END_PURGE would clear that */
+	(void) atp_execute(a->statements, &atp_repo_table.statements[ATP_LOCK_PURGED], NULL, NULL);
+	(void) atp_execute(a->statements, &atp_repo_table.statements[ATP_END_PURGE], NULL, NULL);
 }
 
 bool
@@ -727,5 +711,5 @@ atp_repo_is_purged(AtpApply *a, struct varlena *did)
 {
 	Datum		arg = PointerGetDatum(did);
 
-	return atp_execute(a->statements, &statements[IS_PURGED], &arg, NULL) > 0;
+	return atp_execute(a->statements, &atp_repo_table.statements[ATP_IS_PURGED], &arg, NULL) > 0;
 }
