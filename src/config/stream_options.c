@@ -1,6 +1,6 @@
 /*
  * stream_options.c
- *		Options of a subscription that only some kinds of streams can have, or that have a syntax of their own.
+ *		Options of a subscription for some kinds of streams only, and options with a syntax of their own.
  *
  * Called by the trigger on atproto.subscription (subscription_check.c).
  */

@@ -1,6 +1,6 @@
 /*
  * stream_options.h
- *		Options of a subscription that only some kinds of streams can have, or that have a syntax of their own.
+ *		Options of a subscription for some kinds of streams only, and options with a syntax of their own.
  *
  * option.h has the options with a fixed set of values.
  */
@@ -11,7 +11,7 @@
 #include "net/endpoint.h"
 #include "source.h"
 
-/* Raise an ERROR, which names the option, if a row of atproto.subscription has an option that its stream cannot have. */
+/* Raise an ERROR, which names the option, if an option of a row of atproto.subscription is wrong, or not for this kind of stream. */
 extern void atp_stream_options_check(AtpTuple row, const AtpStreamKind *source, const AtpEndpoint *ep);
 
 #endif							/* ATP_STREAM_OPTIONS_H */

@@ -2,8 +2,8 @@
  * subscription_neighbours.c
  *		Messages about subscriptions that fill the same tables, but differ in what they store.
  *
- * Such subscriptions are allowed.  The user is told, because a commit that one subscription has processed is old for the
- * others.
+ * Such subscriptions are allowed.  The user gets a message, because each subscription ignores the commits processed by a
+ * neighbour.
  */
 #include "postgres.h"
 

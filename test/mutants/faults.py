@@ -324,7 +324,7 @@ fault("audit-slow", "fetch/repositories/task_audit.c", "slow_at = result == ATP_
 fault("bounded-rights", "fetch/engine/run_as_owner.c", "	caller = atp_owner_begin(owner);", "	caller = atp_owner_begin(GetUserId());", "t/283_audits_of_others")
 fault("bounded-time", "fetch/engine/run_as_owner.c", "	enable_timeout_after(STATEMENT_TIMEOUT, ms);\n", "", "t/283_audits_of_others")
 fault("bounded-grace", "fetch/engine/run_as_owner.c", "	enable_timeout_after(grace, ms + GRACE_MS);\n", "", "t/283_audits_of_others")
-fault("repos-not-locked", "tables/repos/repo.c", "ORDER BY r.did FOR ", "ORDER BY r.did FOR KEY SHARE OF r --", "t/285_races")
+fault("repos-not-locked", "tables/repos/table_repo.c", "ORDER BY r.did FOR ", "ORDER BY r.did FOR KEY SHARE OF r --", "t/285_races")
 fault("cursor-from-anywhere", "tables/apply/stream_progress.c", "AND seq IS NOT DISTINCT FROM $3\"", "AND ($3 IS NULL OR true)\"", "t/285_races")
 fault("cursor-of-anybody", "tables/apply/stream_progress.c", "AND s.created_at = $", "AND s.created_at >= '-infinity' OR s.created_at = $", "t/285_races")
 fault("stop-anybody", "config/subscription.c", "WHERE name = $1 AND xmin = $3", "WHERE name = $1 AND (xmin = $3 OR true)", "t/285_races")
@@ -421,7 +421,7 @@ fault("rename-drops", "tables/repos/held_leave.c", "(!atp_target_is_renamed() &&
 fault("refill-by-name", "tables/commands/refill.c", "ATP_ARGS(atp_text_arg(sub->id), dids)", "ATP_ARGS(atp_text_arg(sub->name), dids)", "t/264_renames")
 fault("gap-not-locked", "process/manager/control.c", "ORDER BY shard FOR NO KEY UPDATE\"", "ORDER BY shard\"", "t/287_races_processes")
 fault("letter-newer", "tables/records/record.c", "rev >= row->rev", "rev > row->rev", "t/286_races_letters")
-fault("purged-not-locked", "tables/repos/repo.c", "purge_rev IS NOT NULL ORDER BY did FOR NO KEY UPDATE", "purge_rev IS NOT NULL ORDER BY did", "t/288_races_purge")
+fault("purged-not-locked", "tables/repos/table_repo.c", "purge_rev IS NOT NULL ORDER BY did FOR NO KEY UPDATE", "purge_rev IS NOT NULL ORDER BY did", "t/288_races_purge")
 fault("gap-of-set-cursor", "process/manager/control.c", "HAVING min(seq) > 0 AND ($2 > min(seq) OR $2 IS NULL)", "HAVING min(seq) > 0 AND $2 > min(seq)", "t/190_close_codes_and_gaps")
 fault("letters-share-bytes", "tables/repos/dead_letter.c", "settings->max_dead_letter_bytes / SHARE", "settings->max_dead_letter_bytes", "t/242_letters_room")
 fault("again-one-record", "tables/apply/replay.c", "if (replay->path.len > 0 && !same_path(replay->path, name))", "if (replay->path.len > 0 && name.len > 0 && !same_path(replay->path, name))", "t/241_retry")
@@ -469,7 +469,7 @@ fault("gone-without-values", "tables/records/record.c", ".old_value = null[5] ?"
 fault("hand-updated", "tables/records/record_event.c", "atp_execute(set, &statements[TAKE_EVENTS], take, NULL) < n)", "atp_execute(set, &statements[TAKE_EVENTS], take, NULL) > n)", "t/255_derived")
 fault("hand-moved", "tables/records/record_event.c", "if (!follow_rows(relids, ctids, n))", "if (!follow_rows(relids, ctids, n) && n == 0)", "t/255_derived")
 fault("message-again", "tables/apply/message.c", "\" ON CONFLICT (subscription, endpoint, seq) DO NOTHING\"", "\"\"", "t/210_messages")
-fault("repos-lock-keys", "tables/repos/repo.c", "ORDER BY r.did FOR NO KEY UPDATE OF r", "ORDER BY r.did FOR UPDATE OF r", "t/286_foreign_shapes")
+fault("repos-lock-keys", "tables/repos/table_repo.c", "ORDER BY r.did FOR NO KEY UPDATE OF r", "ORDER BY r.did FOR UPDATE OF r", "t/286_foreign_shapes")
 
 # --- owners ---
 
@@ -750,7 +750,7 @@ fault("held-share", "tables/repos/held.c", "bytes[d] + new_bytes > settings->max
 fault("held-limit", "tables/repos/held.c", "	total.known = total.bytes <= max;", "	total.known = total.bytes > 0;", LIMITS)
 fault("held-largest", "tables/repos/held.c", "ORDER BY s.bytes DESC, s.site", "ORDER BY s.bytes, s.site", LIMITS)
 fault("held-sites", "tables/repos/held.c", "ORDER BY s.bytes DESC, s.site, ", "ORDER BY ", HELD)
-fault("held-limit-fetched", "tables/repos/repo.c", "	*nmarked = mark_losing(a, dids, n, marked);\n", "	*nmarked = 0;\n	(void) mark_losing;\n", LIMITS)
+fault("held-limit-fetched", "tables/repos/repo_marks.c", "	*nmarked = mark_losing(a, dids, n, marked);\n", "	*nmarked = 0;\n	(void) mark_losing;\n", LIMITS)
 fault("unverified-marks", "tables/repos/hold.h", "\"(hold IN (\" ATP_SQL_RESYNC \", \" ATP_SQL_GAP \") OR rev IS NOT NULL)\"", "\"true\"", HELD)
 fault("unverified-letter-marks", "tables/repos/repo_effect.c", "			skips[ATP_SKIP_BAD_SIGNATURE]++;\n", "			skips[ATP_SKIP_BAD_SIGNATURE]++;\n			repo->row.changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);\n", "t/282_full")
 fault("letter-once", "tables/repos/dead_letter.c", "stage = 'signature' AND message = $4\"", "stage = 'signature' AND message <> $4\"", HELD)

@@ -2,7 +2,7 @@
  * refill.c
  *		SQL: atproto.refill(): has events that were processed before read again.
  *
- * Each repository's row has the subscription that reads it again, and the progress (repo.c).  A
+ * Each repository's row has the subscription that reads it again, and the progress (table_repo.c).  A
  * refill adds records that are missing, and never replaces newer rows.  Records of a deleted
  * account stay deleted.
  *

@@ -2,7 +2,7 @@
  * table_repo.h
  *		The statements on the table repo.  Private to src/tables/repos.
  *
- * repo.c runs the statements for the states of a batch, repo_rows.c those for single columns.
+ * repo.c runs the statements for the states of a batch, repo_marks.c those for marks.
  */
 #ifndef ATP_TABLE_REPO_H
 #define ATP_TABLE_REPO_H
