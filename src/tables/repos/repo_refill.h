@@ -1,6 +1,6 @@
 /*
  * repo_refill.h
- *		The effect of events that atproto.refill() has the stream send again.  Private to src/tables/repos.
+ *		The effect of events that atproto.refill() has the stream send again.  Private to src/tables/repos and src/tables/export.
  *
  * A refill adds records that are missing from the tables.  Its events are not newer than the repository's state, so they
  * change only the progress of the refill (AtpRepoRefill), sync and first_rev; the repository's revision stays.

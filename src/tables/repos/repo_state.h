@@ -1,6 +1,6 @@
 /*
  * repo_state.h
- *		The state of a repository in memory.  Private to src/tables/repos.
+ *		The state of a repository in memory.  Private to src/tables/repos and src/tables/export.
  *
  * repo.c reads the state from the repository's row and writes it back; repo_effect.c, repo_refill.c and admission.c change
  * it.  Columns of the row that no event changes (ATP_APART) are not part of the state.
