@@ -287,10 +287,12 @@ repo_table_of(const AtpSubscription *sub)
 static void
 find_letters(Leaving *l)
 {
+	const char *condition = "did IS NOT NULL AND (seq IS NOT NULL OR superseded_rev IS NULL) AND " ATP_SQL_LACKING;
+
 	if (!OidIsValid(repo_table_of(l->sub)))
 		return;
-	l->ndids = find_dids(l, "dead_letter", "did IS NOT NULL AND (seq IS NOT NULL OR superseded_rev IS NULL) AND " ATP_SQL_LACKING, &l->dids);
-	l->nexported = find_dids(l, "dead_letter", "did IS NOT NULL AND seq IS NULL AND superseded_rev IS NULL AND " ATP_SQL_LACKING, &l->exported);
+	l->ndids = find_dids(l, "dead_letter", condition, &l->dids);
+	l->nexported = find_dids(l, "dead_letter", psprintf("%s AND seq IS NULL", condition), &l->exported);
 }
 
 static void
