@@ -140,6 +140,7 @@ sub prepare
 	my ($s, $plan, $p) = @$self{qw(name plan p)};
 	my $cluster = $self->{cluster};
 
+	$cluster->{next}->move($cluster) if $p->{server} eq 'upgrade';
 	$self->{world} = Pairs::World->new(dir => "$self->{dir}/world", simulate => $plan->{simulate}, events => $plan->{events});
 	my $world = $self->{world};
 	$world->start_network;
