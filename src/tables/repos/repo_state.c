@@ -569,7 +569,7 @@ take_refuted(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 {
 	if (event->mismatch)
 		s->apply->skips[ATP_SKIP_MISMATCH]++;
-	if (repo->account.active && (!repo->head.has_rev || event->rev > repo->head.rev))
+	if (!atp_repo_is_deleted(repo) && (!repo->head.has_rev || event->rev > repo->head.rev))
 		repo->row.changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 }
 
@@ -581,6 +581,21 @@ announces_others(const AtpRepoState *repo, const AtpEvent *event)
 		return repo->head.has_rev || event->proven != ATP_NOT_ASKED;
 	/* after events with only a part of their commit the stored root is unknown */
 	return repo->head.data == NULL || !same_bytes(repo->head.data, event->data);
+}
+
+/* Does the event change nothing, because newer events, or the event itself, were applied before? */
+static bool
+is_applied(const AtpRepoState *repo, const AtpEvent *event)
+{
+	return atp_repo_is_old(repo, event) ||
+		(event->partial && repo->head.has_rev && event->rev == repo->head.rev && atp_paths_have(repo->head.rev_paths, event->path));
+}
+
+bool
+atp_repo_misses(const AtpRepoState *repo, const AtpEvent *event)
+{
+	return !atp_repo_is_deleted(repo) && !is_applied(repo, event) &&
+		(event->kind == ATP_REPOS_COMMIT || event->partial || announces_others(repo, event));
 }
 
 /* Mark the rows of a whole commit whose operations were applied already from separate messages, so that no row is applied twice. */
@@ -650,10 +665,12 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 	if (atp_repo_is_inactive(s, repo, event))
 	{
 		skips[ATP_SKIP_INACTIVE]++;
+		if (!s->apply->replay && atp_repo_misses(repo, event))
+			repo->row.changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 		return;
 	}
 	rest = repo->head.has_rev && event->rev == repo->head.rev;
-	if (atp_repo_is_old(repo, event) || (rest && event->partial && atp_paths_have(repo->head.rev_paths, event->path)))
+	if (is_applied(repo, event))
 	{
 		skips[ATP_SKIP_OLD]++;
 		event->effects.passed = true;
@@ -734,6 +751,8 @@ pass_over(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 				repo->row.changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 				event->effects.fetch = why_fetched(s, repo, event);
 			}
+			else if (event->effects.missed)
+				repo->row.changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 	}
 }
 
