@@ -58,10 +58,11 @@ atp_repo_set_sync(AtpRepoState *repo, AtpSync sync)
 }
 
 bool
-atp_repo_give_up(AtpRepoState *repo)
+atp_repo_give_up(AtpApply *a, AtpRepoState *repo)
 {
+	/* the first fetch of the repository may have written some records, which the account may have removed since */
 	if (is_sync(repo, ATP_SYNC_RESYNCING))
-		repo->row.changed |= atp_repo_set_sync(repo, repo->head.has_rev ? ATP_SYNC_DESYNCHRONIZED : ATP_SYNC_PARTIAL);
+		repo->row.changed |= atp_repo_set_sync(repo, repo->head.has_rev || atp_records_any(a, repo->did) ? ATP_SYNC_DESYNCHRONIZED : ATP_SYNC_PARTIAL);
 	return atp_hold_fetched(&repo->hold);
 }
 
@@ -234,6 +235,8 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	effect->erase = true;
 	effect->has_rev = repo->head.has_rev;
 	effect->rev = repo->head.rev;
+	/* task_status.c has the same rule for deletions that are confirmed later */
+	effect->beyond = is_sync(repo, ATP_SYNC_DESYNCHRONIZED) || is_sync(repo, ATP_SYNC_RESYNCING);
 	/* the deleted records must not come back by a refill: note deleted_rev, and end the refill */
 	if (repo->head.has_rev)
 	{
@@ -541,13 +544,23 @@ begins_anew(const AtpRepoState *repo)
 	return repo->head.rev_paths != NULL && (repo->head.data != NULL || atp_paths_are_anew(repo->head.rev_paths));
 }
 
+/* Has the table records of an export that was given up, and no commit that tells whether they are still the account's? */
+static bool
+has_remains(AtpRepos *s, const AtpRepoState *repo)
+{
+	return !repo->head.has_rev && is_sync(repo, ATP_SYNC_DESYNCHRONIZED) && atp_records_any(s->apply, repo->did);
+}
+
 /* Set sync by a newer commit. */
 static void
 judge_commit(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 {
 	/* V-35: the repository's first commit, of which all operations are proven */
 	if (event->proven == ATP_OPS_PROVEN_FIRST && is_empty(repo))
-		(void) atp_repo_set_sync(repo, ATP_SYNC_SYNCHRONIZED);
+	{
+		if (!has_remains(s, repo))
+			(void) atp_repo_set_sync(repo, ATP_SYNC_SYNCHRONIZED);
+	}
 	/* F-42: the rest of the records after the #sync would be older than this commit, and so ignored */
 	else if (!event->partial && begins_anew(repo))
 		note_break(s, repo);
@@ -608,12 +621,12 @@ note_known(AtpBatch *batch, const AtpEvent *event, const bytea *paths)
 
 /* F-42: all records of the repository follow this #sync, so delete the stored records. */
 static void
-begin_anew(AtpRepoState *repo, AtpEffect *effect)
+begin_anew(AtpRepos *s, AtpRepoState *repo, AtpEffect *effect)
 {
 	effect->erase = repo->head.has_rev;
 	effect->has_rev = repo->head.has_rev;
 	effect->rev = repo->head.rev;
-	if (!is_sync(repo, ATP_SYNC_RESYNCING))
+	if (!is_sync(repo, ATP_SYNC_RESYNCING) && !has_remains(s, repo))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
 }
 
@@ -682,7 +695,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 	if (event->kind == ATP_REPOS_COMMIT && !rest)
 		judge_commit(s, repo, event);
 	else if (event->kind == ATP_REPOS_SYNC && event->partial)
-		begin_anew(repo, effect);
+		begin_anew(s, repo, effect);
 	else if (event->kind == ATP_REPOS_SYNC && announces_others(repo, event))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 	if (!repo->head.has_rev)
