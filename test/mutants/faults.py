@@ -258,7 +258,7 @@ fault("filter-did", "stream/format_repos.c", "if (atp_wants_did(decoder->setting
 fault("filter-action", "stream/format_repos.c", "if (decoder->settings->actions[op->action] &&", "if (decoder->settings->actions[ATP_CREATE] &&", "t/220_filters")
 fault("rev-equal", "tables/repos/repo_state.c", "(repo->head.rev_paths == NULL || event->kind", "(event->kind", "t/280_two_sources")
 fault("rev-newer", "tables/repos/repo_state.c", "(event->rev < repo->head.rev ||", "(event->rev > repo->head.rev ||", "t/285_races")
-fault("paths-have", "tables/repos/repo_effect.c", "(rest && event->partial && atp_paths_have(repo->head.rev_paths, event->path))", "rest", "t/391_jetstream_formats")
+fault("paths-have", "tables/repos/repo_effect.c", "event->rev == repo->head.rev && atp_paths_have(repo->head.rev_paths, event->path));", "event->rev == repo->head.rev);", "t/391_jetstream_formats")
 fault("paths-known", "tables/repos/repo_effect.c", "paths != NULL && !event->partial && atp_paths_have", "paths != NULL && event->partial && atp_paths_have", "t/393_jetstream_and_relay")
 fault("jetstream-cid", "stream/format_jetstream.c", "op->cid.len != sizeof(cid) || memcmp(op->cid.ptr, cid, sizeof(cid)) != 0", "op->cid.len != sizeof(cid)", "t/391_jetstream_formats")
 fault("jetstream-did", "core/wire/jetstream_message.c", "did.len != msg->did.len || memcmp", "did.len != msg->did.len && memcmp", "unit/test_jetstream")
@@ -297,7 +297,13 @@ fault("anew-unseen", "tables/repos/repo_effect.c", "return repo->head.rev_paths 
 fault("ties-held-once", "tables/repos/held.c", "event->partial && a->sub->source->rewind > 0 ?", "false ?", "t/393_jetstream_ties")
 fault("mismatch-applied", "stream/format_repos.c", "if (inversion->verdict == ATP_MISMATCH)", "if (inversion->verdict == ATP_MISMATCH && !inversion->known)", "t/281_chain")
 fault("refuted-forgotten", "stream/format_repos.c", "msg->kind == ATP_REPOS_COMMIT && msg->data.ptr != NULL)", "msg->kind == ATP_REPOS_COMMIT && msg->data.ptr == NULL)", "t/281_chain")
-fault("refuted-old", "tables/repos/repo_effect.c", "if (repo->account.active && (!repo->head.has_rev || event->rev > repo->head.rev))", "if (repo->account.active)", "t/281_chain")
+fault("refuted-old", "tables/repos/repo_effect.c", "if (!atp_repo_is_deleted(repo) && (!repo->head.has_rev || event->rev > repo->head.rev))", "if (!atp_repo_is_deleted(repo))", "t/281_chain")
+fault("ignored-unmarked", "tables/repos/repo_effect.c", "if (!s->apply->replay && atp_repo_misses(repo, event))", "if (s->apply->replay)", "t/251_account_order")
+fault("ignored-signed-unmarked", "tables/repos/admission.c", "event->effects.missed = atp_repo_misses(repo, event);", "event->effects.missed = false;", "t/289_status")
+fault("status-long", "core/wire/repos_message.c", "if (msg->status.len > ATP_STATUS_MAX)", "if (msg->status.len > ATP_STATUS_MAX + 1)", "unit/test_repos")
+fault("remains-proven", "tables/repos/repo_effect.c", "if (!has_remains(s, repo))\n", "if (repo != NULL)\n", "t/348_repo_refusals")
+fault("remains-unmarked", "tables/repos/repo_state.c", "repo->head.has_rev || atp_records_any(a, repo->did) ?", "repo->head.has_rev ?", "t/348_repo_refusals")
+fault("remains-stay", "tables/apply/repos_sink.c", "if (!effect->has_rev || effect->beyond)", "if (!effect->has_rev)", "t/348_repo_refusals")
 fault("first-unseen", "tables/repos/repo_effect.c", "event->proven == ATP_OPS_PROVEN_FIRST && atp_repo_is_empty(repo)", "event->proven != ATP_NOT_ASKED && atp_repo_is_empty(repo)", "t/281_chain")
 fault("incomplete-believed", "tables/repos/repo_effect.c", "else if ((event->proven == ATP_OPS_INCOMPLETE || event->lacking) &&", "else if (event->lacking &&", "t/281_chain")
 fault("lacking-believed", "tables/repos/repo_effect.c", "else if ((event->proven == ATP_OPS_INCOMPLETE || event->lacking) &&", "else if (event->proven == ATP_OPS_INCOMPLETE &&", "t/281_chain")
@@ -782,7 +788,7 @@ fault("hold-release-always", "tables/repos/hold.c", "	if (h->state != ATP_HOLD_R
 fault("hold-release-nobody", "tables/repos/hold.c", "	if (h->nheld + h->nothers > 0)\n		release_held(h);", "	if (h->nheld >= 0)\n		release_held(h);", RESYNC)
 fault("hold-others-forgotten", "tables/repos/hold.c", "	if (h->state == ATP_HOLD_NONE || h->nothers > 0)\n		return false;", "	if (h->state == ATP_HOLD_NONE)\n		return false;", "t/282_full_owners")
 fault("hold-ends-fetch", "tables/repos/hold.h", "\"hold IN (\" ATP_SQL_IDENTITY \", \" ATP_SQL_GAP \", \" ATP_SQL_RELEASE \")\"", "\"hold IS NOT NULL\"", RESYNC)
-fault("hold-given-up", "tables/repos/repo_state.c", "repo->head.has_rev ? ATP_SYNC_DESYNCHRONIZED : ATP_SYNC_PARTIAL);\n	return", "ATP_SYNC_PARTIAL);\n	return", "t/346_repos")
+fault("hold-given-up", "tables/repos/repo_state.c", "repo->head.has_rev || atp_records_any(a, repo->did) ? ATP_SYNC_DESYNCHRONIZED : ATP_SYNC_PARTIAL);\n	return", "ATP_SYNC_PARTIAL);\n	return", "t/346_repos")
 
 # --- exports, and repositories that are not in step ---
 
