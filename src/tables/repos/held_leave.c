@@ -24,6 +24,7 @@
 #include "identity/identity.h"
 #include "source.h"
 #include "tables/base/audit_request.h"
+#include "tables/base/distributed.h"
 #include "tables/base/error_class.h"
 #include "tables/base/gap.h"
 #include "tables/repos/held.h"
@@ -263,11 +264,17 @@ end_refills(AtpApply *a, int unused, int unused2)
 {
 	const AtpSubscription *sub = a->sub;
 	AtpCaller	caller = atp_owner_begin(sub->owner);
-	uint64		n = atp_run(atp_expand_sql("UPDATE #.repo SET sync = CASE WHEN data IS NULL AND sync IN ('partial', 'unproven')"
-										   "  AND refill_rev IS NOT NULL AND (refill_rev OPERATOR(@.=) deleted_rev) IS NOT TRUE"
-										   "  THEN 'desynchronized' ELSE sync END, refill_by = NULL, refill_rev = NULL, refill_data = NULL, refill_sync = NULL,"
-										   " refill_to = NULL, refill_at = NULL, updated_at = now() WHERE refill_by IN ($1, $2)", sub->target),
-							ATP_ARGS(atp_text_arg(sub->id), atp_text_arg(sub->name)));
+	bool		distributed = atp_is_distributed(atp_table_in(sub->target, atp_repo_table.name));
+
+	/* the rows are locked in the order in which consumers lock them, except by Citus, which cannot */
+	const char *of_refill = distributed ? " WHERE r.refill_by IN ($1, $2)" : " FROM l WHERE r.did OPERATOR(@.=) l.did";
+	const char *locked = distributed ? ""
+		: "WITH l AS MATERIALIZED (SELECT did FROM #.repo WHERE refill_by IN ($1, $2) ORDER BY did FOR NO KEY UPDATE) ";
+	char	   *sql = psprintf("%sUPDATE #.repo r SET sync = CASE WHEN r.data IS NULL AND r.sync IN ('partial', 'unproven')"
+							   "  AND r.refill_rev IS NOT NULL AND (r.refill_rev OPERATOR(@.=) r.deleted_rev) IS NOT TRUE"
+							   "  THEN 'desynchronized' ELSE r.sync END, refill_by = NULL, refill_rev = NULL, refill_data = NULL, refill_sync = NULL,"
+							   " refill_to = NULL, refill_at = NULL, updated_at = now()%s", locked, of_refill);
+	uint64		n = atp_run(atp_expand_sql(sql, sub->target), ATP_ARGS(atp_text_arg(sub->id), atp_text_arg(sub->name)));
 
 	atp_owner_end(caller);
 	if (n > 0)
