@@ -171,14 +171,14 @@ remove_rows(const Leaving *l)
 
 /*
  * Queue fetches of the marked repositories, which lack the dropped events, for a subscription that fetches repositories
- * into the target.
+ * into the target.  One that a session is removing is not waited for: see atp_jobs_repair().
  */
 static void
 request_fetch(const Leaving *l, struct varlena *const *dids, int n)
 {
 	AtpCaller	caller = atp_as_table_owner("subscription");
 	AtpResult	found = atp_query("SELECT name FROM atproto.subscription WHERE target = $1::name AND name <> $2 AND backfill <> 'none'"
-								  " AND atproto.role_may_fill(owner, target, target_owner) ORDER BY enabled DESC, name LIMIT 1",
+								  " AND atproto.role_may_fill(owner, target, target_owner) ORDER BY enabled DESC, name LIMIT 1 FOR KEY SHARE SKIP LOCKED",
 								  ATP_ARGS(atp_text_arg(l->sub->target), atp_text_arg(l->sub->name)));
 	AtpJobRequest *requests = palloc(sizeof(AtpJobRequest) * Max(n, 1));
 
