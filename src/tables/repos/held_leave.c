@@ -337,6 +337,21 @@ is_another(AtpTuple old, AtpTuple row)
 		(before != NULL && after != NULL && before->sink != after->sink);
 }
 
+/*
+ * Lock the cursors: what batches have written is visible to the next statement, and the next batch finds the changed row.
+ * Where all statements have one snapshot (REPEATABLE READ), the statement cannot see a batch that has committed since: then
+ * the lock is an ERROR, as the batch has moved a cursor.
+ */
+static void
+await_batches(AtpTuple old)
+{
+	AtpCaller	caller = atp_as_table_owner("cursor");
+
+	atp_run("SELECT FROM atproto.cursor WHERE subscription = $1 ORDER BY endpoint, shard FOR NO KEY UPDATE",
+			ATP_ARGS(atp_text_arg(atp_get_text(old, "name"))));
+	atp_owner_end(caller);
+}
+
 /* W-31: the next owner receives what the former owner's stream sends, and judges what waits. */
 static void
 pass_doubts(AtpTuple old, AtpTuple row)
@@ -347,6 +362,7 @@ pass_doubts(AtpTuple old, AtpTuple row)
 	if (before == after)
 		return;
 	SPI_connect();
+	await_batches(old);
 	atp_identities_share_doubts(NULL, -1, before, after);
 	SPI_finish();
 }
@@ -374,6 +390,9 @@ atp_subscription_held(PG_FUNCTION_ARGS)
 		AtpSubscription *sub;
 
 		SPI_connect();
+		/* held events of a removed subscription refer to its row, which is locked */
+		if (!removed)
+			await_batches(old);
 		sub = atp_subscription_get(atp_get_text(old, "name"), CurrentMemoryContext);
 		if (sub != NULL)
 			leave_held(sub, removed);

@@ -256,6 +256,49 @@ query("SELECT atproto.unsubscribe('swaps')");
 is(query('SELECT subscription, target, sum(events) FROM atproto.gap GROUP BY 1, 2'), '|after|4', 'R-32: what waits for tables that were dropped leaves a row when the subscription goes');
 clean();
 
+# --- the same at an isolation level with one snapshot for the whole transaction ---
+
+query('CREATE ROLE heir LOGIN SUPERUSER');
+foreach my $case ([ 'REPEATABLE READ', "target = 'becomes'" ], [ 'SERIALIZABLE', "owner = 'heir'" ])
+{
+	my ($isolation, $set) = @$case;
+	my $server = AtprotoTest::Server->start(make_capture('full.py', 'order'), '--hold-at', 1, '--hold-at', 5);
+
+	query(q{CREATE SCHEMA was; CREATE SCHEMA becomes; SELECT atproto.create_tables('becomes'); } . subscribe_sql('swaps', $server, cursor => 0, target => "'was'", verify => "'full'"));
+	my $session = $node->background_psql('postgres');
+	my $logged = -s $node->logfile;
+	$session->query_safe("BEGIN ISOLATION LEVEL $isolation; SELECT FROM atproto.subscription");
+	$server->release;
+	wait_for_seq($node, 'swaps', 4);
+	is(query('SELECT target, count(*) FROM atproto.held_event GROUP BY 1'), 'was|4', "$isolation: events wait that the session does not see");
+	ok(!eval { $session->query_safe("UPDATE atproto.subscription SET $set; COMMIT"); 1 }, "R-32: $isolation: the session cannot leave them behind: $set");
+	eval { $session->quit };
+	$node->wait_for_log(qr/could not serialize access/, $logged);
+	is(query('SELECT target, owner FROM atproto.subscription'), 'was|' . query('SELECT current_user'), "R-32: $isolation: the subscription stays what it was");
+	clean();
+	query('SET client_min_messages = warning; DROP SCHEMA was, becomes CASCADE');
+}
+
+# --- the subscription gets a new owner while a batch tells that a key may be out of date ---
+
+my $names = keys %who;
+my $rotations = AtprotoTest::Server->start(make_capture('full.py', 'rotations'), map { ('--hold-at', $names + $_) } 1, 6, 11);
+know($who{$_}{did}, $who{$_}{first}) foreach keys %who;
+query('CREATE SCHEMA handed; ' . subscribe_sql('handed', $rotations, cursor => 0, target => "'handed'", verify => "'full'"));
+wait_for_seq($node, 'handed', $names);
+$points->hold('cursor next', 'atproto handed');
+$rotations->release;
+$points->wait('cursor next', 'atproto handed');
+query("UPDATE atproto.subscription SET owner = 'heir'");
+$points->release('cursor next', 'atproto handed');
+wait_for_seq($node, 'handed', $names + 5);
+is(query("SELECT stale, 'heir'::regrole::oid = ANY (doubted_by) FROM atproto.identity WHERE did = '$who{former}{did}'"), 't|t', 'W-31: the next owner doubts it, too');
+$rotations->release;
+wait_for_seq($node, 'handed', $names + 10);
+is(query("SELECT string_agg(rkey::text, ',') FROM handed.record WHERE did = '$who{former}{did}'") . query("SELECT why FROM atproto.held_event WHERE did = '$who{former}{did}'"),
+	'10identity', 'W-31: and a commit with the former key waits');
+clean();
+
 # --- a subscription is removed while a batch, which has locked a repository of the held events, is about to refer to it ---
 
 # The batch asks for the status of an account: the subscription is its own.
