@@ -131,6 +131,10 @@ atp_jobs_resume(const char *target, struct varlena *const *dids, int n)
 		atp_wake_fetcher();
 }
 
+/*
+ * A job has a foreign key to its subscription's row.  A session that removes the subscription has locked this row, and may
+ * wait for repositories that the caller has locked: waiting for the session would be a deadlock.
+ */
 void
 atp_jobs_repair(const char *target, struct varlena *const *dids, int n, AtpJobPriority priority, const char *reason)
 {
@@ -138,7 +142,7 @@ atp_jobs_repair(const char *target, struct varlena *const *dids, int n, AtpJobPr
 	AtpJobRequest *requests = palloc(sizeof(AtpJobRequest) * Max(n, 1));
 	AtpResult	found = atp_query("SELECT name FROM atproto.subscription WHERE target = $1::name AND backfill <> 'none'"
 								  " AND atproto.role_may_fill(owner, target, target_owner)"
-								  " ORDER BY enabled DESC, name LIMIT 1", ATP_ARGS(atp_text_arg(target)));
+								  " ORDER BY enabled DESC, name LIMIT 1 FOR KEY SHARE SKIP LOCKED", ATP_ARGS(atp_text_arg(target)));
 
 	atp_owner_end(caller);
 	for (int i = 0; i < n; i++)

@@ -14,6 +14,8 @@ use AtprotoTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
+# Freed memory is overwritten, so that a process that reads it cannot go on.
+$ENV{MALLOC_PERTURB_} = 165;
 my $node = make_node('hostile_owner', conf => <<'CONF');
 max_worker_processes = 16
 atproto.reconnect_delay = 20ms
@@ -261,6 +263,22 @@ query("BEGIN; SELECT atproto.unsubscribe('heritage'); SET LOCAL SESSION AUTHORIZ
 	. subscribe_sql('heritage', $server, cursor => 0, target => "'network'") . '; COMMIT');
 wait_for_seq($node, 'heritage', 2);
 is(query("SELECT last_error, drops, reconnects FROM atproto.stat_subscription WHERE name = 'heritage'"), '|{}|0', 'leaves no errors of his');
+
+# --- a trigger refuses that the wait for a fetch ends which nobody carries out ---
+
+query("SELECT atproto.unsubscribe('heritage')");
+as('consumer', <<'SQL');
+INSERT INTO network.repo (did, rev, sync, hold, host)
+	SELECT ('did:plc:' || lpad(translate(i::text, '0189', 'wxyz'), 24, 'a'))::did, '2222222222222', 'resyncing', 'resync', repeat('h', 1000) FROM generate_series(1, 900) i;
+CREATE FUNCTION network.insist() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'they wait' USING ERRCODE = '22000'; END $$;
+CREATE TRIGGER insist BEFORE UPDATE ON network.repo FOR EACH ROW WHEN (OLD.hold = 'resync') EXECUTE FUNCTION network.insist();
+SQL
+my $before = -s $node->logfile;
+as('consumer', subscribe_sql('heritage', $server, cursor => 0, target => "'network'"));
+$node->wait_for_log(qr/rows of table "repo" say that events wait, for atproto subscription "heritage": they wait/, $before);
+as('consumer', q{DROP TRIGGER insist ON network.repo; DELETE FROM network.repo WHERE hold = 'resync'});
+wait_for_seq($node, 'heritage', 2);
+pass('R-04: the consumer says so, and goes on');
 
 # --- subscriptions without number ---
 
