@@ -38,7 +38,9 @@ sub begin_identities
 
 	$network = AtprotoTest::Network->start;
 	$preload = AtprotoTest::Preload->make(network => $network);
-	my $node = make_node($name, start => $preload, conf => $network->settings . "autovacuum = off\n" . ($conf // ''));
+	# each jump of the clock ends the connections to the stream: their number is not to make the delay grow
+	my $node = make_node($name, start => $preload,
+		conf => $network->settings . "autovacuum = off\natproto.reconnect_max_delay = 200ms\n" . ($conf // ''));
 	$clock = AtprotoTest::Clock->new($node);
 	return $node;
 }
