@@ -24,6 +24,7 @@ use strict;
 use warnings FATAL => 'all';
 
 use Cwd qw(realpath);
+use Digest::MD5 qw(md5_hex);
 use Exporter qw(import);
 use File::Basename qw(dirname);
 use File::Path ();
@@ -143,30 +144,39 @@ my $last_made;
 # All that were made.
 my @made;
 
-# init() of a cluster, but where the first test of a run has called initdb, the later ones copy its result: a tenth of
-# the work.  (From PostgreSQL 17 on the cluster does so itself, but not with options.)  ATPROTO_INITDB is the directory of the
-# results, one for each list of options.
+# What many tests need, and need not change, is made by the first test of a run that needs it: the path of a file or
+# a directory, which $make->(path) makes.  ATPROTO_MADE is the directory of the run; without it, each test makes its own.
+my $made_here;
+
+sub made_once
+{
+	my ($what, $make) = @_;
+	my $dir = $ENV{ATPROTO_MADE} // ($made_here //= PostgreSQL::Test::Utils::tempdir('made'));
+	my $path = "$dir/" . ($what =~ /^(\w+)/)[0] . '.' . md5_hex($what);
+
+	return $path if -e $path;
+	File::Path::make_path($dir);
+	$make->("$path.$$");
+	# the test of another lane may have been faster
+	rename "$path.$$", $path or File::Path::rmtree("$path.$$");
+	return $path;
+}
+
+# init() of a cluster, with a copy of what initdb makes with the same options: a tenth of the work.  (From PostgreSQL 17 on
+# init() does so itself, but not with options.)
 sub init_node
 {
 	my ($node, %o) = @_;
-	my $really = \&PostgreSQL::Test::Utils::system_or_bail;
+	my $run = \&PostgreSQL::Test::Utils::system_or_bail;
 
 	no warnings 'redefine';
 	local *PostgreSQL::Test::Utils::system_or_bail = sub {
 		my ($program, @args) = @_;
-		return $really->($program, @args) unless $program eq 'initdb' && $ENV{ATPROTO_INITDB};
-		my $made = join ' ', $node->installed_command('initdb'), grep { $_ ne $node->data_dir } @args;
-		$made = "$ENV{ATPROTO_INITDB}/" . $made =~ s/[^\w.=-]+/_/gr;
-		if (!-d $made)
-		{
-			File::Path::make_path($ENV{ATPROTO_INITDB});
-			$really->($program, @args);
-			$really->('cp', '-RPp', $node->data_dir, "$made.$$");
-			# another lane may have been faster
-			rename "$made.$$", $made or File::Path::rmtree("$made.$$");
-			return;
-		}
-		return $really->('cp', '-RPp', $made, $node->data_dir);
+		return $run->($program, @args) unless $program eq 'initdb';
+		my $data = $node->data_dir;
+		my $made = made_once(join("\0", initdb => $node->installed_command('initdb'), grep { $_ ne $data } @args),
+			sub { my ($to) = @_; $run->('initdb', map { $_ eq $data ? $to : $_ } @args) });
+		return $run->('cp', '-RPp', $made, $data);
 	};
 	return $node->init(%o);
 }
@@ -364,10 +374,9 @@ sub oracle
 sub operations
 {
 	my ($capture) = @_;
-	my ($events) = oracle('', 'events', $capture);
 	my $n = 0;
 
-	$n += $_ foreach $events =~ /^op\t\w+\t(\d+)$/mg;
+	$n += $_ foreach expected('events', $capture) =~ /^op\t\w+\t(\d+)$/mg;
 	return $n;
 }
 
@@ -382,16 +391,20 @@ sub table_copy
 	return $rows eq '' ? '' : "$rows\n";
 }
 
-# What the oracle says of a capture, which is asked once: that takes it five times as long as to read a table's rows.
+# What the oracle says of a capture.  That takes it five times as long as to read a table's rows, so that it is asked once in a
+# test, and once in a run about a capture of test/data.
 my %expected;
 
 sub expected
 {
 	my ($mode, $capture, @args) = @_;
 	my $key = join "\0", $mode, $capture, -s $capture, (stat _)[9], @args;
+	my $ask = sub { (oracle('', $mode, $capture, @args))[0] };
 
-	$expected{$key} //= (oracle('', $mode, $capture, @args))[0];
-	return $expected{$key};
+	return $expected{$key} //= $ask->() unless $capture =~ m{^\Q$test_dir\E/data/(.*)};
+	my ($changed) = sort { $b <=> $a } map { (stat)[9] } $capture, glob "$test_dir/oracle/*.py";
+	return $expected{$key} //= PostgreSQL::Test::Utils::slurp_file(
+		made_once(join("\0", 'oracle', $mode, $1, $changed, @args), sub { PostgreSQL::Test::Utils::append_to_file($_[0], $ask->()) }));
 }
 
 # Tests that atproto.record and atproto.repo are what the oracle says.

@@ -63,10 +63,11 @@ sub later
 	return;
 }
 
-# Minutes pass until a query gives true.
+# Minutes pass until a query gives true, one at a time, or step => seconds.
 sub sooner_or_later
 {
 	my ($sql, %o) = @_;
+	my $step  = delete $o{step} // 61;
 	my $since = time;
 
 	AtprotoTest::wait_until(
@@ -74,7 +75,7 @@ sub sooner_or_later
 			return 1 if query($sql, %o) eq 't';
 			if (time > $since)
 			{
-				later(61);
+				later($step);
 				$since = time;
 			}
 			return 0;
