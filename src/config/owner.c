@@ -12,16 +12,17 @@
 
 #include "access/genam.h"
 #include "access/heapam.h"
-#include "access/htup_details.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_shdepend.h"
 #include "commands/trigger.h"
+#include "common/compat.h"
 #include "config/extension.h"
 #include "config/owner.h"
 #include "config/spi.h"
@@ -98,7 +99,7 @@ owns_any(Relation rel, int column, Oid role)
 	while (!found && HeapTupleIsValid(tuple = heap_getnext(scan, ForwardScanDirection)))
 	{
 		bool		isnull;
-		Datum		owner = heap_getattr(tuple, column, RelationGetDescr(rel), &isnull);
+		Datum		owner = atp_tuple_column(tuple, column, RelationGetDescr(rel), &isnull);
 
 		found = !isnull && DatumGetObjectId(owner) == role;
 	}
@@ -212,6 +213,12 @@ atp_owner_of_table(const char *target, const char *name)
 	return owner;
 }
 
+bool
+atp_owner_is_trusted(Oid role, Oid owner)
+{
+	return has_privs_of_role(owner, role) || is_member_of_role_nosuper(role, owner);
+}
+
 int
 atp_caller_begin(void)
 {
@@ -244,4 +251,20 @@ atp_owner_end(AtpCaller caller)
 {
 	AtEOXact_GUC(false, caller.nest);
 	SetUserIdAndSecContext(caller.user, caller.security);
+}
+
+AtpCaller
+atp_visitor_begin(const char *target, const char *name)
+{
+	AtpCaller	caller = {.nest = NewGUCNestLevel()};
+	Oid			schema = get_namespace_oid(target, true);
+	Oid			owner;
+
+	GetUserIdAndSecContext(&caller.user, &caller.security);
+	if (!superuser_arg(caller.user) || !OidIsValid(schema) || !OidIsValid(get_relname_relid(name, schema)))
+		return caller;
+	owner = table_owner(target, name);
+	if (!atp_owner_is_trusted(caller.user, owner))
+		SetUserIdAndSecContext(owner, caller.security | SECURITY_RESTRICTED_OPERATION);
+	return caller;
 }

@@ -73,7 +73,7 @@ extern void atp_gap_lost(AtpApply *a, struct varlena *did, const AtpLost *lost);
  */
 extern void atp_gap_left(const AtpSubscription *sub, bool removed);
 
-/* The same for the subscription's dead letters, whose repositories could not be marked. */
+/* Record the dead letters of the subscription as a gap: marking their repositories failed. */
 extern void atp_gap_letters(const AtpSubscription *sub, bool removed);
 
 /*

@@ -14,6 +14,7 @@
 #include "access/xact.h"
 #include "catalog/pg_am.h"
 #include "miscadmin.h"
+#include "parser/parse_relation.h"
 #include "tables/direct/direct_patch.h"
 #include "tables/direct/direct_private.h"
 #include "utils/datum.h"

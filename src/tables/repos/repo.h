@@ -19,6 +19,7 @@ typedef struct AtpEffect
 	bool		erase;			/* delete all records of the repository */
 	bool		has_rev;		/* erase: delete records up to rev; false: up to the newest record */
 	uint64		rev;
+	bool		beyond;			/* erase: newer records, too, which may be of an export that was given up */
 	bool		undo;			/* delete the records up to undo_rev that the refill has written: the refill's chain is broken */
 	uint64		undo_rev;
 	TimestampTz undo_since;		/* when refill() was called */
@@ -62,8 +63,8 @@ extern int	atp_repos_mark_dropped(AtpApply *a, struct varlena **dids, int n, str
 extern int	atp_repos_mark_left(AtpApply *a, struct varlena *const *dids, int n, struct varlena ***marked);
 
 /*
- * The same for repositories with dead letters that are about to go; *marked has only rows that were not desynchronized
- * before.  exported: those of the repositories with a letter about a record of an export.  A repository without such a
+ * Mark repositories with dead letters that are about to be deleted, like atp_repos_mark_left(); *marked has only rows that
+ * were not desynchronized before.  exported: those of the repositories with a letter about a record of an export.  A repository without such a
  * letter became synchronized after its letters, or is going to be audited (unproven).
  */
 extern int	atp_repos_mark_lettered(AtpApply *a, struct varlena *const *dids, int n, struct varlena *const *exported, int nexported,
