@@ -83,6 +83,25 @@ atp_is_deletion(const AtpEvent *event)
 	return event->kind == ATP_REPOS_ACCOUNT && !event->active && is_deleted(event->status);
 }
 
+/*
+ * May the tables have records newer than the repository's revision?  The slices of an export write such records; they
+ * stay if the fetch is given up before its last slice.
+ */
+static bool
+is_unfinished(const AtpRepoState *repo)
+{
+	return is_sync(repo, ATP_SYNC_RESYNCING) || is_sync(repo, ATP_SYNC_DESYNCHRONIZED);
+}
+
+/* Delete the records of the repository. */
+static void
+erase_records(const AtpRepoState *repo, AtpEffect *effect)
+{
+	effect->has_rev = repo->head.has_rev;
+	effect->rev = repo->head.rev;
+	effect->unfinished = !repo->head.has_rev || is_unfinished(repo);
+}
+
 /* Has the repository no records, because none came yet or because the account was deleted?  Then only a first commit continues it. */
 static bool
 is_empty(const AtpRepoState *repo)
@@ -232,8 +251,7 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	if (event->effects.unconfirmed || !atp_is_deletion(event))
 		return;
 	effect->erase = true;
-	effect->has_rev = repo->head.has_rev;
-	effect->rev = repo->head.rev;
+	erase_records(repo, effect);
 	/* the deleted records must not come back by a refill: note deleted_rev, and end the refill */
 	if (repo->head.has_rev)
 	{
@@ -596,8 +614,7 @@ static void
 begin_anew(AtpRepoState *repo, AtpEffect *effect)
 {
 	effect->erase = repo->head.has_rev;
-	effect->has_rev = repo->head.has_rev;
-	effect->rev = repo->head.rev;
+	erase_records(repo, effect);
 	if (!is_sync(repo, ATP_SYNC_RESYNCING))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
 }

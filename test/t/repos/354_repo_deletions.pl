@@ -1,0 +1,157 @@
+# 354_repo_deletions.pl
+#		An account is deleted while its repository is fetched: between two slices, within a slice, after the
+#		fetcher has ended, or as only the second source of a union says.  No event waits any more, no record
+#		of the export stays, and none comes back when the account begins a new repository.  R-04, R-32, F-15,
+#		V-35.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use AtprotoTest::Exports;
+use AtprotoTest::Points;
+use Test::More;
+
+my ($network, $node, $files) = begin_exports('repo_deletions', <<"EOF");
+atproto.fetch_retry = '1s'
+atproto.fetch_allow = 'http://$HOST'
+atproto.reconnect_delay = 50ms
+atproto.test_merge_slice = 200
+EOF
+my $points  = AtprotoTest::Points->new($node);
+my @slice   = ('slice next', 'atproto fetcher');
+my $did     = did('a');
+my $capture = make_capture('steps.py', 'a 1 +x', 'a 20 +y', 'a deleted', 'b 1 +x', 'a active', 'a 60 +z', 'b 2 +x');
+my $server;
+
+$network->repos({ $HOST => { $did => { car => "$files/first.car" } } });
+
+# active, status, sync, hold; records, events that wait, jobs
+sub state_of
+{
+	my ($s) = @_;
+	return query("SELECT active, status, sync, hold, (SELECT count(*) FROM $s.record r WHERE r.did = p.did), (SELECT count(*) FROM atproto.held_event), (SELECT count(*) FROM atproto.repo_job)"
+		. " FROM $s.repo p WHERE did = '$did'");
+}
+
+# One slice of an export of revision 10 is in the tables, the fetcher is before the next slice, and an event waits.
+sub begin
+{
+	my ($s) = @_;
+
+	$server = AtprotoTest::Server->start($capture, map { ('--hold-at', $_) } 2, 3, 5);
+	$network->hosts({ $HOST => { stream => $server->port } });
+	query("CREATE SCHEMA $s; SELECT atproto.subscribe('$s', 'ws://$HOST', allow_insecure => true, cursor => 0, target => '$s', backfill => 'repair')");
+	wait_for_seq($node, $s, 1);
+	$points->hold(@slice);
+	query("SELECT atproto.resync('$did', '$s')");
+	$points->wait(@slice);
+	$server->release;
+	wait_for_seq($node, $s, 2);
+	is(state_of($s), 't||resyncing|resync|201|1|1', "R-04: $s: an event waits for the fetch");
+	return;
+}
+
+sub deleted
+{
+	my ($s) = @_;
+
+	$server->release;
+	wait_for_seq($node, $s, 4);
+	is(state_of($s), 'f|deleted|resyncing|resync|0|0|0', "F-15: $s: the event, the job and the records of the export go with the account; the fetcher has not seen this yet");
+	return;
+}
+
+sub returned
+{
+	my ($s) = @_;
+
+	$server->release;
+	wait_for_seq($node, $s, 7);
+	return;
+}
+
+sub ends
+{
+	my ($s) = @_;
+
+	wait_for("SELECT hold IS NULL AND NOT EXISTS (SELECT FROM atproto.held_event) FROM $s.repo WHERE did = '$did'");
+	is(state_of($s), 't||synchronized||1|0|0', "V-35: $s: the new repository has its first commit, and nothing else");
+	is(query("SELECT equal FROM atproto.audit('$did', '$s', deep => true)"), 't', "V-35: $s: an audit says so");
+	query("SELECT atproto.unsubscribe(name) FROM atproto.subscription");
+	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
+	return;
+}
+
+# --- between two slices ---
+
+begin('between');
+deleted('between');
+$points->release(@slice);
+wait_for("SELECT hold IS NULL FROM between.repo WHERE did = '$did'");
+is(state_of('between'), 'f|deleted|desynchronized||0|0|0', 'F-15: between: nothing waits, and the export is given up');
+returned('between');
+ends('between');
+
+# --- the account is deleted and begins again before the fetcher looks ---
+
+begin('again');
+deleted('again');
+returned('again');
+is(state_of('again'), 't||resyncing|resync|0|1|0', 'R-04: again: an event of the new repository waits');
+$points->release(@slice);
+ends('again');
+
+# --- within a slice ---
+
+begin('within');
+query("CREATE FUNCTION within.stop() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN IF NEW.did::text = '$did' THEN PERFORM pg_advisory_xact_lock(1); END IF; RETURN NEW; END \$\$;
+	CREATE TRIGGER stop BEFORE INSERT ON within.record FOR EACH ROW EXECUTE FUNCTION within.stop()");
+my $session = $node->background_psql('postgres');
+$session->query_safe('SELECT pg_advisory_lock(1)');
+$points->release(@slice);
+wait_for(q{SELECT EXISTS (SELECT FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory' AND NOT granted AND application_name = 'atproto fetcher')});
+deleted('within');
+returned('within');
+$session->query_safe('SELECT pg_advisory_unlock(1)');
+$session->quit;
+ends('within');
+
+# --- the fetcher has ended, and cannot go on ---
+
+begin('ended');
+$network->fault({ path => 'getRepo\\b', did => $did, hold => 'gate' });
+my $fetcher = query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'");
+query("SELECT pg_terminate_backend($fetcher)");
+$points->release(@slice);
+wait_for("SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $fetcher) AND (SELECT state = 'queued' FROM atproto.repo_job)");
+deleted('ended');
+# a consumer looks for such repositories when it starts, and every five minutes
+query("SELECT atproto.pause('ended')");
+wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
+query("SELECT atproto.resume('ended')");
+wait_for("SELECT hold IS NULL FROM ended.repo WHERE did = '$did'");
+returned('ended');
+ends('ended');
+go_on();
+
+# --- a second source of a lower level says so: its subscription may not take the event that waits ---
+
+begin('first');
+my $second = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x', 'a deleted', 'b 1 +x'));
+query(subscribe_sql('second', $second, cursor => 0, target => "'first'", verify => "'hash'"));
+wait_for_seq($node, 'second', 3);
+is(state_of('first'), 'f|deleted|resyncing|resync|0|1|0', 'R-32: first: the event is left to its own subscription');
+$points->release(@slice);
+wait_for("SELECT hold IS NULL AND NOT EXISTS (SELECT FROM atproto.held_event) FROM first.repo WHERE did = '$did'");
+is(state_of('first'), 'f|deleted|desynchronized||0|0|0', 'F-15: first: which does not bring it back');
+$server->release;
+wait_for_seq($node, 'first', 4);
+returned('first');
+ends('first');
+
+$node->stop;
+done_testing();
