@@ -12,8 +12,8 @@
  * other subscriptions they do not wait: a subscription with a higher level, a foreign owner, or a stopped consumer
  * could otherwise block them.  There is one exception, limited in time (release.c): the other subscription runs and
  * may take this subscription's events, and its held events wait only for a missing commit.  Then its consumer applies
- * the events of both in the order of their revisions; this subscription's consumer would apply its own newer
- * events first, and the other's events would be old.
+ * the events of both in the order of their revisions; this subscription's consumer would apply newer events first, its
+ * own or those of a third subscription that both may take, and the other's events would be old.
  */
 #ifndef ATP_HELD_BY_H
 #define ATP_HELD_BY_H
