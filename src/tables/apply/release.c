@@ -60,13 +60,13 @@ enum
 
 /*
  * Is this event left to a taker (held_by.h), whichever subscription has received the event?  A taker holds events of the
- * repository, and all of these wait for a missing commit.  The time limit is for a taker whose consumer does not get to
- * it.  Most subscriptions have no taker: cardinality() comes first, so that the taker's events are not looked for at each
- * event.
+ * repository, and the first of these waits for a missing commit.  The time limit is for a taker whose consumer does not
+ * get to it.  Most subscriptions have no taker: cardinality() comes first, so that the taker's events are not looked for
+ * at each event.
  */
 #define LEFT_TO_TAKER(takers, ms) \
 	" AND NOT (cardinality(" takers ") > 0 AND h.held_at BETWEEN now() - " ms " * interval '1 ms' AND now()" \
-	" AND (SELECT bool_and(t.why IN ('gap', 'order')) FROM atproto.held_event t WHERE t.target = h.target" \
+	" AND (SELECT " ATP_HELD_WAITS_FOR_COMMIT("t.rev", "t.why", "") " FROM atproto.held_event t WHERE t.target = h.target" \
 	"  AND t.did OPERATOR(@.=) h.did AND t.kind = h.kind AND t.subscription = ANY (" takers ")) IS TRUE)"
 
 #define OF_SHARD(last)	{ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), \

@@ -1,8 +1,9 @@
-# 354_repo_deletions.pl
+# 354_repo_meanwhile.pl
 #		An account is deleted while its repository is fetched: between two slices, within a slice, after the
 #		fetcher has ended, or as only the second source of a union says.  No event waits any more, no record
-#		of the export stays, and none comes back when the account begins a new repository.  R-04, R-32, F-15,
-#		V-35.
+#		of the export stays, and none comes back when the account begins a new repository.  In a union, a
+#		commit is missing after the fetch: when the second source brings the commit, it does not wait.  F-08,
+#		F-15, R-04, R-32, V-35.
 
 use strict;
 use warnings FATAL => 'all';
@@ -15,10 +16,11 @@ use AtprotoTest::Exports;
 use AtprotoTest::Points;
 use Test::More;
 
-my ($network, $node, $files) = begin_exports('repo_deletions', <<"EOF");
+my ($network, $node, $files) = begin_exports('repo_meanwhile', <<"EOF");
 atproto.fetch_retry = '1s'
 atproto.fetch_allow = 'http://$HOST'
 atproto.reconnect_delay = 50ms
+atproto.multi_source_wait = 10min
 atproto.test_merge_slice = 200
 EOF
 my $points  = AtprotoTest::Points->new($node);
@@ -40,9 +42,10 @@ sub state_of
 # One slice of an export of revision 10 is in the tables, the fetcher is before the next slice, and an event waits.
 sub begin
 {
-	my ($s) = @_;
+	my ($s, $events, $waits) = @_;
 
-	$server = AtprotoTest::Server->start($capture, map { ('--hold-at', $_) } 2, 3, 5);
+	$waits //= 2;
+	$server = AtprotoTest::Server->start($events // $capture, map { ('--hold-at', $_) } $waits, $waits + 1, 5);
 	$network->hosts({ $HOST => { stream => $server->port } });
 	query("CREATE SCHEMA $s; SELECT atproto.subscribe('$s', 'ws://$HOST', allow_insecure => true, cursor => 0, target => '$s', backfill => 'repair')");
 	wait_for_seq($node, $s, 1);
@@ -50,7 +53,7 @@ sub begin
 	query("SELECT atproto.resync('$did', '$s')");
 	$points->wait(@slice);
 	$server->release;
-	wait_for_seq($node, $s, 2);
+	wait_for_seq($node, $s, $waits);
 	is(state_of($s), 't||resyncing|resync|201|1|1', "R-04: $s: an event waits for the fetch");
 	return;
 }
@@ -152,6 +155,22 @@ $server->release;
 wait_for_seq($node, 'first', 4);
 returned('first');
 ends('first');
+
+# --- events that waited for the fetch wait for a missing commit after it ---
+
+my @steps = read_capture(make_capture('steps.py', 'a 1 +x', 'a 11 +p', 'a 12 +q', 'a 13 +r', 'b 1 +x'));
+begin('gap', write_capture("$files/lacks", @steps[ 0, 2, 3, 4 ]), 3);
+$second = AtprotoTest::Server->start(write_capture("$files/all", @steps), '--hold-at', 2);
+query(subscribe_sql('second', $second, cursor => 0, target => "'gap'"));
+wait_for_seq($node, 'second', 1);
+$server->release;
+wait_for_seq($node, 'gap', 4);
+$points->release(@slice);
+wait_for(q{SELECT string_agg(seq::text || ' ' || why, ', ' ORDER BY seq) ~ '^3 gap, 4 ' FROM atproto.held_event});
+$second->release;
+wait_for_seq($node, 'second', 5);
+wait_for("SELECT count(*) = 3 FROM gap.record WHERE did = '$did' AND rkey::text IN ('p', 'q', 'r')");
+pass('F-08: gap: the missing commit is applied, and then what waited for it');
 
 $node->stop;
 done_testing();
