@@ -298,6 +298,16 @@ atp_records_last_rev(AtpApply *a, struct varlena *did, uint64 *rev)
 	return found;
 }
 
+bool
+atp_records_exist(AtpApply *a, struct varlena *did)
+{
+	Datum		arg = PointerGetDatum(did);
+	bool		found = atp_execute(a->statements, &statements[ATP_FIRST_COLLECTION], &arg, NULL) > 0;
+
+	SPI_freetuptable(SPI_tuptable);
+	return found;
+}
+
 static AtpStanding
 look_up(AtpApply *a, int statement, const AtpRecordRow *row)
 {

@@ -58,10 +58,12 @@ atp_repo_set_sync(AtpRepoState *repo, AtpSync sync)
 }
 
 bool
-atp_repo_give_up(AtpRepoState *repo)
+atp_repo_give_up(AtpApply *a, AtpRepoState *repo)
 {
+	/* without a revision there may be records of the first slices, which later commits may have removed */
 	if (is_sync(repo, ATP_SYNC_RESYNCING))
-		repo->row.changed |= atp_repo_set_sync(repo, repo->head.has_rev ? ATP_SYNC_DESYNCHRONIZED : ATP_SYNC_PARTIAL);
+		repo->row.changed |= atp_repo_set_sync(repo, repo->head.has_rev || atp_records_exist(a, repo->did)
+											   ? ATP_SYNC_DESYNCHRONIZED : ATP_SYNC_PARTIAL);
 	return atp_hold_fetched(&repo->hold);
 }
 
@@ -559,12 +561,19 @@ begins_anew(const AtpRepoState *repo)
 	return repo->head.rev_paths != NULL && (repo->head.data != NULL || atp_paths_are_anew(repo->head.rev_paths));
 }
 
+/* Has a fetch that was given up left records of a repository of which no commit is known? */
+static bool
+has_leftovers(const AtpRepos *s, const AtpRepoState *repo)
+{
+	return !repo->head.has_rev && is_sync(repo, ATP_SYNC_DESYNCHRONIZED) && atp_records_exist(s->apply, repo->did);
+}
+
 /* Set sync by a newer commit. */
 static void
 judge_commit(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 {
 	/* V-35: the repository's first commit, of which all operations are proven */
-	if (event->proven == ATP_OPS_PROVEN_FIRST && is_empty(repo))
+	if (event->proven == ATP_OPS_PROVEN_FIRST && is_empty(repo) && !has_leftovers(s, repo))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_SYNCHRONIZED);
 	/* F-42: the rest of the records after the #sync would be older than this commit, and so ignored */
 	else if (!event->partial && begins_anew(repo))

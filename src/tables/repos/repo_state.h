@@ -127,7 +127,7 @@ extern void atp_repo_forget_refill(AtpRepoState *repo);
  * The fetch of the repository was given up: its held events are released, and sync tells that the tables may lack
  * records.  False: no fetch had begun.
  */
-extern bool atp_repo_give_up(AtpRepoState *repo);
+extern bool atp_repo_give_up(AtpApply *a, AtpRepoState *repo);
 
 /* false if a held event was dropped during the fetch, so that sync is no longer resyncing. */
 extern bool atp_repo_fetch_is_whole(const AtpRepoState *repo);

@@ -156,6 +156,33 @@ wait_for_seq($node, 'first', 4);
 returned('first');
 ends('first');
 
+# --- the first fetch of a repository has ended with its subscription; later, another one follows the account ---
+
+foreach my $case ([ 'later', 'a 1 +x', 'a 60 +z' ], [ 'anew', 'a deleted', 'a 60 +z' ])
+{
+	my ($s, $before, $commit) = @$case;
+	my @steps = read_capture(make_capture('steps.py', 'b 1 +x', $before, $commit, 'b 2 +x'));
+
+	$server = AtprotoTest::Server->start(write_capture("$files/$s", @steps[ 0, 2, 3 ]), '--hold-at', 2);
+	$network->hosts({ $HOST => { stream => $server->port } });
+	query("CREATE SCHEMA $s; SELECT atproto.subscribe('$s', 'ws://$HOST', allow_insecure => true, target => '$s', backfill => 'repair')");
+	$points->hold(@slice);
+	query("SELECT atproto.resync('$did', '$s')");
+	$points->wait(@slice);
+	$fetcher = query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'");
+	query("SELECT atproto.unsubscribe('$s'); SELECT pg_terminate_backend($fetcher)");
+	$points->release(@slice);
+	wait_for("SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $fetcher)");
+	query(subscribe_sql($s, $server, cursor => 0, target => "'$s'"));
+	wait_for_seq($node, $s, 1);
+	wait_for("SELECT hold IS NULL FROM $s.repo WHERE did = '$did'");
+	is(query("SELECT sync FROM $s.repo WHERE did = '$did'"), 'desynchronized', "R-05: $s: its records may be out of date");
+	$server->release;
+	wait_for_seq($node, $s, 4);
+	is(query("SELECT sync FROM $s.repo WHERE did = '$did'"), 'desynchronized', "V-35: $s: also after a commit");
+	query("SELECT atproto.unsubscribe('$s')");
+}
+
 # --- events that waited for the fetch wait for a missing commit after it ---
 
 my @steps = read_capture(make_capture('steps.py', 'a 1 +x', 'a 11 +p', 'a 12 +q', 'a 13 +r', 'b 1 +x'));
@@ -171,6 +198,38 @@ $second->release;
 wait_for_seq($node, 'second', 5);
 wait_for("SELECT count(*) = 3 FROM gap.record WHERE did = '$did' AND rkey::text IN ('p', 'q', 'r')");
 pass('F-08: gap: the missing commit is applied, and then what waited for it');
+
+# --- after the fetch, an event is left to a subscription of a higher level, whose consumer is slow ---
+
+@steps = read_capture(make_capture('steps.py', 'a 1 +x', 'a 11 +p', 'a 12 +q', 'a 13 +r', 'b 1 +x'));
+$server = AtprotoTest::Server->start(write_capture("$files/low", @steps[ 0, 3, 4 ]), '--hold-at', 2);
+$network->hosts({ $HOST => { stream => $server->port } });
+query("SELECT atproto.unsubscribe(name) FROM atproto.subscription");
+query("CREATE SCHEMA slow; SELECT atproto.subscribe('low', 'ws://$HOST', allow_insecure => true, cursor => 0, target => 'slow', verify => 'hash', backfill => 'repair')");
+wait_for_seq($node, 'low', 1);
+query(subscribe_sql('taker', AtprotoTest::Server->start(write_capture("$files/taker", @steps[ 0, 2, 4 ])), cursor => 0, target => "'slow'"));
+wait_for_seq($node, 'taker', 5);
+$points->hold(@slice);
+query("SELECT atproto.resync('$did', 'slow')");
+$points->wait(@slice);
+$server->release;
+wait_for_seq($node, 'low', 5);
+is(query("SELECT string_agg(concat_ws(' ', subscription, seq, why), ', ' ORDER BY seq) FROM atproto.held_event"), 'taker 3 gap, low 4 resync', 'R-32: slow: one event waited before the fetch, one waits for the fetch');
+$points->hold('held events read', 'atproto taker');
+$points->release(@slice);
+$points->wait('held events read', 'atproto taker');
+is(query("SELECT hold FROM slow.repo WHERE did = '$did'"), 'release', 'R-32: slow: both are to be judged again');
+my $until = query("SELECT clock_timestamp() + interval '3 s'");
+my %began;
+wait_until(
+	sub {
+		my ($over, $began) = split /\|/, query("SELECT clock_timestamp() > '$until', (SELECT xact_start FROM pg_stat_activity WHERE application_name = 'atproto low')");
+		$began{$began} = 1 if $began;
+		return $over eq 't';
+	},
+	'three seconds');
+cmp_ok(scalar keys %began, '<', 10, 'R-32: slow: the consumer that leaves its event looks each second, not again and again');
+$points->release('held events read', 'atproto taker');
 
 $node->stop;
 done_testing();
