@@ -32,7 +32,7 @@
 #include "common/shared.h"
 #include "stream/rev_cache.h"
 #include "tables/export/export.h"
-#include "tables/direct/direct_insert.h"
+#include "tables/direct/direct.h"
 #include "tables/base/job.h"
 #include "tables/export/merge.h"
 #include "tables/repos/status_request.h"

@@ -6,6 +6,11 @@
 #ifndef ATP_COMPAT_H
 #define ATP_COMPAT_H
 
+#if PG_VERSION_NUM < 150001
+#error "atproto needs PostgreSQL 15.1 or newer"
+#endif
+
+#include "access/htup_details.h"
 #if PG_VERSION_NUM >= 160000
 #include "catalog/pg_database.h"
 #include "catalog/pg_namespace.h"
@@ -145,5 +150,17 @@
 #else
 #define atp_file_write(file, bytes, n, at, event)	FileWrite((file), unconstify(char *, (const char *) (bytes)), (n), (at), (event))
 #endif
+
+/*
+ * A column of a table's row.  heap_getattr() does the same, but newer minor versions have made it call a function that
+ * earlier ones lack: a library that was built with such a version could not be loaded by an earlier one.
+ */
+static inline Datum
+atp_tuple_column(HeapTuple tuple, int number, TupleDesc desc, bool *isnull)
+{
+	if (number > (int) HeapTupleHeaderGetNatts(tuple->t_data))
+		return getmissingattr(desc, number, isnull);
+	return fastgetattr(tuple, number, desc, isnull);
+}
 
 #endif							/* ATP_COMPAT_H */

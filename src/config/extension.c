@@ -5,16 +5,19 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/table.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
+#include "common/compat.h"
 #include "config/extension.h"
+#include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "storage/lock.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
@@ -36,8 +39,7 @@ extension_row(Oid extoid, Oid *schema, char **version)
 	if (found)
 	{
 		bool		isnull;
-		Datum		d = heap_getattr(tuple, Anum_pg_extension_extversion,
-									 RelationGetDescr(rel), &isnull);
+		Datum		d = atp_tuple_column(tuple, Anum_pg_extension_extversion, RelationGetDescr(rel), &isnull);
 
 		*version = isnull ? pstrdup("") : TextDatumGetCString(d);
 		*schema = ((Form_pg_extension) GETSTRUCT(tuple))->extnamespace;
@@ -74,12 +76,25 @@ atp_extension_lock(void)
 	return ATP_EXTENSION_READY;
 }
 
+/* ConditionalLockDatabaseObject() does this, but the first minor versions of PostgreSQL 15 and 16 do not have the function. */
+static bool
+lock_at_once(Oid extoid)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, ExtensionRelationId, extoid, 0);
+	if (LockAcquire(&tag, AccessShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+		return false;
+	AcceptInvalidationMessages();
+	return true;
+}
+
 bool
 atp_extension_lock_at_once(void)
 {
 	Oid			extoid = get_extension_oid("atproto", true);
 
-	return !OidIsValid(extoid) || ConditionalLockDatabaseObject(ExtensionRelationId, extoid, 0, AccessShareLock);
+	return !OidIsValid(extoid) || lock_at_once(extoid);
 }
 
 Oid

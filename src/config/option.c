@@ -23,7 +23,7 @@ static const char *const handles_words[] = {"none", "verify", NULL};
 static const char *const source_words[] = {"pds", "upstream", NULL};
 
 /*
- * Options with a word of a list as their value. verify may be NULL: complete() in subscription_check.c fills
+ * Options with a word of a list as their value. verify may be NULL: complete_row() in subscription_check.c fills
  * in a value.
  */
 static const struct

@@ -12,7 +12,6 @@
 
 #include "access/genam.h"
 #include "access/heapam.h"
-#include "access/htup_details.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
@@ -22,6 +21,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_shdepend.h"
 #include "commands/trigger.h"
+#include "common/compat.h"
 #include "config/extension.h"
 #include "config/owner.h"
 #include "config/spi.h"
@@ -98,7 +98,7 @@ owns_any(Relation rel, int column, Oid role)
 	while (!found && HeapTupleIsValid(tuple = heap_getnext(scan, ForwardScanDirection)))
 	{
 		bool		isnull;
-		Datum		owner = heap_getattr(tuple, column, RelationGetDescr(rel), &isnull);
+		Datum		owner = atp_tuple_column(tuple, column, RelationGetDescr(rel), &isnull);
 
 		found = !isnull && DatumGetObjectId(owner) == role;
 	}

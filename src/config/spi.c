@@ -462,6 +462,15 @@ atp_get_bool(AtpTuple row, const char *column)
 	return DatumGetBool(get_value(row, column, BOOLOID));
 }
 
+bool
+atp_is_true(AtpTuple row, const char *column)
+{
+	bool		isnull;
+	Datum		value = atp_get(row, column, BOOLOID, &isnull);
+
+	return !isnull && DatumGetBool(value);
+}
+
 int32
 atp_get_int4(AtpTuple row, const char *column)
 {

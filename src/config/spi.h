@@ -94,6 +94,7 @@ extern int	atp_column(AtpTuple row, const char *column);
 /* The value of a column.  A pass-by-reference value lives as long as the row. */
 extern Datum atp_get(AtpTuple row, const char *column, Oid type, bool *isnull);
 extern bool atp_get_bool(AtpTuple row, const char *column);
+extern bool atp_is_true(AtpTuple row, const char *column);	/* null counts as false */
 extern int32 atp_get_int4(AtpTuple row, const char *column);
 extern int64 atp_get_int8(AtpTuple row, const char *column);
 

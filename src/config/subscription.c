@@ -332,7 +332,7 @@ atp_subscription_same_contents(const AtpSubscription *a, const AtpSubscription *
 	return same_text(a->target, b->target) && same_collections(&a->settings, &b->settings) &&
 		a->settings.keep_records == b->settings.keep_records && a->settings.events == b->settings.events &&
 		a->settings.keep_raw == b->settings.keep_raw && same_links(&a->settings, &b->settings) &&
-		same_validate(&a->settings, &b->settings);
+		a->settings.count_collections == b->settings.count_collections && same_validate(&a->settings, &b->settings);
 }
 
 bool

@@ -126,8 +126,8 @@ typedef struct AtpSubscription
 extern bool atp_subscription_same_stream(const AtpSubscription *a, const AtpSubscription *b);
 
 /*
- * Do both store the same rows in the same tables, for an event that both accept?  Filters by account, and the
- * level of verification, are not compared.
+ * Do both store and count the same rows in the same tables, for an event that both accept?  Filters by account, and
+ * the level of verification, are not compared.
  */
 extern bool atp_subscription_same_contents(const AtpSubscription *a, const AtpSubscription *b);
 

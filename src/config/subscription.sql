@@ -180,7 +180,6 @@ CREATE POLICY owner ON atproto.cursor
 CREATE FUNCTION atproto.role_may_fill(role oid, target name, target_owner oid) RETURNS boolean
     LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'atp_role_may_fill_sql';
 COMMENT ON FUNCTION atproto.role_may_fill(oid, name, oid) IS 'whether a role may fill the tables of a schema: the role has SELECT, INSERT, UPDATE and DELETE on the data tables in the schema; if there is none, CREATE on the schema; if there is no schema, CREATE on the database; no data table belongs to a third role; and the schema belongs to target_owner, to a superuser, or to a role of which the role is a member';
-REVOKE ALL ON FUNCTION atproto.role_may_fill(oid, name, oid) FROM PUBLIC;
 
 -- Checks the row.
 CREATE FUNCTION atproto.subscription_check() RETURNS trigger

@@ -15,6 +15,7 @@
 #include "process/status/process.h"
 #include "common/shared.h"
 #include "storage/ipc.h"
+#include "storage/shmem.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"

@@ -18,6 +18,7 @@
 #include "storage/ipc.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
+#include "storage/shmem.h"
 #include "tables/repos/multi_source.h"
 #include "utils/acl.h"
 #include "utils/array.h"

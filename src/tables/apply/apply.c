@@ -2,12 +2,9 @@
  * apply.c
  *		Apply a batch to the tables, and move its progress in the same transaction.
  *
- * What the events do to the tables is the sink's task.  This file runs the transaction, and finds the rows that
- * the database refuses.  Invariant: rows, dead letters and progress are committed together.
- *
- * A batch with a refused row is applied in pieces, each of which is a transaction with a bounded number of
- * subtransactions.  The next batches are applied in pieces, too; the number of events tried at once depends on how
- * often rows were refused.
+ * What the events do to the tables is the sink's task.  This file runs the transactions, and decides what follows an error;
+ * apply_pieces.c finds the rows that the database refuses.  Invariant: rows, dead letters and progress are committed
+ * together.
  */
 #include "postgres.h"
 
@@ -20,8 +17,9 @@
 #include "miscadmin.h"
 #include "stream/rev_cache.h"
 #include "tables/apply/apply.h"
+#include "tables/apply/apply_pieces.h"
 #include "tables/base/derived.h"
-#include "tables/direct/direct_insert.h"
+#include "tables/direct/direct.h"
 #include "tables/base/error_class.h"
 #include "tables/repos/dead_letter.h"
 #include "tables/base/node_mark.h"
@@ -36,264 +34,16 @@
 /* The number of batches applied with statements after a direct insert has met a conflict. */
 #define AFTER_CONFLICT	16
 
-/* PostgreSQL keeps this number of subtransactions of a transaction in shared memory; for more, all sessions have to read pg_subtrans. */
-#define SUBTRANSACTIONS_MAX	64
-
-/*
- * If this number of events in a row have refused rows and no accepted row, and the events are of this number of
- * repositories, then the cause is not in the rows.  Events are counted and not rows: a commit may have 200 rows, so a
- * few accounts could refuse that many between two good events.
- */
-#define REFUSED_EVENTS	100
-#define REFUSED_REPOS	ATP_SUSPECT_REPOS
-
-/* Lower limit of ApplyHistory.step, however many rows were refused. */
-#define STEP_MIN	16
-
 typedef enum ApplyWay
 {
-	WAY_DIRECT,					/* all events at once; new rows go directly into the table where direct_insert.h allows */
+	WAY_DIRECT,					/* all events at once; new rows go directly into the table where direct.h allows */
 	WAY_STATEMENTS,				/* all events at once, with SQL statements */
 	WAY_PIECES
 } ApplyWay;
 
-/* What earlier batches have taught this process. */
-typedef struct ApplyHistory
-{
-	int			with_statements;	/* batches still to be applied with statements: after one duplicate row, more duplicates often follow */
-	int			step;			/* events that are tried at once in WAY_PIECES; 0: no pieces, because no row was refused lately */
-	/* number of events with refused rows since the last accepted row */
-	int			refused;
-	int64		refused_seq;	/* seq of the last event with a refused row */
-	uint32		repos[REFUSED_REPOS];
-	int			nrepos;
-} ApplyHistory;
+/* batches still to be applied with statements: after one duplicate row, more duplicates often follow */
+static int	with_statements;
 
-static ApplyHistory history;
-
-/* ------------------------------------------------------------------------
- * Rows refused by the database
- * ------------------------------------------------------------------------
- */
-
-/* Rows written, rows removed and events skipped so far in the transaction. */
-typedef struct Done
-{
-	int64		puts;
-	int64		removed;
-	int64		skipped;
-} Done;
-
-static Done
-done_so_far(const AtpApply *a)
-{
-	Done		done = {a->rows - a->noop_rows - a->removed, a->removed, 0};
-
-	for (int i = 0; i < ATP_SKIP_COUNT; i++)
-		done.skipped += a->skips[i];
-	return done;
-}
-
-/* The number of events in this step that have changed a repository's state; 0 for a step that applies a single row. */
-static int64
-states_written(const AtpApply *a, AtpStep step, int first, int second, int64 skipped)
-{
-	int64		n = -skipped;
-
-	if (step != a->sink->apply && step != a->sink->apply_rest)
-		return 0;
-	for (int i = first; i < (step == a->sink->apply ? second : first + 1); i++)
-		if (!a->batch->events[i].ignored)
-			n++;
-	return n;
-}
-
-/* After a successful step: note the kinds of rows written, which shows that the tables accept these kinds. */
-static void
-note_passed(AtpApply *a, AtpStep step, int first, int second, Done before)
-{
-	Done		done = done_so_far(a);
-
-	if (done.puts > before.puts)
-		atp_suspects_pass(a->suspects, ATP_PASSED_PUT);
-	if (done.removed > before.removed)
-		atp_suspects_pass(a->suspects, ATP_PASSED_REMOVED);
-	if (states_written(a, step, first, second, done.skipped - before.skipped) > 0)
-		atp_suspects_pass(a->suspects, ATP_PASSED_STATE);
-	/* only rows that were written or removed count: without one, no trigger has run */
-	if (done.puts > before.puts || done.removed > before.removed)
-		history.refused = history.nrepos = 0;
-}
-
-/* Run a step in a subtransaction.  Returns an error whose cause may be a row; re-throws any other error. */
-static ErrorData *
-attempt_step(AtpApply *a, AtpStep step, int first, int second)
-{
-	Done		before = done_so_far(a);
-	ErrorData  *error = atp_attempt(a, step, first, second);
-
-	if (error == NULL)
-	{
-		a->subxacts++;
-		note_passed(a, step, first, second, before);
-	}
-	else if (!atp_error_may_be_row(a, error))
-		ReThrowError(error);
-	return error;
-}
-
-/* The number of different repositories that must fail before the cause is not in their rows. */
-static int
-repos_needed(const AtpSettings *settings)
-{
-	return settings->ndids > 0 ? Min(settings->ndids, REFUSED_REPOS) : REFUSED_REPOS;
-}
-
-/* Count an event with a refused row.  If nothing else was accepted for too long, raise an ERROR: the cause is not in the rows. */
-static void
-count_refused(const AtpSettings *settings, const AtpEvent *event, ErrorData *error)
-{
-	uint32		repo = event->key;
-	int			i = 0;
-
-	if (history.refused > 0 && event->seq > 0 && event->seq == history.refused_seq)
-		return;
-	history.refused++;
-	history.refused_seq = event->seq;
-	/* events of streams without repositories have key 0, and each counts as a repository */
-	while (i < history.nrepos && (history.repos[i] != repo || repo == 0))
-		i++;
-	if (i == history.nrepos && i < REFUSED_REPOS)
-		history.repos[history.nrepos++] = repo;
-	if (history.refused < REFUSED_EVENTS || history.nrepos < repos_needed(settings))
-		return;
-	/* the class of the error decides what follows */
-	if (atp_error_class(error->sqlerrcode) != ATP_ERROR_ROW)
-		ReThrowError(error);
-	ereport(ERROR,
-			(errcode(ATP_ERRCODE_STOP),
-			 errmsg("the database refused all of the last %d events: %s", history.refused, atp_error_text(error))));
-}
-
-/* Write a dead letter for a row of the batch; row -1: for the event's changes other than rows. */
-static void
-refuse_row(AtpApply *a, AtpEvent *event, int row, AtpSpan path, ErrorData *error)
-{
-	MemoryContext old = MemoryContextSwitchTo(a->batch->cxt);
-	AtpDeadLetter *letter = atp_batch_new_dead_letter(a->batch, "apply", event->message, event->seq);
-	AtpPassed	kind = row < 0 ? ATP_PASSED_STATE : ATP_PASSED_PUT;
-
-	strlcpy(letter->sqlstate, unpack_sql_state(error->sqlerrcode), sizeof(letter->sqlstate));
-	letter->text = atp_error_text(error);
-	letter->did = event->did;
-	letter->path = path;
-	letter->event = event;
-	a->refused++;
-	MemoryContextSwitchTo(old);
-	if (row >= 0 && (a->sink->uses & ATP_USE_REPOS) && a->batch->rows[row].record.action == ATP_DELETE)
-		kind = ATP_PASSED_REMOVED;
-	if (atp_error_class(error->sqlerrcode) != ATP_ERROR_ROW)
-		atp_suspects_add(a->suspects, kind, (int) (event - a->batch->events), row, error);
-	count_refused(&a->sub->settings, event, error);
-}
-
-/* Write a dead letter for the whole event, or for its changes other than rows. */
-static void
-refuse_event(AtpApply *a, AtpEvent *event, ErrorData *error)
-{
-	refuse_row(a, event, -1, a->sink->name ? a->sink->name(event) : (AtpSpan) {NULL, 0}, error);
-	/* a letter is written only for events with the verdict true (is_void()) */
-	event->verdict.judged = ATP_JUDGED_TRUE;
-}
-
-static void
-ask_if_accepted(AtpApply *a, int index, int unused)
-{
-	a->accepted = a->sink->accepts == NULL || a->sink->accepts(a, index);
-}
-
-/* Apply an event that fails as a whole: each row in its own subtransaction, then the event's other changes. */
-static void
-apply_single(AtpApply *a, int index)
-{
-	AtpEvent   *event = &a->batch->events[index];
-	ErrorData  *error;
-	int64		skips[ATP_SKIP_COUNT];
-	bool		accepted;
-
-	memcpy(skips, a->skips, sizeof(skips));
-	if ((error = attempt_step(a, ask_if_accepted, index, 0)) != NULL)
-	{
-		refuse_event(a, event, error);
-		return;
-	}
-	accepted = a->accepted;
-	/* restore the counts: apply_rest() counts the skips again */
-	memcpy(a->skips, skips, sizeof(skips));
-	for (int r = 0; accepted && r < event->nrows; r++)
-	{
-		int			row = event->first_row + r;
-
-		if ((error = attempt_step(a, a->sink->apply_row, row, index)) != NULL)
-		{
-			refuse_row(a, event, row, a->batch->rows[row].path, error);
-			event->lacking = true;
-		}
-	}
-	if (a->sink->apply_rest != NULL &&
-		(error = attempt_step(a, a->sink->apply_rest, index, 0)) != NULL)
-		refuse_event(a, event, error);
-}
-
-/* Has the transaction enough subtransactions to be committed?  Each transaction covers at least one event. */
-static bool
-is_full(const AtpApply *a)
-{
-	return a->subxacts >= SUBTRANSACTIONS_MAX && a->hi > a->lo;
-}
-
-/* Apply events [lo, hi), and halve the range where a step fails.  a->hi is set to the end of the applied events. */
-static void
-apply_halving(AtpApply *a, int lo, int hi)
-{
-	int			mid = lo + (hi - lo) / 2;
-
-	if (is_full(a))
-		return;
-	if (attempt_step(a, a->sink->apply, lo, hi) == NULL)
-		a->hi = hi;
-	else if (hi - lo == 1)
-	{
-		apply_single(a, lo);
-		a->hi = hi;
-	}
-	else
-	{
-		apply_halving(a, lo, mid);
-		if (a->hi == mid)
-			apply_halving(a, mid, hi);
-	}
-}
-
-static void
-apply_piece(AtpApply *a)
-{
-	int			n = a->batch->nevents;
-
-	a->hi = a->lo;
-	while (a->hi < n && !is_full(a))
-		apply_halving(a, a->hi, Min(a->hi + history.step, n));
-	/* choose a step so large that about half of the steps would fail */
-	if (a->refused > 0)
-		history.step = Max((a->hi - a->lo) / (2 * a->refused), STEP_MIN);
-	else if ((history.step *= 2) >= ATP_BATCH_EVENTS)
-		history.step = 0;
-}
-
-/* ------------------------------------------------------------------------
- * The transaction
- * ------------------------------------------------------------------------
- */
 /* The tables that the transaction needs.  Tables that the stream does not fill need not exist. */
 static int
 tables_used(const AtpApply *a)
@@ -483,7 +233,7 @@ apply_once(AtpApply *a, ApplyWay way, bool *others)
 		atp_statements_check(a->statements, tables_used(a));
 		/* deferred constraints would fail at commit, when the failing row can no longer be found */
 		atp_run("SET CONSTRAINTS ALL IMMEDIATE", ATP_NO_ARGS);
-		apply_piece(a);
+		atp_pieces_apply(a);
 		atp_suspects_judge(a->suspects);
 	}
 	else
@@ -510,7 +260,7 @@ apply_once(AtpApply *a, ApplyWay way, bool *others)
 	progress->moved(progress);
 	a->batch->letters = rest;
 	if (way != WAY_PIECES)
-		note_passed(a, a->sink->apply, a->lo, a->hi, (Done) {0});
+		atp_pieces_note_whole(a);
 	return ATP_APPLIED;
 }
 
@@ -543,7 +293,7 @@ try_once(AtpApply *a, ApplyWay way, AtpApplied *result, bool *others)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	int			letters = list_length(a->batch->letters);
-	ApplyHistory before = history;
+	AtpPieces	before = atp_pieces;
 	ErrorData  *volatile error = NULL;
 
 	a->direct = way == WAY_DIRECT;
@@ -564,7 +314,7 @@ try_once(AtpApply *a, ApplyWay way, AtpApplied *result, bool *others)
 	{
 		a->batch->letters = list_truncate(a->batch->letters, letters);
 		/* the rolled back events are applied again, and counted then */
-		history = before;
+		atp_pieces = before;
 	}
 	MemoryContextSwitchTo(cxt);
 	return error;
@@ -622,10 +372,10 @@ stop_subscription(AtpApply *a, const ErrorData *error, const char **reason)
 static AtpApplied
 apply_some(AtpApply *a, const char **reason)
 {
-	ApplyWay	way = history.step > 0 ? WAY_PIECES
-		: history.with_statements > 0 ? WAY_STATEMENTS : WAY_DIRECT;
+	ApplyWay	way = atp_pieces.step > 0 ? WAY_PIECES
+		: with_statements > 0 ? WAY_STATEMENTS : WAY_DIRECT;
 	AtpSuspects suspects = {
-		.batch = a->batch, .target = atp_target(a->statements), .repos_max = repos_needed(&a->sub->settings)
+		.batch = a->batch, .target = atp_target(a->statements), .repos_max = atp_pieces_repos_needed(&a->sub->settings)
 	};
 	AtpApplied	result = ATP_APPLIED;
 	bool		others;
@@ -633,7 +383,7 @@ apply_some(AtpApply *a, const char **reason)
 
 	a->suspects = &suspects;
 	if (way == WAY_STATEMENTS)
-		history.with_statements--;
+		with_statements--;
 	while ((error = try_once(a, way, &result, &others)) != NULL ||
 		   (others && a->progress->await(a->progress, a)))
 	{
@@ -644,7 +394,7 @@ apply_some(AtpApply *a, const char **reason)
 		fault = atp_error_class(error->sqlerrcode);
 		if (error->sqlerrcode == ATP_ERRCODE_CONFLICT && way == WAY_DIRECT)
 		{
-			history.with_statements = AFTER_CONFLICT;
+			with_statements = AFTER_CONFLICT;
 			way = WAY_STATEMENTS;
 		}
 		else if (error->sqlerrcode == ATP_ERRCODE_PREPARE && !a->prepared)
@@ -661,7 +411,7 @@ apply_some(AtpApply *a, const char **reason)
 		else if (way != WAY_PIECES && atp_sqlstate_may_be_row(error->sqlerrcode))
 		{
 			way = WAY_PIECES;
-			history.step = Max((a->batch->nevents - a->lo + 1) / 2, 1);
+			atp_pieces.step = Max((a->batch->nevents - a->lo + 1) / 2, 1);
 		}
 		else if (fault == ATP_ERROR_PASSING || suspects.undecided)
 			ReThrowError(error);

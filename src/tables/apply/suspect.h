@@ -2,7 +2,7 @@
  * suspect.h
  *		Rows that failed with an error whose cause may be the row or the schema.
  *
- * suspect.c explains the method.  These functions only decide; apply.c applies the rows and writes the letters.
+ * suspect.c explains the method.  These functions only decide; apply_pieces.c applies the rows and writes the letters.
  */
 #ifndef ATP_SUSPECT_H
 #define ATP_SUSPECT_H

@@ -13,12 +13,12 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/skey.h"
 #include "access/table.h"
 #include "access/xlog.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_namespace.h"
+#include "common/compat.h"
 #include "config/spi.h"
 #include "storage/lmgr.h"
 #include "tables/base/distributed.h"
@@ -79,7 +79,7 @@ model_of(Oid catalog, Oid relid)
 	if (HeapTupleIsValid(tuple))
 	{
 		bool		isnull;
-		Datum		value = heap_getattr(tuple, repmodel, RelationGetDescr(rel), &isnull);
+		Datum		value = atp_tuple_column(tuple, repmodel, RelationGetDescr(rel), &isnull);
 
 		model = isnull ? MODEL_STREAMING : DatumGetChar(value);
 	}

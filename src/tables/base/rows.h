@@ -2,7 +2,7 @@
  * rows.h
  *		Rows on their way into a table, stored as one array for each column.
  *
- * Statements take an array for each column; direct_insert.h reads single cells.
+ * Statements take an array for each column; direct.h reads single cells.
  */
 #ifndef ATP_ROWS_H
 #define ATP_ROWS_H

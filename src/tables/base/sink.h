@@ -40,7 +40,7 @@ typedef struct AtpApply
 	int64		rows;			/* rows applied so far */
 	int64		noop_rows;		/* of rows: deletions without a row to delete */
 	int64		removed;		/* of rows: deletions of an existing row */
-	bool		direct;			/* rows may be written without statements where direct_insert.h allows that */
+	bool		direct;			/* rows may be written without statements where direct.h allows that */
 	bool		accepted;		/* result of the last accepts(), which runs as a step */
 	bool		replay;			/* a message is processed again: a row as new as the message is not overwritten */
 	bool		force;			/* rows are overwritten even where the table has newer data */

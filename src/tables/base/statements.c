@@ -4,7 +4,7 @@
  *
  * Rows travel as arrays, one for each column, so that a batch is a handful of statements.  These
  * are ordinary INSERT, UPDATE and DELETE, so triggers, row security, generated columns, partitions
- * and foreign keys work as usual.  (direct_insert.c writes rows without statements where the result
+ * and foreign keys work as usual.  (direct.h writes rows without statements where the result
  * is the same.) The arrays are of the extension's types, whatever the columns are; operators are
  * named with their schema, since the search_path is empty.
  *

@@ -98,7 +98,7 @@ typedef struct AtpStatement
  * without this flag are planned once, so that large arrays are not copied into a plan.
  */
 #define ATP_PLANNED_ANEW	4
-#define ATP_DIRECT		8		/* direct_insert.c does the same, with the statement's privileges */
+#define ATP_DIRECT		8		/* direct.h does the same, with the statement's privileges */
 /*
  * Planned once, with sequential scans, bitmap scans and sorts disabled, so that rows come in the order of an index,
  * however small the table is at that time.

@@ -8,14 +8,8 @@
 #include "tables/check/check.h"
 #include "tables/records/table_link.h"
 
-/*
- * w.links: patterns of the links that are wanted; null: all links.  No row: no subscription keeps
- * links, and the table is not checked.
- */
-#define WANTED_LINKS \
-	"(SELECT CASE WHEN NOT bool_or(s.links = 'all') THEN array_agg(" ATP_LINK_PATTERN ") END AS links" \
-	" FROM atproto.subscription s LEFT JOIN unnest(CASE WHEN s.links <> 'all' THEN s.links::text[] END) e ON true" \
-	" WHERE s.target = $1 AND s.links <> 'none' HAVING count(*) > 0) w"
+/* No row: no subscription keeps links, and the table is not checked. */
+#define WANTED_LINKS "(" ATP_WANTED_LINKS " HAVING count(*) > 0) w"
 #define IS_WANTED	"(w.links IS NULL OR s.collection::text || ':' || s.path LIKE ANY (w.links))"
 
 #define OBJECT(target)	"format('%s:%s %s', s.collection, s.path, " target ")"

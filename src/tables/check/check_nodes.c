@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "tables/check/check.h"
+#include "tables/records/table_link.h"
 
 /* Between the commits of the coordinator and of a node, the node has the number before: pg_dist_transaction has a row then. */
 #define IS_SETTLED(node)	"NOT EXISTS (SELECT 1 FROM pg_catalog.pg_dist_transaction t WHERE t.groupid = " node ")"
@@ -21,7 +22,7 @@ const AtpInvariant atp_check_nodes[] = {
 	{
 		"links of a node are missing", "#.node_written atproto.subscription!", 0,
 		"SELECT NULL, format('node %s', w.node), format('it came back with older rows, which was noticed at %s', max(w.behind_since)) FROM #.node_written w"
-		" WHERE w.behind_since IS NOT NULL AND EXISTS (SELECT 1 FROM atproto.subscription s WHERE s.target = $1 AND s.links <> 'none') GROUP BY w.node",
+		" WHERE w.behind_since IS NOT NULL AND EXISTS (SELECT 1 FROM (" ATP_WANTED_LINKS " HAVING count(*) > 0) s) GROUP BY w.node",
 		"SELECT atproto.rebuild_links({target})"
 	},
 	{NULL}

@@ -156,17 +156,12 @@ end_stage(const Sql *sql, const char *target)
 		run_in(target, "DROP TABLE " STAGE);
 }
 
-/*
- * Patterns of the wanted links; null: no subscription sets patterns, or some subscription wants all
- * links.
- */
+/* warn: warns if a consumer still writes by earlier settings. */
 static AtpArg
 wanted_links(const char *target, bool warn)
 {
 	AtpCaller	caller = atp_as_table_owner("subscription");
-	AtpResult	found = atp_query("SELECT CASE WHEN count(*) > 0 AND NOT bool_or(s.links = 'all') THEN array_agg(" ATP_LINK_PATTERN ") END AS links"
-								  " FROM atproto.subscription s LEFT JOIN unnest(CASE WHEN s.links <> 'all' THEN s.links::text[] END) e ON true"
-								  " WHERE s.target = $1::name AND s.links <> 'none' AND atproto.role_may_fill(s.owner, s.target, s.target_owner)", ATP_ARGS(atp_text_arg(target)));
+	AtpResult	found = atp_query(ATP_WANTED_LINKS, ATP_ARGS(atp_text_arg(target)));
 	AtpArg		links = atp_get_arg(atp_result_row(found, 0), "links", TEXTARRAYOID);
 	char	   *unsettled = warn ? atp_cursor_unsettled(target) : NULL;
 

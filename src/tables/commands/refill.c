@@ -2,14 +2,14 @@
  * refill.c
  *		SQL: atproto.refill(): has events that were processed before read again.
  *
- * Each repository's row has the subscription that reads it again, and the progress (repo.c).  A
+ * Each repository's row has the subscription that reads it again, and the progress (table_repo.c).  A
  * refill adds records that are missing, and never replaces newer rows.  Records of a deleted
  * account stay deleted.
  *
  * A record that is read again may have been deleted by a later commit.  This is certain only when
  * the commits read again form a chain up to the repository's revision (V-31 to V-33).  Until then
  * the repository is unproven.  If a commit of the chain is missing, the records that the refill
- * wrote are removed, and the repository is marked (repo_state.c).
+ * wrote are removed, and the repository is marked (repo_refill.c).
  */
 #include "postgres.h"
 

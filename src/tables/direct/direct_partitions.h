@@ -1,6 +1,6 @@
 /*
  * direct_partitions.h
- *		Which partition each row goes into, for direct_insert.h.
+ *		Which partition each row goes into, for direct.h.
  */
 #ifndef ATP_DIRECT_PARTITIONS_H
 #define ATP_DIRECT_PARTITIONS_H

@@ -5,7 +5,7 @@
  * From one commit to the next, a repository's row differs in values that keep their length:
  * overwriting them is less work than taking the row apart and forming a new one.  The walk over the
  * values follows nocachegetattr() (heaptuple.c); the result is what heap_modify_tuple() would give.  A build with
- * assertions compares the values of each patched row (check_patched() in direct_insert.c), so the tests notice a
+ * assertions compares the values of each patched row (check_patched() in direct_update.c), so the tests notice a
  * version of PostgreSQL whose tuples are made differently.
  */
 #include "postgres.h"

@@ -1,7 +1,7 @@
 /*
  * direct_patch.h
  *		A row's new version made by overwriting values in a copy of the old version, for
- *		direct_insert.c.
+ *		direct_update.c.
  */
 #ifndef ATP_DIRECT_PATCH_H
 #define ATP_DIRECT_PATCH_H

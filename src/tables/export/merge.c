@@ -21,7 +21,7 @@
 #include "stream/format.h"
 #include "tables/base/derived.h"
 #include "tables/base/error_class.h"
-#include "tables/direct/direct_insert.h"
+#include "tables/direct/direct.h"
 #include "tables/repos/dead_letter.h"
 #include "tables/export/merge.h"
 #include "tables/apply/passed.h"
@@ -84,7 +84,7 @@ struct AtpMerge
 	AtpStatements *statements;
 	AtpExport  *export;
 	AtpEvent	event;			/* stands for the export in dead letters and rows */
-	bool		direct;			/* new rows may be inserted without a statement (direct_insert.h) */
+	bool		direct;			/* new rows may be inserted without a statement (direct.h) */
 	bool		force;
 
 	/* tree and table */

@@ -11,6 +11,7 @@
 #include "tables/repos/held.h"
 #include "tables/repos/dead_letter.h"
 #include "tables/export/repo_export.h"
+#include "tables/repos/repo_refill.h"
 #include "tables/repos/repo_state.h"
 #include "tables/repos/status_request.h"
 #include "types/types.h"

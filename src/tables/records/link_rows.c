@@ -4,7 +4,7 @@
  *
  * When a record is put or removed, the links of the old record are removed, whatever the
  * subscription's settings are by now, and the links of the new record are inserted; links in both
- * stay.  New links go directly into the table where direct_insert.c allows that, sorted by key.
+ * stay.  New links go directly into the table where direct_open.c allows that, sorted by key.
  * Under Citus, links lie on the server of the linked account, while the lock on the repository's
  * row is on another server.
  *
@@ -21,7 +21,7 @@
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "tables/base/derived.h"
-#include "tables/direct/direct_insert.h"
+#include "tables/direct/direct.h"
 #include "tables/records/table_link.h"
 #include "tables/records/link_ids.h"
 #include "tables/base/rows.h"

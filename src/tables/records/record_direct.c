@@ -1,12 +1,12 @@
 /*
  * record_direct.c
- *		Records into the table record in key order, without statements where direct_insert.c can do
- *		it.
+ *		Records into the table record in key order, without statements where direct_open.c allows
+ *		that.
  *
  * Where no trigger sees the steps between two operations on the same key, only their final result
  * is written.  A record is looked up before it is replaced or removed, and a newer record is left
  * alone, as in the statements of record.c.  ExecOnConflictUpdate() (nodeModifyTable.c) locks the
- * row first; direct_insert.c instead ends the transaction if the row has changed.
+ * row first; direct_update.c instead ends the transaction if the row has changed.
  */
 #include "postgres.h"
 

@@ -1,12 +1,12 @@
 /*
  * record_direct.h
- *		Records into the table record in key order, without statements where direct_insert.c can do
- *		it.
+ *		Records into the table record in key order, without statements where direct_open.c allows
+ *		that.
  */
 #ifndef ATP_RECORD_DIRECT_H
 #define ATP_RECORD_DIRECT_H
 
-#include "tables/direct/direct_insert.h"
+#include "tables/direct/direct.h"
 #include "tables/records/record.h"
 
 /* Sort by primary key, keeping the given order within a key: records with neighbouring keys share pages. */

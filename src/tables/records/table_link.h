@@ -54,6 +54,16 @@
 	" || COALESCE(NULLIF(pg_catalog.split_part(t, ':', 2), ''), '%')" \
 	" FROM pg_catalog.regexp_replace(e, '([%_])', '\\\1', 'g') t)"
 
+/*
+ * A row with the links that the table is to have, as patterns: those of all subscriptions that may fill the target ($1).
+ * Null: all links are wanted, by a subscription or because no subscription keeps links.  A caller that needs no row in
+ * the second case adds HAVING count(*) > 0.
+ */
+#define ATP_WANTED_LINKS \
+	"SELECT CASE WHEN count(*) > 0 AND NOT bool_or(s.links = 'all') THEN array_agg(" ATP_LINK_PATTERN ") END AS links" \
+	" FROM atproto.subscription s LEFT JOIN unnest(CASE WHEN s.links <> 'all' THEN s.links::text[] END) e ON true" \
+	" WHERE s.target = $1::name AND s.links <> 'none' AND atproto.role_may_fill(s.owner, s.target, s.target_owner)"
+
 /* Statements on link. */
 typedef enum AtpLinkStatement
 {

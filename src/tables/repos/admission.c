@@ -2,7 +2,7 @@
  * admission.c
  *		Admission of a repository's events: apply, hold or reject an event (V-11 to V-15, V-40 to V-44).
  *
- * The effect of an admitted event on the repository's state is repo_state.c's task.  Invariant: events of one
+ * The effect of an admitted event on the repository's state is repo_effect.c's task.  Invariant: events of one
  * repository take effect in the order of their revisions, so an event waits when an earlier event waits.
  */
 #include "postgres.h"
@@ -10,6 +10,7 @@
 #include "common/clock.h"
 #include "tables/repos/admission.h"
 #include "tables/repos/admission_after.h"
+#include "tables/repos/repo_refill.h"
 #include "tables/repos/repo_state.h"
 #include "tables/repos/status_request.h"
 #include "tables/repos/multi_source.h"
@@ -266,7 +267,7 @@ judge_event(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 	bool		full = atp_event_level(s, event) == ATP_VERIFY_FULL && !event->partial;
 	bool		old = atp_repo_is_old(repo, event) && !s->apply->replay;
 
-	/* V-38; below level full, take_commit() of repo_state.c skips events of inactive accounts */
+	/* V-38; below level full, take_commit() of repo_effect.c skips events of inactive accounts */
 	if (full && atp_repo_is_inactive(s, repo, event))
 	{
 		atp_admission_ignore(event, ATP_SKIP_INACTIVE);

@@ -3,10 +3,10 @@
  *		Admission of a repository's events: apply an event now, hold the event, or reject the event.
  *
  * Admission checks the order of each repository's events and, at level full, their signatures.  The effect
- * of an admitted event on the repository's state is repo_state.c's task.  The verdict on a #commit or #sync
+ * of an admitted event on the repository's state is repo_effect.c's task.  The verdict on a #commit or #sync
  * is stored in AtpEvent.judged:
  *
- *		true		repo_state.c applies the event
+ *		true		repo_effect.c applies the event
  *		ignored		the event has no effect, and is counted
  *		false		the event becomes a dead letter of stage signature, and has no other effect
  *		held		the event is kept in atproto.held_event (held.h); release.c judges the event again

@@ -212,7 +212,7 @@ atp_admission_write(AtpApply *a, AtpEvent *const *events, int n)
 		else if (event->verdict.judged == ATP_JUDGED_HELD && event->verdict.why_held == ATP_HELD_SIGNATURE &&
 				 event->held->asked_at != event->verdict.asked_at)
 			atp_held_wait_again(a, event, event->verdict.asked_at);
-		/* the wait for a missing commit has a time limit, which release.c finds by why in the held event's row: keep why current */
+		/* the wait for a missing commit has a time limit, which release_find.c finds by why in the held event's row: keep why current */
 		else if (event->verdict.judged == ATP_JUDGED_HELD && event->held->gap != (event->verdict.why_held == ATP_HELD_GAP) &&
 				 event->verdict.why_held != ATP_HELD_ORDER && event->verdict.why_held != ATP_HELD_RESYNC)
 			atp_held_set_why(a, event);

@@ -139,15 +139,20 @@ static const AtpStatement statements[] = {
 	},
 };
 
-/* Execute a statement with the rights of the table's owner. */
-static uint64
-execute_as_table_owner(AtpApply *a, int statement, Datum *args, const char *nulls)
+uint64
+atp_held_execute(AtpStatements *set, const AtpStatement *statement, Datum *args, const char *nulls)
 {
 	AtpCaller	caller = atp_as_table_owner("held_event");
-	uint64		n = atp_execute(a->statements, &statements[statement], args, nulls);
+	uint64		n = atp_execute(set, statement, args, nulls);
 
 	atp_owner_end(caller);
 	return n;
+}
+
+static uint64
+execute_as_table_owner(AtpApply *a, int statement, Datum *args, const char *nulls)
+{
+	return atp_held_execute(a->statements, &statements[statement], args, nulls);
 }
 
 static Datum

@@ -22,6 +22,9 @@
  */
 extern const char *atp_held_kind(const AtpSink *sink);
 
+/* Run a statement (atp_execute()) with the rights of the table's owner. */
+extern uint64 atp_held_execute(AtpStatements *set, const AtpStatement *statement, Datum *args, const char *nulls);
+
 /* Setting atproto.label_wait: how long a stream pauses for the key of a labeler whose labels are held, if no second labeler has held labels. */
 extern int	atp_label_wait_ms;
 
@@ -77,7 +80,7 @@ extern void atp_held_count(AtpApply *a, struct varlena *const *dids, int n, AtpH
 
 /*
  * R-30: write events of the batch that were received from the stream to atproto.held_event, in the transaction that
- * moves the cursor past them; release.c removes a row in the transaction that applies its event.  If a limit is exceeded, the
+ * moves the cursor past them; release_progress.c removes a row in the transaction that applies its event.  If a limit is exceeded, the
  * events are dropped together with all events that the subscription holds of the same repository (R-34).
  */
 extern void atp_held_add(AtpApply *a, AtpEvent *const *events, int n);

@@ -1,30 +1,17 @@
 /*
  * repo_state.c
- *		How events change the state of a repository.
+ *		What the state of a repository says, and the marks that several files set in it.
  *
- * Whether an event is admitted is decided in admission.c; the rows are read and written in repo.c.  Invariant: the
- * revision of a repository never goes back.
+ * Most functions answer a question about a state and an event, and change neither.  Whether an event is admitted is decided
+ * in admission.c, an event's effect in repo_effect.c; the rows are read and written in repo.c.
  */
 #include "postgres.h"
 
-#include "common/clock.h"
-#include "config/spi.h"
 #include "source.h"
-#include "stream/stream_time.h"
-#include "tables/repos/admission.h"
 #include "tables/records/record.h"
-#include "tables/repos/repo_paths.h"
 #include "tables/repos/repo_state.h"
-#include "tables/repos/status_request.h"
 #include "types/types.h"
 #include "utils/builtins.h"
-
-static bool
-same_bytes(const struct varlena *a, const struct varlena *b)
-{
-	return VARSIZE_ANY_EXHDR(a) == VARSIZE_ANY_EXHDR(b) &&
-		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
-}
 
 static const char *const sync_names[] = {
 	[ATP_SYNC_PARTIAL] = "partial",
@@ -42,18 +29,30 @@ is_text(const text *value, const char *name)
 		memcmp(VARDATA_ANY(value), name, strlen(name)) == 0;
 }
 
-static bool
-is_sync(const AtpRepoState *repo, AtpSync sync)
+text *
+atp_sync_word(AtpSync sync)
 {
-	return is_text(repo->sync.word, sync_names[sync]);
+	return cstring_to_text(sync_names[sync]);
+}
+
+bool
+atp_is_sync_word(const text *word, AtpSync sync)
+{
+	return is_text(word, sync_names[sync]);
+}
+
+bool
+atp_repo_is_sync(const AtpRepoState *repo, AtpSync sync)
+{
+	return atp_is_sync_word(repo->sync.word, sync);
 }
 
 bool
 atp_repo_set_sync(AtpRepoState *repo, AtpSync sync)
 {
-	if (is_sync(repo, sync))
+	if (atp_repo_is_sync(repo, sync))
 		return false;
-	repo->sync.word = cstring_to_text(sync_names[sync]);
+	repo->sync.word = atp_sync_word(sync);
 	return true;
 }
 
@@ -61,7 +60,7 @@ bool
 atp_repo_give_up(AtpApply *a, AtpRepoState *repo)
 {
 	/* without a revision there may be records of the first slices, which later commits may have removed */
-	if (is_sync(repo, ATP_SYNC_RESYNCING))
+	if (atp_repo_is_sync(repo, ATP_SYNC_RESYNCING))
 		repo->row.changed |= atp_repo_set_sync(repo, repo->head.has_rev || atp_records_exist(a, repo->did)
 											   ? ATP_SYNC_DESYNCHRONIZED : ATP_SYNC_PARTIAL);
 	return atp_hold_fetched(&repo->hold);
@@ -70,7 +69,7 @@ atp_repo_give_up(AtpApply *a, AtpRepoState *repo)
 bool
 atp_repo_fetch_is_whole(const AtpRepoState *repo)
 {
-	return repo->hold.state != ATP_HOLD_RESYNC || is_sync(repo, ATP_SYNC_RESYNCING);
+	return repo->hold.state != ATP_HOLD_RESYNC || atp_repo_is_sync(repo, ATP_SYNC_RESYNCING);
 }
 
 static bool
@@ -85,28 +84,8 @@ atp_is_deletion(const AtpEvent *event)
 	return event->kind == ATP_REPOS_ACCOUNT && !event->active && is_deleted(event->status);
 }
 
-/*
- * May the tables have records newer than the repository's revision?  The slices of an export write such records; they
- * stay if the fetch is given up before its last slice.
- */
-static bool
-is_unfinished(const AtpRepoState *repo)
-{
-	return is_sync(repo, ATP_SYNC_RESYNCING) || is_sync(repo, ATP_SYNC_DESYNCHRONIZED);
-}
-
-/* Delete the records of the repository. */
-static void
-erase_records(const AtpRepoState *repo, AtpEffect *effect)
-{
-	effect->has_rev = repo->head.has_rev;
-	effect->rev = repo->head.rev;
-	effect->unfinished = !repo->head.has_rev || is_unfinished(repo);
-}
-
-/* Has the repository no records, because none came yet or because the account was deleted?  Then only a first commit continues it. */
-static bool
-is_empty(const AtpRepoState *repo)
+bool
+atp_repo_is_empty(const AtpRepoState *repo)
 {
 	return !repo->head.has_rev || (repo->account.deleted && repo->account.deleted_rev == repo->head.rev);
 }
@@ -114,14 +93,14 @@ is_empty(const AtpRepoState *repo)
 bool
 atp_repo_is_audited(const AtpRepoState *repo)
 {
-	return is_sync(repo, ATP_SYNC_UNPROVEN) && (repo->refill.sync == NULL || repo->refill.by == NULL) && repo->head.data != NULL &&
+	return atp_repo_is_sync(repo, ATP_SYNC_UNPROVEN) && (repo->refill.sync == NULL || repo->refill.by == NULL) && repo->head.data != NULL &&
 		!(repo->head.has_rev && repo->account.deleted && repo->account.deleted_rev == repo->head.rev);
 }
 
 bool
 atp_repo_is_deleted(const AtpRepoState *repo)
 {
-	return !repo->account.active && is_deleted(repo->account.status) && is_empty(repo);
+	return !repo->account.active && is_deleted(repo->account.status) && atp_repo_is_empty(repo);
 }
 
 AtpStanding
@@ -144,59 +123,13 @@ atp_repos_standing(AtpRepos *s, int index)
 	return event->rev == repo->head.rev ? ATP_STANDING_LAST : ATP_STANDING_LATE;
 }
 
-/*
- * The time of an #account or #identity event, limited for the order of events.  The result is never later than
- * this machine's time of day: otherwise one event with a wrong clock would make all later events old.
- *
- * In a stream whose positions are times, this time is the first key of the order of an account's events.  There the
- * result must be equal when the event is received again, so a time that is ahead by no more than the allowed error
- * of clocks is kept.
- */
-static TimestampTz
-own_time(const AtpRepos *s, const AtpEvent *event)
-{
-	TimestampTz now = atp_time_of_day();
-
-	if (event->time == 0)
-		return now;
-	if (s->apply->sub->source->rewind > 0 && !atp_is_ahead(event->time))
-		return event->time - ATP_UNIX_TO_POSTGRES;
-	return Min(now, event->time - ATP_UNIX_TO_POSTGRES);
-}
-
-/* Does the status come from this stream, so that sequence numbers can be compared? */
-static bool
-is_status_of(const AtpRepoState *repo, const text *endpoint)
+bool
+atp_repo_has_status_of(const AtpRepoState *repo, const text *endpoint)
 {
 	const AtpRepoAccount *account = &repo->account;
 
 	return endpoint != NULL && account->status_endpoint != NULL && account->has_status_seq &&
-		same_bytes(account->status_endpoint, endpoint);
-}
-
-/*
- * Is the stored status newer than the event?  An old deletion must not remove records that came after it.
- *
- * In a stream whose positions are sequence numbers, the position decides, whatever the clock of the events' server
- * says.  A position that is a time (version 1 of Jetstream) may go back from one event of an account to the next,
- * but by no more than the source's rewind: an event whose position is later by more than the rewind is newer.  The
- * times of the events cannot show this, because the clock of the account's former server may be ahead of the present
- * server's clock.  If the positions are closer, or went back, the times of the events decide, and then the position.
- * Events of different streams can only be compared by their times.
- */
-static bool
-is_old_status(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event, TimestampTz status_at)
-{
-	bool		same_stream = is_status_of(repo, s->endpoint);
-	int64		rewind = s->apply->sub->source->rewind;
-
-	if (same_stream && rewind == 0)
-		return event->seq <= repo->account.status_seq;
-	if (same_stream && event->seq > repo->account.status_seq && event->seq - repo->account.status_seq > rewind)
-		return false;
-	if (!repo->account.has_status || status_at > repo->account.status_at)
-		return false;
-	return status_at < repo->account.status_at || (same_stream && event->seq < repo->account.status_seq);
+		atp_same_bytes(account->status_endpoint, endpoint);
 }
 
 void
@@ -209,88 +142,16 @@ atp_repo_doubt(const AtpRepoState *repo, AtpEvent *event)
 	event->effects.status_seq = repo->account.status_seq;
 }
 
-/* Commits and their records were missed: the repository is desynchronized. */
-static void
-note_break(AtpRepos *s, AtpRepoState *repo)
+void
+atp_repo_note_break(AtpRepos *s, AtpRepoState *repo)
 {
 	s->apply->skips[ATP_SKIP_BREAK]++;
 	repo->row.changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 }
 
-static void
-take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
-{
-	TimestampTz status_at = own_time(s, event);
 
-	/* V-47; a repository that is being fetched for the first time may have records without a revision */
-	bool		has_some = !is_empty(repo) || repo->hold.state == ATP_HOLD_RESYNC;
-
-	event->effects.unconfirmed = s->apply->sub->settings.verify == ATP_VERIFY_FULL && atp_purge_after_s > 0 &&
-		atp_is_deletion(event) && has_some;
-	if (is_old_status(s, repo, event, status_at))
-	{
-		s->apply->skips[ATP_SKIP_OLD]++;
-		event->effects.passed = true;
-		return;
-	}
-	repo->account.active = event->active;
-	repo->account.status = event->status;
-	repo->account.status_at = status_at;
-	repo->account.has_status = true;
-	repo->account.status_endpoint = s->endpoint;
-	repo->account.status_seq = event->seq;
-	/* do not store a position that is a future time: all later events of the account would be old */
-	repo->account.has_status_seq = s->apply->sub->source->rewind == 0 || !atp_is_ahead(event->seq);
-	repo->account.host = cstring_to_text(atp_apply_endpoint(s->apply)->host);
-	repo->row.changed = true;
-	/* release events that wait for a missing commit: the account is inactive, and held events must not outlive a deletion */
-	event->effects.closes = repo->hold.any_gap && !repo->account.active;
-	/* a second source can bring the missing commits only after this event, when they have no effect */
-	if (event->effects.closes && !atp_is_deletion(event))
-		note_break(s, repo);
-	if (event->effects.unconfirmed || (event->verdict.by_stranger && !repo->account.active && has_some))
-		atp_repo_doubt(repo, event);
-	if (event->effects.unconfirmed || !atp_is_deletion(event))
-		return;
-	effect->erase = true;
-	erase_records(repo, effect);
-	/* the deleted records must not come back by a refill: note deleted_rev, and end the refill */
-	if (repo->head.has_rev)
-	{
-		repo->account.deleted = true;
-		repo->account.deleted_rev = repo->head.rev;
-		repo->head.rev_paths = NULL;
-	}
-	atp_repo_forget_refill(repo);
-	atp_hold_erase(&repo->hold);
-}
-
-/* F-15: the handle is a hint, and unverified.  In a stream whose positions are times, an older handle must not replace a newer one. */
-static void
-take_identity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
-{
-	TimestampTz handle_at = own_time(s, event);
-
-	if (s->apply->sub->source->rewind > 0 && repo->account.has_handle_at && handle_at < repo->account.handle_at)
-	{
-		s->apply->skips[ATP_SKIP_OLD]++;
-		return;
-	}
-	if (event->handle != NULL)
-	{
-		repo->account.handle = event->handle;
-		repo->account.handle_at = handle_at;
-		repo->account.has_handle_at = true;
-	}
-	repo->row.changed = true;
-}
-
-/*
- * Set first_rev: the tables may lack commits before the repository's first event.  A #sync (F-12) names a revision
- * without its records, so after a #sync first_rev is the next revision.
- */
-static void
-note_first(AtpRepoState *repo, const AtpEvent *event)
+void
+atp_repo_note_first(AtpRepoState *repo, const AtpEvent *event)
 {
 	uint64		first = event->rev + (event->kind == ATP_REPOS_SYNC);
 
@@ -301,37 +162,14 @@ note_first(AtpRepoState *repo, const AtpEvent *event)
 bool
 atp_repos_came_by_others(const AtpRepos *s, const AtpEvent *event)
 {
-	return event->held != NULL && !same_bytes(event->held->subscription, s->subscription);
-}
-
-/* Is this the id of the subscription with this name?  Dumps of earlier versions store the name in place of the id. */
-static bool
-is_known_as(text *name, text *id)
-{
-	AtpCaller	caller = atp_as_table_owner("subscription");
-	AtpResult	found = atp_query("SELECT FROM atproto.subscription WHERE name = $1 AND $2 IN (id::text, name)",
-								  ATP_ARGS(atp_text_arg(text_to_cstring(name)), atp_text_arg(text_to_cstring(id))));
-
-	atp_owner_end(caller);
-	atp_result_free(found);
-	return found.n > 0;
-}
-
-bool
-atp_repo_is_refilled(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
-{
-	if (repo->refill.by == NULL)
-		return false;
-	if (atp_repos_came_by_others(s, event))
-		return is_known_as(event->held->subscription, repo->refill.by);
-	return same_bytes(repo->refill.by, s->subscription_id) || same_bytes(repo->refill.by, s->subscription);
+	return event->held != NULL && !atp_same_bytes(event->held->subscription, s->subscription);
 }
 
 bool
 atp_repo_is_forked(const AtpRepoState *repo, const AtpEvent *event)
 {
 	return repo->head.has_rev && event->rev == repo->head.rev && event->commit != NULL && repo->head.commit != NULL &&
-		!same_bytes(event->commit, repo->head.commit);
+		!atp_same_bytes(event->commit, repo->head.commit);
 }
 
 bool
@@ -345,7 +183,7 @@ uint64
 atp_repo_floor(const AtpRepoState *repo)
 {
 	return repo->head.has_first && !repo->account.deleted &&
-		!is_sync(repo, ATP_SYNC_SYNCHRONIZED) && !is_sync(repo, ATP_SYNC_RESYNCING)
+		!atp_repo_is_sync(repo, ATP_SYNC_SYNCHRONIZED) && !atp_repo_is_sync(repo, ATP_SYNC_RESYNCING)
 		? repo->head.first_rev : 0;
 }
 
@@ -363,7 +201,7 @@ atp_repo_is_inactive(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent
 	/* a deletion removes all earlier records, so a held event must not bring them back */
 	if (repo->account.active || held == NULL || atp_repo_is_deleted(repo))
 		return !repo->account.active;
-	if (is_status_of(repo, held->endpoint) && held->source->rewind == 0)
+	if (atp_repo_has_status_of(repo, held->endpoint) && held->source->rewind == 0)
 		return event->seq >= repo->account.status_seq;
 	/* events of different streams, or with positions that are times, can only be compared by time (is_old_status) */
 	return event->time == 0 || !repo->account.has_status || event->time - ATP_UNIX_TO_POSTGRES >= repo->account.status_at;
@@ -382,423 +220,4 @@ atp_repo_is_overtaken(const AtpRepoState *repo, const AtpEvent *event)
 {
 	return !event->partial && repo->head.has_rev && repo->head.rev_paths != NULL &&
 		event->rev < repo->head.rev && !(repo->account.deleted && event->rev <= repo->account.deleted_rev);
-}
-
-/* ------------------------------------------------------------------------
- * Events that are read again (refill.c)
- * ------------------------------------------------------------------------
- */
-void
-atp_repo_forget_refill(AtpRepoState *repo)
-{
-	repo->refill = (AtpRepoRefill) {0};
-}
-
-/*
- * The refill writes records.  A later commit, up to the repository's revision, may have removed such a record; the
- * refill finds this commit before it ends.  Until the refill reaches the repository's revision, the repository is
- * unproven.
- */
-static void
-begin_refill(AtpRepoState *repo)
-{
-	if (!is_sync(repo, ATP_SYNC_UNPROVEN) || repo->refill.sync == NULL)
-		repo->refill.sync = repo->sync.word;
-	if (is_sync(repo, ATP_SYNC_SYNCHRONIZED) || is_sync(repo, ATP_SYNC_PARTIAL))
-		(void) atp_repo_set_sync(repo, ATP_SYNC_UNPROVEN);
-}
-
-/* The refill has reached the repository's revision: restore sync, and end the refill. */
-static void
-end_refill(AtpRepoState *repo)
-{
-	if (repo->refill.sync != NULL && is_sync(repo, ATP_SYNC_UNPROVEN))
-		repo->sync.word = repo->refill.sync;
-	atp_repo_forget_refill(repo);
-}
-
-/*
- * V-33: a commit is missing between the last event of the refill and this event.  The missing commit may have removed
- * records that the refill has written, so delete these records (effect->undo).
- */
-static void
-break_refill(AtpRepos *s, AtpRepoState *repo, AtpEffect *effect)
-{
-	note_break(s, repo);
-	repo->refill.sync = repo->sync.word;
-	effect->undo = repo->refill.has_to && repo->refill.has_at;
-	effect->undo_rev = Min(repo->refill.rev, repo->refill.to);
-	effect->undo_since = repo->refill.at;
-}
-
-/* V-31, V-32: does the event continue the refill's chain?  The rule is that of check_continuity() for new events. */
-static bool
-continues_refill(const AtpRepoState *repo, const AtpEvent *event)
-{
-	bool		sync = event->kind == ATP_REPOS_SYNC;
-	const struct varlena *before = sync ? event->data : event->prev_data;
-
-	if (before != NULL && repo->refill.data != NULL)
-		return same_bytes(before, repo->refill.data);
-	return !sync && event->has_since && event->since == repo->refill.rev;
-}
-
-static bool
-puts_records(const AtpBatch *batch, const AtpEvent *event)
-{
-	for (int r = event->first_row; r < event->first_row + event->nrows; r++)
-		if (batch->rows[r].record.action != ATP_DELETE)
-			return true;
-	return false;
-}
-
-/* V-27: the operations of the commit could not be checked completely: sync after the refill is at most partial or unproven. */
-static void
-note_unproven(AtpRepoState *repo, const AtpEvent *event)
-{
-	if (event->kind != ATP_REPOS_COMMIT || !(is_text(repo->refill.sync, "synchronized") || is_text(repo->refill.sync, "unproven")))
-		return;
-	if (event->proven == ATP_NOT_ASKED)
-		repo->refill.sync = cstring_to_text(sync_names[ATP_SYNC_PARTIAL]);
-	else if (event->proven == ATP_OPS_INCOMPLETE || event->lacking)
-		repo->refill.sync = cstring_to_text(sync_names[ATP_SYNC_UNPROVEN]);
-}
-
-/* Check the chain of a commit or #sync that the refill reads, and note the root. */
-static void
-follow_refill(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *effect)
-{
-	if (repo->refill.sync != NULL && !continues_refill(repo, event))
-		break_refill(s, repo, effect);
-	if (repo->refill.sync != NULL || puts_records(s->apply->batch, event))
-		begin_refill(repo);
-	note_unproven(repo, event);
-	repo->refill.data = event->data;
-	if (event->rev == repo->head.rev && event->commit != NULL && repo->head.commit != NULL &&
-		!same_bytes(event->commit, repo->head.commit))
-		break_refill(s, repo, effect);
-}
-
-/*
- * Do the repository's records come from commits with a chain, or from an export?  Events with only a part of a commit
- * have no chain.  A refill by such events is safe only if the same kind of events filled the repository the first
- * time; otherwise no check would show that the refill brings back removed records.
- */
-static bool
-has_own_chain(const AtpRepoState *repo)
-{
-	return repo->head.data != NULL || is_sync(repo, ATP_SYNC_SYNCHRONIZED) || is_sync(repo, ATP_SYNC_UNPROVEN);
-}
-
-/* Is the event read again by atproto.refill()?  If so, move refill_rev to the event's revision. */
-static bool
-take_again(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *effect)
-{
-	/* partial: more events of the revision may follow, so the refill ends only with a later revision */
-	bool		last = !repo->head.has_rev || event->rev >= repo->head.rev + event->partial;
-
-	/* a dead letter that is replayed does not show how far the refill has come */
-	if (!atp_repo_is_refilled(s, repo, event) || s->apply->replay)
-		return false;
-	if (!last && repo->refill.has_rev && event->rev + event->partial <= repo->refill.rev)
-		return false;
-	repo->row.changed = true;
-	if (!repo->head.has_rev || event->rev > repo->head.rev)
-	{
-		/* the stream has passed the repository's revision without the commits up to it */
-		if (repo->refill.sync != NULL)
-			break_refill(s, repo, effect);
-		end_refill(repo);
-		return false;
-	}
-	if (event->partial && has_own_chain(repo))
-	{
-		note_break(s, repo);
-		end_refill(repo);
-		return false;
-	}
-	if (!event->partial)
-		follow_refill(s, repo, event, effect);
-	repo->refill.has_rev = true;
-	repo->refill.rev = event->rev;
-	note_first(repo, event);
-	if (last)
-		end_refill(repo);
-	return true;
-}
-
-/*
- * F-08, V-31 to V-33: a commit that does not continue the stored commit shows that commits were missed.  The root of
- * the tree decides; if a root is unknown, the revision decides.
- */
-static void
-check_continuity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
-{
-	bool		rev_fits = event->has_since && event->since == repo->head.rev;
-	bool		known = event->prev_data != NULL && repo->head.data != NULL;
-	bool		data_fits = known && same_bytes(event->prev_data, repo->head.data);
-
-	if (is_empty(repo))
-	{
-		rev_fits = !event->has_since;
-		known = data_fits = false;
-	}
-	if (rev_fits && (data_fits || !known))
-		return;
-	if (data_fits)
-		s->apply->skips[ATP_SKIP_SKIPPED_REVS]++;
-	else
-		note_break(s, repo);
-}
-
-/*
- * Did the repository begin anew with a #sync whose records follow in separate messages?  No message tells which record
- * is the last.
- */
-static bool
-begins_anew(const AtpRepoState *repo)
-{
-	return repo->head.rev_paths != NULL && (repo->head.data != NULL || atp_paths_are_anew(repo->head.rev_paths));
-}
-
-/* Has a fetch that was given up left records of a repository of which no commit is known? */
-static bool
-has_leftovers(const AtpRepos *s, const AtpRepoState *repo)
-{
-	return !repo->head.has_rev && is_sync(repo, ATP_SYNC_DESYNCHRONIZED) && atp_records_exist(s->apply, repo->did);
-}
-
-/* Set sync by a newer commit. */
-static void
-judge_commit(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
-{
-	/* V-35: the repository's first commit, of which all operations are proven */
-	if (event->proven == ATP_OPS_PROVEN_FIRST && is_empty(repo) && !has_leftovers(s, repo))
-		(void) atp_repo_set_sync(repo, ATP_SYNC_SYNCHRONIZED);
-	/* F-42: the rest of the records after the #sync would be older than this commit, and so ignored */
-	else if (!event->partial && begins_anew(repo))
-		note_break(s, repo);
-	/* an event with only a part of its commit does not name the commit before it */
-	else if (repo->head.has_rev && !event->partial)
-		check_continuity(s, repo, event);
-	if (event->proven == ATP_OPS_INCOMPLETE)
-		s->apply->skips[ATP_SKIP_INCOMPLETE]++;
-	/* V-27; at level hash the operations are not checked, so the records are true, but may not be all */
-	if (event->proven == ATP_NOT_ASKED && (is_sync(repo, ATP_SYNC_SYNCHRONIZED) || is_sync(repo, ATP_SYNC_UNPROVEN)))
-		(void) atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
-	else if ((event->proven == ATP_OPS_INCOMPLETE || event->lacking) && is_sync(repo, ATP_SYNC_SYNCHRONIZED))
-		(void) atp_repo_set_sync(repo, ATP_SYNC_UNPROVEN);
-}
-
-/* V-17, V-26: the account has made a commit, but its operations are unknown.  The dead letter of the commit tells and counts it. */
-static void
-take_refuted(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
-{
-	if (event->mismatch)
-		s->apply->skips[ATP_SKIP_MISMATCH]++;
-	if (repo->account.active && (!repo->head.has_rev || event->rev > repo->head.rev))
-		repo->row.changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
-}
-
-/* F-12, V-36: does a #sync announce a tree that may differ from the tables? */
-static bool
-announces_others(const AtpRepoState *repo, const AtpEvent *event)
-{
-	if (is_empty(repo))
-		return repo->head.has_rev || event->proven != ATP_NOT_ASKED;
-	/* after events with only a part of their commit the stored root is unknown */
-	return repo->head.data == NULL || !same_bytes(repo->head.data, event->data);
-}
-
-/* Mark the rows of a whole commit whose operations were applied already from separate messages, so that no row is applied twice. */
-static void
-note_known(AtpBatch *batch, const AtpEvent *event, const bytea *paths)
-{
-	for (int r = event->first_row; r < event->first_row + event->nrows; r++)
-		batch->rows[r].known = paths != NULL && !event->partial && atp_paths_have(paths, atp_path_hash(batch->rows[r].path));
-}
-
-/* F-42: all records of the repository follow this #sync, so delete the stored records. */
-static void
-begin_anew(AtpRepoState *repo, AtpEffect *effect)
-{
-	effect->erase = repo->head.has_rev;
-	erase_records(repo, effect);
-	if (!is_sync(repo, ATP_SYNC_RESYNCING))
-		(void) atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
-}
-
-/* The value of rev_paths after the event; rest: operations of the event's revision were applied before. */
-static bytea *
-paths_with(const AtpRepoState *repo, const AtpEvent *event, bool rest)
-{
-	bytea	   *paths = rest ? repo->head.rev_paths : NULL;
-
-	if (!event->partial)
-		return NULL;
-	/* the #sync of a Jetstream names no tree: begins_anew() needs the mark */
-	if (event->kind == ATP_REPOS_SYNC && event->data == NULL)
-		return atp_paths_anew();
-	/* an operation whose record failed the check was not applied: leave out the path, because a second source may have the record */
-	if (event->kind == ATP_REPOS_SYNC || (event->lacking && event->nrows == 0))
-		return paths != NULL && event->kind != ATP_REPOS_SYNC ? paths : atp_paths_none();
-	return atp_paths_add(paths, event->path);
-}
-
-/*
- * Does an old event show that the tables lack records?  An event older than first_rev without wanted operations cannot
- * be compared with the tables, and counts as a loss.
- */
-static bool
-tells_of_loss(AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
-{
-	if (!event->partial && atp_repo_lacks(repo, event))
-		return event->nrows == 0 || atp_records_lack(s->apply, event);
-	return !s->apply->replay && atp_repo_is_overtaken(repo, event) &&
-		(event->kind == ATP_REPOS_SYNC || atp_records_lack(s->apply, event));
-}
-
-static void
-take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
-{
-	int64	   *skips = s->apply->skips;
-	bool		rest;			/* the event has the stored revision, of which some operations were applied */
-
-	if (event->proven == ATP_OPS_REFUTED)
-		take_refuted(s, repo, event);
-	if (event->proven == ATP_OPS_REFUTED || event->proven == ATP_REV_AHEAD)
-		return;
-	effect->reread = event->effects.reread = take_again(s, repo, event, effect);
-	effect->rows = effect->reread && event->nrows > 0;
-	if (effect->reread)
-		return;
-	/* F-05, F-03 */
-	if (atp_repo_is_inactive(s, repo, event))
-	{
-		skips[ATP_SKIP_INACTIVE]++;
-		return;
-	}
-	rest = repo->head.has_rev && event->rev == repo->head.rev;
-	if (atp_repo_is_old(repo, event) || (rest && event->partial && atp_paths_have(repo->head.rev_paths, event->path)))
-	{
-		skips[ATP_SKIP_OLD]++;
-		event->effects.passed = true;
-		if (tells_of_loss(s, repo, event))
-			note_break(s, repo);
-		return;
-	}
-	note_known(s->apply->batch, event, rest ? repo->head.rev_paths : NULL);
-	if (event->kind == ATP_REPOS_COMMIT && !rest)
-		judge_commit(s, repo, event);
-	else if (event->kind == ATP_REPOS_SYNC && event->partial)
-		begin_anew(repo, effect);
-	else if (event->kind == ATP_REPOS_SYNC && announces_others(repo, event))
-		(void) atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
-	if (!repo->head.has_rev)
-		note_first(repo, event);
-	/* earlier commits came in separate messages, perhaps not all: a whole commit of a second source may still bring the rest */
-	else if (repo->head.rev_paths != NULL && !event->partial && event->kind == ATP_REPOS_COMMIT)
-	{
-		repo->head.first_rev = event->rev;
-		repo->head.has_first = true;
-	}
-	repo->head.has_rev = true;
-	repo->head.rev = event->rev;	/* F-13: also without operations */
-	event->effects.closes = repo->hold.any_gap && event->held == NULL;
-	if (!rest || !event->partial)
-	{
-		repo->head.commit = event->commit;
-		repo->head.data = event->data;
-		repo->head.verified = event->signature != NULL;
-	}
-	repo->head.rev_paths = paths_with(repo, event, rest);
-	repo->row.changed = true;
-	effect->rows = event->nrows > 0;
-}
-
-/*
- * R-01, F-10: does the event demand a fetch of the repository, because the repository is desynchronized, or because its
- * earlier records are unknown?  At level full a whole commit gets here only with a verified signature: a forged
- * event must not cause fetches.
- */
-static AtpFetchWhy
-why_fetched(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
-{
-	AtpBackfill backfill = s->apply->sub->settings.backfill;
-
-	if (backfill == ATP_BACKFILL_NONE || !repo->account.active || (event->kind != ATP_REPOS_COMMIT && event->kind != ATP_REPOS_SYNC))
-		return ATP_FETCH_NOT;
-	if (is_sync(repo, ATP_SYNC_DESYNCHRONIZED))
-		return event->proven == ATP_OPS_REFUTED ? ATP_FETCH_MISMATCH
-			: event->verdict.judged == ATP_JUDGED_IGNORED ? ATP_FETCH_FORK
-			: event->kind == ATP_REPOS_SYNC ? ATP_FETCH_SYNC : ATP_FETCH_BREAK;
-	/* has_synced: at level hash a repository stays partial after its fetch, and would be fetched with every event */
-	return backfill >= ATP_BACKFILL_SEEN && is_sync(repo, ATP_SYNC_PARTIAL) && !repo->sync.has_synced
-		? ATP_FETCH_SEEN : ATP_FETCH_NOT;
-}
-
-/* Count an event whose verdict is not true; the event changes no rows (admission.h). */
-static void
-pass_over(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
-{
-	int64	   *skips = s->apply->skips;
-
-	switch (event->verdict.judged)
-	{
-		case ATP_JUDGED_HELD:
-			atp_hold_note_held(&repo->hold, event);
-			skips[ATP_SKIP_HELD] += event->held == NULL;
-			break;
-		case ATP_JUDGED_FALSE:
-			skips[ATP_SKIP_BAD_SIGNATURE]++;
-			break;
-		default:
-			skips[event->verdict.ignored_as]++;
-			/* V-15: two commits have one revision, and only the account's server knows which is valid */
-			if (event->verdict.ignored_as == ATP_SKIP_FORKED)
-			{
-				repo->row.changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
-				event->effects.fetch = why_fetched(s, repo, event);
-			}
-	}
-}
-
-AtpEffect
-atp_repos_take(AtpRepos *s, int index)
-{
-	AtpEvent   *event = &s->apply->batch->events[index];
-	AtpRepoState *repo = s->of_event[index - s->first];
-	AtpEffect	effect = {0};
-
-	event->effects.fetch = ATP_FETCH_NOT;
-	event->effects.passed = event->effects.reread = false;
-	event->effects.closes = false;
-	if (!s->judged)
-		atp_admission_judge(s, index);
-	if (event->verdict.judged != ATP_JUDGED_TRUE)
-	{
-		pass_over(s, repo, event);
-		return effect;
-	}
-	if (event->signature != NULL)
-		s->apply->skips[ATP_SKIP_VERIFIED]++;
-	switch (event->kind)
-	{
-		case ATP_REPOS_COMMIT:
-		case ATP_REPOS_SYNC:
-			take_commit(s, repo, event, &effect);
-			event->effects.fetch = why_fetched(s, repo, event);
-			break;
-		case ATP_REPOS_IDENTITY:
-			take_identity(s, repo, event);
-			break;
-		case ATP_REPOS_ACCOUNT:
-			take_account(s, repo, event, &effect);
-			event->effects.fetch = effect.erase ? ATP_FETCH_DELETED : repo->account.active ? ATP_FETCH_ACTIVE : ATP_FETCH_INACTIVE;
-			break;
-		case ATP_REPOS_INFO:
-		case ATP_REPOS_UNKNOWN:
-			break;
-	}
-	return effect;
 }

@@ -1,15 +1,15 @@
 /*
  * repo_state.h
- *		The state of a repository in memory.  Private to src/tables/repos.
+ *		The state of a repository in memory.  Private to src/tables/repos and src/tables/export.
  *
- * repo.c reads the state from the repository's row and writes it back; repo_state.c and admission.c change
+ * repo.c reads the state from the repository's row and writes it back; repo_effect.c, repo_refill.c and admission.c change
  * it.  Columns of the row that no event changes (ATP_APART) are not part of the state.
  */
 #ifndef ATP_REPO_STATE_H
 #define ATP_REPO_STATE_H
 
 #include "identity/identity.h"
-#include "tables/direct/direct_insert.h"
+#include "tables/direct/direct.h"
 #include "tables/repos/hold.h"
 #include "tables/repos/repo.h"
 
@@ -117,11 +117,30 @@ struct AtpRepos
 	List	   *others;			/* cache for atp_multi_source_has_other() */
 };
 
+static inline bool
+atp_same_bytes(const struct varlena *a, const struct varlena *b)
+{
+	return VARSIZE_ANY_EXHDR(a) == VARSIZE_ANY_EXHDR(b) &&
+		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
+}
+
+/* The word for sync in the column sync, and the reverse. */
+extern text *atp_sync_word(AtpSync sync);
+extern bool atp_is_sync_word(const text *word, AtpSync sync);
+
+extern bool atp_repo_is_sync(const AtpRepoState *repo, AtpSync sync);
+
 /* Set sync; returns whether sync has changed. */
 extern bool atp_repo_set_sync(AtpRepoState *repo, AtpSync sync);
 
-/* End the refill of the repository. */
-extern void atp_repo_forget_refill(AtpRepoState *repo);
+/* Commits and their records were missed: set sync to desynchronized, and count. */
+extern void atp_repo_note_break(AtpRepos *s, AtpRepoState *repo);
+
+/*
+ * Set first_rev: the tables may lack commits before the repository's first event.  A #sync (F-12) names a revision
+ * without its records, so after a #sync first_rev is the next revision.
+ */
+extern void atp_repo_note_first(AtpRepoState *repo, const AtpEvent *event);
 
 /*
  * The fetch of the repository was given up: its held events are released, and sync tells that the tables may lack
@@ -134,9 +153,6 @@ extern bool atp_repo_fetch_is_whole(const AtpRepoState *repo);
 
 /* Was the event held by a different subscription than s->subscription, which judges the event now? */
 extern bool atp_repos_came_by_others(const AtpRepos *s, const AtpEvent *event);
-
-/* Is the repository being refilled by the subscription that received the event (atproto.refill())? */
-extern bool atp_repo_is_refilled(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event);
 
 /* V-15: has the event the repository's revision, but a different commit? */
 extern bool atp_repo_is_forked(const AtpRepoState *repo, const AtpEvent *event);
@@ -168,6 +184,12 @@ extern bool atp_repo_is_inactive(const AtpRepos *s, const AtpRepoState *repo, co
 
 /* The level at which the event is judged.  For a held event, the level of the subscription that received the event. */
 extern AtpVerify atp_event_level(const AtpRepos *s, const AtpEvent *event);
+
+/* Does the status come from this stream, so that sequence numbers can be compared? */
+extern bool atp_repo_has_status_of(const AtpRepoState *repo, const text *endpoint);
+
+/* Has the repository no records, because none came yet or because the account was deleted?  Then only a first commit continues it. */
+extern bool atp_repo_is_empty(const AtpRepoState *repo);
 
 /* Does the fetcher audit a repository with this state without a request by a session (ATP_IS_AUDITED)? */
 extern bool atp_repo_is_audited(const AtpRepoState *repo);

@@ -5,6 +5,8 @@
 #		my $clock = AtprotoTest::Clock->new($node);
 #		$clock->advance(30);			# for processes that wait, so many seconds pass
 #		$clock->time_of_day(-1200);	# the time of day, by which events are judged: offset from the machine's
+#		$clock->later(600);			# the time of day goes forward, and processes that wait take their next step
+#		$clock->ahead;				# seconds by which later() has moved the time of day
 
 package AtprotoTest::Clock;
 
@@ -20,7 +22,7 @@ sub new
 	Test::More::BAIL_OUT('the extension was built without ATP_INJECTION_POINTS')
 	  unless -e $node->config_data('--pkglibdir') . '/atproto.so'
 	  && PostgreSQL::Test::Utils::slurp_file($node->config_data('--pkglibdir') . '/atproto.so') =~ /test_monotonic_ahead/;
-	return bless { node => $node, passed => 0 }, $class;
+	return bless { node => $node, passed => 0, ahead => 0 }, $class;
 }
 
 # Processes that start from now on have it; those that run hear of it.
@@ -48,6 +50,18 @@ sub time_of_day
 {
 	my ($self, $seconds) = @_;
 	return $self->_set('test_time_of_day_ahead', $seconds);
+}
+
+sub ahead { return $_[0]->{ahead} }
+
+# For processes that wait, 400 seconds pass: longer than a host may have to rest, and than a consumer leaves its own work.
+sub later
+{
+	my ($self, $seconds) = @_;
+
+	$self->{ahead} += $seconds;
+	$self->time_of_day($self->{ahead});
+	return $self->advance(400);
 }
 
 1;

@@ -36,7 +36,7 @@ is(query("SELECT skips->>'old' FROM atproto.stat_subscription"), '8', 'each even
 
 # A second stream has numbers of its own: the time decides, and an earlier time is old.
 my $other = AtprotoTest::Server->start($capture, '--hold-at', 3);
-query("UPDATE atproto.repo SET status_seq = 1000 WHERE did = '$comes'");
+query("UPDATE atproto.repo SET status_seq = 1000 WHERE did = '$comes'; UPDATE atproto.repo SET status_at = '2026-01-01 13:00Z' WHERE did = '$goes'");
 query(subscribe_sql('other', $other, cursor => 0));
 wait_for_seq($node, 'other', 2);
 is(query("SELECT active, status, status_seq, status_at = '2026-01-01 12:00Z' FROM atproto.repo WHERE did = '$comes'"), 'f|deactivated|2|t',
@@ -44,6 +44,8 @@ is(query("SELECT active, status, status_seq, status_at = '2026-01-01 12:00Z' FRO
 $other->release;
 wait_for_seq($node, 'other', $last);
 is(query("SELECT active, status_seq FROM atproto.repo WHERE did = '$comes'"), 't|3', 'then its own order');
+
+is(query("SELECT active, status_seq, status_at = '2026-01-01 13:00Z' FROM atproto.repo WHERE did = '$goes'"), 't|7|t', 'what it says for an earlier time is old');
 
 # An operator can clear numbers lost by a server.
 query("UPDATE atproto.repo SET status_seq = 1000000, active = false WHERE did = '$comes'");

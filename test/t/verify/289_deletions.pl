@@ -26,16 +26,7 @@ my %who     = map { $_->[0] => { did => $_->[1], key => $_->[2], pds => "$_->[0]
 my $all     = @keys;
 my %deleted = map { $keys[$_][0] => 2 * $all + $_ + 1 } 0 .. $#keys;
 my $status  = q{getRepoStatus\?did=};
-my ($network, $clock, $ahead);
-
-sub later
-{
-	my ($seconds) = @_;
-	$ahead += $seconds;
-	$clock->time_of_day($ahead);
-	$clock->advance(400);
-	return;
-}
+my ($network, $clock);
 
 # Makes time pass until the query is true; requests without an answer are repeated at growing intervals.
 sub wait_long_for
@@ -44,7 +35,7 @@ sub wait_long_for
 	wait_until(
 		sub {
 			return 1 if query($sql) eq 't';
-			later(700);
+			$clock->later(700);
 			return 0;
 		},
 		$sql);
@@ -74,7 +65,7 @@ sub is_purged
 
 	wait_long_for('SELECT deleted_rev = rev FROM atproto.repo WHERE ' . of($name));
 	# a consumer looks every five minutes
-	later(400);
+	$clock->later(400);
 	wait_for('SELECT count(*) = 0 FROM atproto.record WHERE ' . of($name));
 	is(state_of($name), 'f|deleted|t', $why);
 	# the letter goes after the row says so
@@ -113,7 +104,6 @@ atproto.audits = off
 EOF2
 
 	$clock = AtprotoTest::Clock->new($node);
-	$ahead = 0;
 	begin();
 	return $node;
 }
@@ -208,7 +198,7 @@ sub try_with
 	wait_until(
 		sub {
 			return 1 if grep { ($_->{fault} // '') eq $held } $network->log(host => $who{again}{pds});
-			later(700);
+			$clock->later(700);
 			return 0;
 		},
 		'the request that is held');
@@ -251,10 +241,10 @@ sub try_with
 
 	# --- one never does ---
 
-	later(6.9 * DAY - $ahead);
-	wait_for("SELECT next_try > now() + interval '$ahead s' FROM atproto.status_request WHERE " . of('silent'));
+	$clock->later(6.9 * DAY - $clock->ahead);
+	wait_for("SELECT next_try > now() + interval '6.9 d' FROM atproto.status_request WHERE " . of('silent'));
 	is(state_of('silent') . ' ' . records_of('silent'), 'f|deleted|f record: 10,20 visible_record: ', "${said}nobody has said anything: hidden");
-	later(0.2 * DAY);
+	$clock->later(0.2 * DAY);
 	is_purged('silent', "${said}for seven days: then it goes all the same");
 
 	query("SELECT atproto.unsubscribe('s')");

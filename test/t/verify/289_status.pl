@@ -10,31 +10,13 @@ use FindBin;
 use lib "$FindBin::RealBin/../../lib";
 
 use AtprotoTest;
-use AtprotoTest::Clock;
-use AtprotoTest::Network;
-use AtprotoTest::Preload;
-use PostgreSQL::Test::Utils;
+use AtprotoTest::Statuses;
 use Test::More;
 
-my $network = AtprotoTest::Network->start;
-my $preload = AtprotoTest::Preload->make(network => $network);
-my $node    = make_node('status', start => $preload, conf => $network->settings . <<'EOF2');
-max_worker_processes = 16
-atproto.reconnect_delay = 50ms
-EOF2
-my $clock = AtprotoTest::Clock->new($node);
-my $ahead = 0;
-my %who   = map { my ($name, $did, $key) = split /\t/; $name => { did => $did, key => $key, pds => "$name.example.com" } }
-  split /\n/, slurp_file(make_capture('full.py', 'statuses', '--keys'));
-my $all    = keys %who;
-my $server = AtprotoTest::Server->start(make_capture('full.py', 'statuses'), map { ('--hold-at', $_ + 1) } 2 * $all, 3 * $all, 3 * $all + 1, 4 * $all + 1);
-
-# How often the account's server got a request for the status.
-sub asked
-{
-	my ($name) = @_;
-	return scalar(() = $network->log(kind => 'http', host => $who{$name}{pds}, path => qr/getRepoStatus\?did=/));
-}
+my $statuses = AtprotoTest::Statuses->new('status');
+my ($node, $network, $clock) = @$statuses{qw(node network clock)};
+my %who = %{ $statuses->{who} };
+my $all = $statuses->all;
 
 sub state_of
 {
@@ -50,20 +32,6 @@ sub answered
 	return;
 }
 
-sub later
-{
-	my ($seconds) = @_;
-	$ahead += $seconds;
-	$clock->time_of_day($ahead);
-	$clock->advance(400);
-	return;
-}
-
-foreach my $name (sort keys %who)
-{
-	query("INSERT INTO atproto.identity (did, state, key, pds, resolved_at, asked_at)"
-		. " VALUES ('$who{$name}{did}', 'good', '\\x$who{$name}{key}', '$who{$name}{pds}', now(), now() - interval '1 h')");
-}
 $network->repos({
 	map { $who{ $_->[0] }{pds} => { $who{ $_->[0] }{did} => $_->[1] } }
 	[ active => { active => JSON::PP::true } ], [ takendown => { active => JSON::PP::false, status => 'takendown' } ],
@@ -75,15 +43,13 @@ $network->fault({ host => $who{raced}{pds}, hold => 'raced', times => 1 });
 $network->fault({ host => $who{silent}{pds}, status => 500, times => 1 });
 $network->fault({ host => $who{parked}{pds}, status => 429, headers => { 'Retry-After' => '300' }, times => 1 });
 
-query(subscribe_sql('s', $server, cursor => 0, verify => "'full'"));
-wait_for_seq($node, 's', 2 * $all);
-is(query('SELECT count(*) FROM atproto.repo WHERE NOT active AND verified'), $all, 'none is active any more');
+my $server = $statuses->follow(map { $_ + 1 } 2 * $all, 3 * $all, 3 * $all + 1, 4 * $all + 1);
 is(query('SELECT count(*) FROM atproto.status_request'), '0', 'V-39: an #account alone is believed');
 query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, state) VALUES ('atproto', '$who{active}{did}', 's', 1, 'test', 'suspended')");
 $server->release;
 wait_for_seq($node, 's', 3 * $all);
 is(query('SELECT count(*) FROM atproto.status_request'), $all - 1, 'V-39: who has signed a commit is asked for');
-is(asked('forged'), 0, 'V-39: who has not is not');
+is($statuses->asked('forged'), 0, 'V-39: who has not is not');
 is(query("SELECT count(*) FROM atproto.record WHERE rkey = '20'"), '0', 'V-38: the commit itself is ignored');
 
 # during the request the stream has news: at once, as the request has a limited time
@@ -112,16 +78,16 @@ wait_for("SELECT count(*) = 2 FROM atproto.status_request WHERE error IS NOT NUL
 $server->release;
 wait_for_seq($node, 's', 4 * $all + 1);
 is(query("SELECT string_agg(rkey::text, ',' ORDER BY rkey) FROM atproto.record WHERE did = '$who{active}{did}'"), '10,30', 'V-39: commits of it are taken again');
-later(300);
-is(join(',', map { asked($_) } qw(active takendown refused not-found raced silent parked)), '1,1,1,1,1,1,1', 'V-39: each once');
+$clock->later(300);
+is(join(',', map { $statuses->asked($_) } qw(active takendown refused not-found raced silent parked)), '1,1,1,1,1,1,1', 'V-39: each once');
 is(query('SELECT count(*) FROM atproto.status_request'), $all - 1, 'V-39: a second commit does not ask again');
-later(310);
+$clock->later(310);
 answered(qw(silent parked));
 is(state_of('silent'), 't||desynchronized|silent.example.com', 'V-39: an answer that came late');
 is(state_of('parked'), 't||desynchronized|parked.example.com', 'R-21: of a host that had to rest');
 answered('raced');
 is(state_of('raced'), 't||desynchronized|raced.example.com', 'V-39: what the stream said since was asked for by another commit');
-is(asked('raced'), 2, 'V-39: ten minutes after the first time');
+is($statuses->asked('raced'), 2, 'V-39: ten minutes after the first time');
 wait_for("SELECT count(*) = 0 FROM atproto.status_request WHERE did = '$who{takendown}{did}'");
 $network->repos({ $who{takendown}{pds} => { $who{takendown}{did} => { active => JSON::PP::true } } });
 query("INSERT INTO atproto.status_request (target, did, subscription, why, requested_at, answered_at, next_try, status_at, status_seq)"
@@ -132,8 +98,8 @@ is(query("SELECT why, answered_at, next_try < 'infinity' FROM atproto.status_req
 query("UPDATE atproto.status_request SET next_try = '-infinity' WHERE did = '$who{takendown}{did}'");
 answered('takendown');
 is(state_of('takendown'), 't||desynchronized|takendown.example.com', 'V-39: later, another commit asks again');
-is(asked('active'), 1, 'V-39: who is active is not asked');
-is(asked('forged'), 0, 'V-39: nor whose commits are forged');
+is($statuses->asked('active'), 1, 'V-39: who is active is not asked');
+is($statuses->asked('forged'), 0, 'V-39: nor whose commits are forged');
 
 # --- and the fetcher brings the account's records ---
 

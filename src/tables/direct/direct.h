@@ -1,9 +1,9 @@
 /*
- * direct_insert.h
+ * direct.h
  *		Rows into a table without an SQL statement, where the result is the same.
  */
-#ifndef ATP_DIRECT_INSERT_H
-#define ATP_DIRECT_INSERT_H
+#ifndef ATP_DIRECT_H
+#define ATP_DIRECT_H
 
 #include "postgres.h"
 
@@ -54,4 +54,4 @@ extern void atp_direct_update(AtpDirect *direct, ItemPointer place, const AtpRow
 extern void atp_direct_delete(AtpDirect *direct, ItemPointer place);
 extern void atp_direct_close(AtpDirect *direct);
 
-#endif							/* ATP_DIRECT_INSERT_H */
+#endif							/* ATP_DIRECT_H */

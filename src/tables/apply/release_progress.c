@@ -1,0 +1,176 @@
+/*
+ * release_progress.c
+ *		The progress of a batch of held events: lock and remove their rows.
+ *
+ * apply.c calls these callbacks in the transaction that writes the rows of the events.  Invariant (R-30): the progress is
+ * the removal of the rows from atproto.held_event, in the same transaction, so each event counts exactly once.
+ */
+#include "postgres.h"
+
+#include "common/injection.h"
+#include "config/extension.h"
+#include "config/transaction.h"
+#include "tables/apply/release_batch.h"
+#include "tables/base/rows.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+
+enum
+{
+	FORGET_NAMED,				/* id[] */
+	LOCK_HELD,					/* target, did[], rev[], subscription[], endpoint[], seq[] */
+	AWAIT_HELD,					/* the parameters of LOCK_HELD */
+	FIND_HELD,					/* the parameters of LOCK_HELD */
+	REMOVE_HELD,				/* the parameters of LOCK_HELD */
+	LOCK_SUBSCRIPTIONS			/* names */
+};
+
+#define KEYS	{ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_TID), ATP_ARRAY(ATP_TYPE_TEXT), ATP_ARRAY(ATP_TYPE_TEXT), \
+	ATP_ARRAY(ATP_TYPE_INT8)}
+#define NKEYS	6
+#define BY_KEY	" FROM unnest($2, $3, $4, $5, $6) u (did, rev, subscription, endpoint, seq) JOIN atproto.held_event h" \
+	" ON h.target = $1::name AND h.did OPERATOR(@.=) u.did AND h.rev OPERATOR(@.=) u.rev" \
+	" AND h.subscription = u.subscription AND h.endpoint = u.endpoint AND h.seq = u.seq"
+
+static const AtpStatement statements[] = {
+	[FORGET_NAMED] = {
+		"DELETE FROM atproto.held_release WHERE id = ANY ($1)",
+		SPI_OK_DELETE, {ATP_ARRAY(ATP_TYPE_INT8)}
+	},
+	[LOCK_HELD] = {"SELECT" BY_KEY ATP_ORDER_OF_HELD " FOR UPDATE OF h SKIP LOCKED", SPI_OK_SELECT, KEYS},
+	[AWAIT_HELD] = {"SELECT" BY_KEY ATP_ORDER_OF_HELD " FOR UPDATE OF h", SPI_OK_SELECT, KEYS},
+	[FIND_HELD] = {"SELECT" BY_KEY, SPI_OK_SELECT, KEYS},
+	[REMOVE_HELD] = {
+		"DELETE FROM atproto.held_event WHERE ctid = ANY (ARRAY (SELECT h.ctid" BY_KEY "))", SPI_OK_DELETE, KEYS
+	},
+	[LOCK_SUBSCRIPTIONS] = {
+		"SELECT FROM atproto.subscription WHERE name = ANY ($1) FOR KEY SHARE SKIP LOCKED", SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_TEXT)}
+	},
+};
+
+/* Parameters with the keys of the rows of events [lo, hi); only_done: without events that wait on.  Returns the number of keys. */
+static int
+key_args(const AtpHeldBatch *held, AtpStatements *set, int lo, int hi, bool only_done, Datum *args)
+{
+	static const AtpType types[] = {ATP_TYPE_DID, ATP_TYPE_TID, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_END};
+	AtpRows    *rows = atp_rows_create(set, types, hi - lo);
+
+	for (int i = lo; i < hi; i++)
+	{
+		const AtpHeldRow *row = &held->rows[i];
+
+		if (only_done && !held->batch->events[i].ignored && held->batch->events[i].verdict.judged == ATP_JUDGED_HELD)
+			continue;
+		atp_put_ref(rows, row->did);
+		atp_put(rows, AtpTidGetDatum(row->rev), false);
+		atp_put_ref(rows, row->subscription);
+		atp_put_ref(rows, row->endpoint);
+		atp_put(rows, Int64GetDatum(row->seq), false);
+	}
+	args[0] = CStringGetTextDatum(atp_target(set));
+	atp_rows_bind(rows, args + 1);
+	return rows->n;
+}
+
+static int64
+reach_of_release(AtpProgress *progress, const AtpApply *a)
+{
+	return PG_INT64_MAX;
+}
+
+static AtpLocked
+lock_held(AtpProgress *progress, const AtpApply *a, bool letters)
+{
+	const AtpHeldBatch *held = (const AtpHeldBatch *) progress;
+
+	/* a dead letter refers to the subscription that received the event, so lock all subscriptions in takes */
+	Datum		subscriptions = atp_array(a->statements, ATP_TYPE_TEXT, held->by.takes, NULL, held->by.ntakes);
+	Datum		args[NKEYS];
+	int			n = key_args(held, a->statements, a->lo, a->hi, false, args);
+
+	if (atp_held_execute(a->statements, &statements[LOCK_HELD], args, NULL) == n &&
+		(!letters || atp_held_execute(a->statements, &statements[LOCK_SUBSCRIPTIONS], &subscriptions, NULL) == held->by.ntakes))
+		return ATP_LOCKED;
+	return atp_held_execute(a->statements, &statements[FIND_HELD], args, NULL) == n ? ATP_LOCKED_BY_OTHERS : ATP_LOCKED_NOTHING;
+}
+
+static bool
+await_held(AtpProgress *progress, const AtpApply *a)
+{
+	const AtpHeldBatch *held = (const AtpHeldBatch *) progress;
+	Datum		args[NKEYS];
+	bool		there = false;
+
+	atp_begin("waiting for a change of held events");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+	{
+		int			n = key_args(held, a->statements, a->lo, held->batch->nevents, false, args);
+
+		there = atp_held_execute(a->statements, &statements[AWAIT_HELD], args, NULL) == n;
+	}
+	atp_commit();
+	return there;
+}
+
+bool
+atp_release_finishes(const AtpHeldBatch *held, struct varlena *did)
+{
+	int			last = held->batch->nmessages - 1;
+	int			cmp = held->all ? -1 : atp_compare_dids(did, held->rows[last].did);
+
+	return cmp < 0 || (cmp == 0 && held->batch->nevents > 0 && held->batch->events[last].verdict.judged == ATP_JUDGED_HELD);
+}
+
+void
+atp_release_forget_named(const AtpHeldBatch *held, AtpStatements *set)
+{
+	Datum	   *ids = palloc(sizeof(Datum) * Max(held->nnamed, 1));
+	int			n = 0;
+	Datum		arg;
+
+	for (int i = 0; i < held->nnamed; i++)
+		if (DatumGetInt64(held->named[i]) != 0 && atp_release_finishes(held, held->named_dids[i]))
+			ids[n++] = held->named[i];
+	if (n == 0)
+		return;
+	arg = atp_array(set, ATP_TYPE_INT8, ids, NULL, n);
+	(void) atp_held_execute(set, &statements[FORGET_NAMED], &arg, NULL);
+}
+
+static void
+count_outcomes(AtpHeldBatch *held, const AtpApply *a)
+{
+	int64		more[ATP_SKIP_COUNT];
+
+	held->written = !atp_skips_due(&held->skips, a->batch->skips, a->skips, more) ||
+		atp_skips_add(a->statements, a->sub, held->shard, more);
+}
+
+/* in the transaction of their effects, remove the held events that were judged. */
+static bool
+remove_released(AtpProgress *progress, const AtpApply *a)
+{
+	AtpHeldBatch *held = (AtpHeldBatch *) progress;
+	Datum		args[NKEYS];
+	int			n = key_args(held, a->statements, a->lo, a->hi, true, args);
+
+	if (n > 0 && atp_held_execute(a->statements, &statements[REMOVE_HELD], args, NULL) != n)
+		return false;
+	if (a->hi == held->batch->nevents)
+		atp_release_forget_named(held, a->statements);
+	count_outcomes(held, a);
+	ATP_INJECTION_POINT("held events next");
+	return true;
+}
+
+static void
+note_removed(AtpProgress *progress)
+{
+	AtpHeldBatch *held = (AtpHeldBatch *) progress;
+
+	atp_skips_written(&held->skips, held->written);
+}
+
+const AtpProgress atp_release_progress = {
+	.reach = reach_of_release, .lock = lock_held, .await = await_held, .move = remove_released, .moved = note_removed
+};

@@ -1,0 +1,422 @@
+/*
+ * repo_effect.c
+ *		How events change the state of a repository.
+ *
+ * Whether an event is admitted is decided in admission.c; events that atproto.refill() has sent again are in
+ * repo_refill.c; the rows are read and written in repo.c.  Invariant: the revision of a repository never goes back.
+ */
+#include "postgres.h"
+
+#include "common/clock.h"
+#include "source.h"
+#include "stream/stream_time.h"
+#include "tables/records/record.h"
+#include "tables/repos/admission.h"
+#include "tables/repos/repo_paths.h"
+#include "tables/repos/repo_refill.h"
+#include "tables/repos/repo_state.h"
+#include "tables/repos/status_request.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+
+/*
+ * The time of an #account or #identity event, limited for the order of events.  The result is never later than
+ * this machine's time of day: otherwise one event with a wrong clock would make all later events old.
+ *
+ * In a stream whose positions are times, this time is the first key of the order of an account's events.  There the
+ * result must be equal when the event is received again, so a time that is ahead by no more than the allowed error
+ * of clocks is kept.
+ */
+static TimestampTz
+own_time(const AtpRepos *s, const AtpEvent *event)
+{
+	TimestampTz now = atp_time_of_day();
+
+	if (event->time == 0)
+		return now;
+	if (s->apply->sub->source->rewind > 0 && !atp_is_ahead(event->time))
+		return event->time - ATP_UNIX_TO_POSTGRES;
+	return Min(now, event->time - ATP_UNIX_TO_POSTGRES);
+}
+
+/*
+ * Is the stored status newer than the event?  An old deletion must not remove records that came after it.
+ *
+ * In a stream whose positions are sequence numbers, the position decides, whatever the clock of the events' server
+ * says.  A position that is a time (version 1 of Jetstream) may go back from one event of an account to the next,
+ * but by no more than the source's rewind: an event whose position is later by more than the rewind is newer.  The
+ * times of the events cannot show this, because the clock of the account's former server may be ahead of the present
+ * server's clock.  If the positions are closer, or went back, the times of the events decide, and then the position.
+ * Events of different streams can only be compared by their times.
+ */
+static bool
+is_old_status(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event, TimestampTz status_at)
+{
+	bool		same_stream = atp_repo_has_status_of(repo, s->endpoint);
+	int64		rewind = s->apply->sub->source->rewind;
+
+	if (same_stream && rewind == 0)
+		return event->seq <= repo->account.status_seq;
+	if (same_stream && event->seq > repo->account.status_seq && event->seq - repo->account.status_seq > rewind)
+		return false;
+	if (!repo->account.has_status || status_at > repo->account.status_at)
+		return false;
+	return status_at < repo->account.status_at || (same_stream && event->seq < repo->account.status_seq);
+}
+
+/*
+ * Delete the records of the repository.  The tables may have records newer than the repository's revision: the slices of
+ * an export write such records, and they stay if the fetch is given up before its last slice.
+ */
+static void
+erase_records(const AtpRepoState *repo, AtpEffect *effect)
+{
+	effect->has_rev = repo->head.has_rev;
+	effect->rev = repo->head.rev;
+	effect->unfinished = !repo->head.has_rev || atp_repo_is_sync(repo, ATP_SYNC_RESYNCING) ||
+		atp_repo_is_sync(repo, ATP_SYNC_DESYNCHRONIZED);
+}
+
+static void
+take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
+{
+	TimestampTz status_at = own_time(s, event);
+
+	/* V-47; a repository that is being fetched for the first time may have records without a revision */
+	bool		has_some = !atp_repo_is_empty(repo) || repo->hold.state == ATP_HOLD_RESYNC;
+
+	event->effects.unconfirmed = s->apply->sub->settings.verify == ATP_VERIFY_FULL && atp_purge_after_s > 0 &&
+		atp_is_deletion(event) && has_some;
+	if (is_old_status(s, repo, event, status_at))
+	{
+		s->apply->skips[ATP_SKIP_OLD]++;
+		event->effects.passed = true;
+		return;
+	}
+	repo->account.active = event->active;
+	repo->account.status = event->status;
+	repo->account.status_at = status_at;
+	repo->account.has_status = true;
+	repo->account.status_endpoint = s->endpoint;
+	repo->account.status_seq = event->seq;
+	/* do not store a position that is a future time: all later events of the account would be old */
+	repo->account.has_status_seq = s->apply->sub->source->rewind == 0 || !atp_is_ahead(event->seq);
+	repo->account.host = cstring_to_text(atp_apply_endpoint(s->apply)->host);
+	repo->row.changed = true;
+	/* release events that wait for a missing commit: the account is inactive, and held events must not outlive a deletion */
+	event->effects.closes = repo->hold.any_gap && !repo->account.active;
+	/* a second source can bring the missing commits only after this event, when they have no effect */
+	if (event->effects.closes && !atp_is_deletion(event))
+		atp_repo_note_break(s, repo);
+	if (event->effects.unconfirmed || (event->verdict.by_stranger && !repo->account.active && has_some))
+		atp_repo_doubt(repo, event);
+	if (event->effects.unconfirmed || !atp_is_deletion(event))
+		return;
+	effect->erase = true;
+	erase_records(repo, effect);
+	/* the deleted records must not come back by a refill: note deleted_rev, and end the refill */
+	if (repo->head.has_rev)
+	{
+		repo->account.deleted = true;
+		repo->account.deleted_rev = repo->head.rev;
+		repo->head.rev_paths = NULL;
+	}
+	atp_repo_forget_refill(repo);
+	atp_hold_erase(&repo->hold);
+}
+
+/* F-15: the handle is a hint, and unverified.  In a stream whose positions are times, an older handle must not replace a newer one. */
+static void
+take_identity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
+{
+	TimestampTz handle_at = own_time(s, event);
+
+	if (s->apply->sub->source->rewind > 0 && repo->account.has_handle_at && handle_at < repo->account.handle_at)
+	{
+		s->apply->skips[ATP_SKIP_OLD]++;
+		return;
+	}
+	if (event->handle != NULL)
+	{
+		repo->account.handle = event->handle;
+		repo->account.handle_at = handle_at;
+		repo->account.has_handle_at = true;
+	}
+	repo->row.changed = true;
+}
+
+/*
+ * F-08, V-31, V-32, V-33: a commit that does not continue the stored commit shows that commits were missed.  The root of
+ * the tree decides; if a root is unknown, the revision decides.
+ */
+static void
+check_continuity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
+{
+	bool		rev_fits = event->has_since && event->since == repo->head.rev;
+	bool		known = event->prev_data != NULL && repo->head.data != NULL;
+	bool		data_fits = known && atp_same_bytes(event->prev_data, repo->head.data);
+
+	if (atp_repo_is_empty(repo))
+	{
+		rev_fits = !event->has_since;
+		known = data_fits = false;
+	}
+	if (rev_fits && (data_fits || !known))
+		return;
+	if (data_fits)
+		s->apply->skips[ATP_SKIP_SKIPPED_REVS]++;
+	else
+		atp_repo_note_break(s, repo);
+}
+
+/*
+ * Did the repository begin anew with a #sync whose records follow in separate messages?  No message tells which record
+ * is the last.
+ */
+static bool
+begins_anew(const AtpRepoState *repo)
+{
+	return repo->head.rev_paths != NULL && (repo->head.data != NULL || atp_paths_are_anew(repo->head.rev_paths));
+}
+
+/* Has a fetch that was given up left records of a repository of which no commit is known? */
+static bool
+has_leftovers(const AtpRepos *s, const AtpRepoState *repo)
+{
+	return !repo->head.has_rev && atp_repo_is_sync(repo, ATP_SYNC_DESYNCHRONIZED) && atp_records_exist(s->apply, repo->did);
+}
+
+/* Set sync by a newer commit. */
+static void
+judge_commit(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
+{
+	/* V-35: the repository's first commit, of which all operations are proven */
+	if (event->proven == ATP_OPS_PROVEN_FIRST && atp_repo_is_empty(repo) && !has_leftovers(s, repo))
+		(void) atp_repo_set_sync(repo, ATP_SYNC_SYNCHRONIZED);
+	/* F-42: the rest of the records after the #sync would be older than this commit, and so ignored */
+	else if (!event->partial && begins_anew(repo))
+		atp_repo_note_break(s, repo);
+	/* an event with only a part of its commit does not name the commit before it */
+	else if (repo->head.has_rev && !event->partial)
+		check_continuity(s, repo, event);
+	if (event->proven == ATP_OPS_INCOMPLETE)
+		s->apply->skips[ATP_SKIP_INCOMPLETE]++;
+	/* V-27; at level hash the operations are not checked, so the records are true, but may not be all */
+	if (event->proven == ATP_NOT_ASKED && (atp_repo_is_sync(repo, ATP_SYNC_SYNCHRONIZED) || atp_repo_is_sync(repo, ATP_SYNC_UNPROVEN)))
+		(void) atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
+	else if ((event->proven == ATP_OPS_INCOMPLETE || event->lacking) && atp_repo_is_sync(repo, ATP_SYNC_SYNCHRONIZED))
+		(void) atp_repo_set_sync(repo, ATP_SYNC_UNPROVEN);
+}
+
+/* V-17, V-26: the account has made a commit, but its operations are unknown.  The dead letter of the commit tells and counts it. */
+static void
+take_refuted(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
+{
+	if (event->mismatch)
+		s->apply->skips[ATP_SKIP_MISMATCH]++;
+	if (repo->account.active && (!repo->head.has_rev || event->rev > repo->head.rev))
+		repo->row.changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
+}
+
+/* F-12, V-36: does a #sync announce a tree that may differ from the tables? */
+static bool
+announces_others(const AtpRepoState *repo, const AtpEvent *event)
+{
+	if (atp_repo_is_empty(repo))
+		return repo->head.has_rev || event->proven != ATP_NOT_ASKED;
+	/* after events with only a part of their commit the stored root is unknown */
+	return repo->head.data == NULL || !atp_same_bytes(repo->head.data, event->data);
+}
+
+/* Mark the rows of a whole commit whose operations were applied already from separate messages, so that no row is applied twice. */
+static void
+note_known(AtpBatch *batch, const AtpEvent *event, const bytea *paths)
+{
+	for (int r = event->first_row; r < event->first_row + event->nrows; r++)
+		batch->rows[r].known = paths != NULL && !event->partial && atp_paths_have(paths, atp_path_hash(batch->rows[r].path));
+}
+
+/* F-42: all records of the repository follow this #sync, so delete the stored records. */
+static void
+begin_anew(AtpRepoState *repo, AtpEffect *effect)
+{
+	effect->erase = repo->head.has_rev;
+	erase_records(repo, effect);
+	if (!atp_repo_is_sync(repo, ATP_SYNC_RESYNCING))
+		(void) atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
+}
+
+/* The value of rev_paths after the event; rest: operations of the event's revision were applied before. */
+static bytea *
+paths_with(const AtpRepoState *repo, const AtpEvent *event, bool rest)
+{
+	bytea	   *paths = rest ? repo->head.rev_paths : NULL;
+
+	if (!event->partial)
+		return NULL;
+	/* the #sync of a Jetstream names no tree: begins_anew() needs the mark */
+	if (event->kind == ATP_REPOS_SYNC && event->data == NULL)
+		return atp_paths_anew();
+	/* an operation whose record failed the check was not applied: leave out the path, because a second source may have the record */
+	if (event->kind == ATP_REPOS_SYNC || (event->lacking && event->nrows == 0))
+		return paths != NULL && event->kind != ATP_REPOS_SYNC ? paths : atp_paths_none();
+	return atp_paths_add(paths, event->path);
+}
+
+/*
+ * Does an old event show that the tables lack records?  An event older than first_rev without wanted operations cannot
+ * be compared with the tables, and counts as a loss.
+ */
+static bool
+tells_of_loss(AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
+{
+	if (!event->partial && atp_repo_lacks(repo, event))
+		return event->nrows == 0 || atp_records_lack(s->apply, event);
+	return !s->apply->replay && atp_repo_is_overtaken(repo, event) &&
+		(event->kind == ATP_REPOS_SYNC || atp_records_lack(s->apply, event));
+}
+
+static void
+take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
+{
+	int64	   *skips = s->apply->skips;
+	bool		rest;			/* the event has the stored revision, of which some operations were applied */
+
+	if (event->proven == ATP_OPS_REFUTED)
+		take_refuted(s, repo, event);
+	if (event->proven == ATP_OPS_REFUTED || event->proven == ATP_REV_AHEAD)
+		return;
+	effect->reread = event->effects.reread = atp_repo_take_reread(s, repo, event, effect);
+	effect->rows = effect->reread && event->nrows > 0;
+	if (effect->reread)
+		return;
+	/* F-05, F-03 */
+	if (atp_repo_is_inactive(s, repo, event))
+	{
+		skips[ATP_SKIP_INACTIVE]++;
+		return;
+	}
+	rest = repo->head.has_rev && event->rev == repo->head.rev;
+	if (atp_repo_is_old(repo, event) || (rest && event->partial && atp_paths_have(repo->head.rev_paths, event->path)))
+	{
+		skips[ATP_SKIP_OLD]++;
+		event->effects.passed = true;
+		if (tells_of_loss(s, repo, event))
+			atp_repo_note_break(s, repo);
+		return;
+	}
+	note_known(s->apply->batch, event, rest ? repo->head.rev_paths : NULL);
+	if (event->kind == ATP_REPOS_COMMIT && !rest)
+		judge_commit(s, repo, event);
+	else if (event->kind == ATP_REPOS_SYNC && event->partial)
+		begin_anew(repo, effect);
+	else if (event->kind == ATP_REPOS_SYNC && announces_others(repo, event))
+		(void) atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
+	if (!repo->head.has_rev)
+		atp_repo_note_first(repo, event);
+	/* earlier commits came in separate messages, perhaps not all: a whole commit of a second source may still bring the rest */
+	else if (repo->head.rev_paths != NULL && !event->partial && event->kind == ATP_REPOS_COMMIT)
+	{
+		repo->head.first_rev = event->rev;
+		repo->head.has_first = true;
+	}
+	repo->head.has_rev = true;
+	repo->head.rev = event->rev;	/* F-13: also without operations */
+	event->effects.closes = repo->hold.any_gap && event->held == NULL;
+	if (!rest || !event->partial)
+	{
+		repo->head.commit = event->commit;
+		repo->head.data = event->data;
+		repo->head.verified = event->signature != NULL;
+	}
+	repo->head.rev_paths = paths_with(repo, event, rest);
+	repo->row.changed = true;
+	effect->rows = event->nrows > 0;
+}
+
+/*
+ * R-01, F-10: does the event demand a fetch of the repository, because the repository is desynchronized, or because its
+ * earlier records are unknown?  At level full a whole commit gets here only with a verified signature: a forged
+ * event must not cause fetches.
+ */
+static AtpFetchWhy
+why_fetched(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
+{
+	AtpBackfill backfill = s->apply->sub->settings.backfill;
+
+	if (backfill == ATP_BACKFILL_NONE || !repo->account.active || (event->kind != ATP_REPOS_COMMIT && event->kind != ATP_REPOS_SYNC))
+		return ATP_FETCH_NOT;
+	if (atp_repo_is_sync(repo, ATP_SYNC_DESYNCHRONIZED))
+		return event->proven == ATP_OPS_REFUTED ? ATP_FETCH_MISMATCH
+			: event->verdict.judged == ATP_JUDGED_IGNORED ? ATP_FETCH_FORK
+			: event->kind == ATP_REPOS_SYNC ? ATP_FETCH_SYNC : ATP_FETCH_BREAK;
+	/* has_synced: at level hash a repository stays partial after its fetch, and would be fetched with every event */
+	return backfill >= ATP_BACKFILL_SEEN && atp_repo_is_sync(repo, ATP_SYNC_PARTIAL) && !repo->sync.has_synced
+		? ATP_FETCH_SEEN : ATP_FETCH_NOT;
+}
+
+/* Count an event whose verdict is not true; the event changes no rows (admission.h). */
+static void
+pass_over(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
+{
+	int64	   *skips = s->apply->skips;
+
+	switch (event->verdict.judged)
+	{
+		case ATP_JUDGED_HELD:
+			atp_hold_note_held(&repo->hold, event);
+			skips[ATP_SKIP_HELD] += event->held == NULL;
+			break;
+		case ATP_JUDGED_FALSE:
+			skips[ATP_SKIP_BAD_SIGNATURE]++;
+			break;
+		default:
+			skips[event->verdict.ignored_as]++;
+			/* V-15: two commits have one revision, and only the account's server knows which is valid */
+			if (event->verdict.ignored_as == ATP_SKIP_FORKED)
+			{
+				repo->row.changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
+				event->effects.fetch = why_fetched(s, repo, event);
+			}
+	}
+}
+
+AtpEffect
+atp_repos_take(AtpRepos *s, int index)
+{
+	AtpEvent   *event = &s->apply->batch->events[index];
+	AtpRepoState *repo = s->of_event[index - s->first];
+	AtpEffect	effect = {0};
+
+	event->effects.fetch = ATP_FETCH_NOT;
+	event->effects.passed = event->effects.reread = false;
+	event->effects.closes = false;
+	if (!s->judged)
+		atp_admission_judge(s, index);
+	if (event->verdict.judged != ATP_JUDGED_TRUE)
+	{
+		pass_over(s, repo, event);
+		return effect;
+	}
+	if (event->signature != NULL)
+		s->apply->skips[ATP_SKIP_VERIFIED]++;
+	switch (event->kind)
+	{
+		case ATP_REPOS_COMMIT:
+		case ATP_REPOS_SYNC:
+			take_commit(s, repo, event, &effect);
+			event->effects.fetch = why_fetched(s, repo, event);
+			break;
+		case ATP_REPOS_IDENTITY:
+			take_identity(s, repo, event);
+			break;
+		case ATP_REPOS_ACCOUNT:
+			take_account(s, repo, event, &effect);
+			event->effects.fetch = effect.erase ? ATP_FETCH_DELETED : repo->account.active ? ATP_FETCH_ACTIVE : ATP_FETCH_INACTIVE;
+			break;
+		case ATP_REPOS_INFO:
+		case ATP_REPOS_UNKNOWN:
+			break;
+	}
+	return effect;
+}
