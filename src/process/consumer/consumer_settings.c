@@ -108,7 +108,7 @@ atp_consumer_read_settings(Consumer *c)
 	atp_commit();
 
 	if (extension == ATP_EXTENSION_ABSENT)
-		atp_consumer_leave(c, "the extension was dropped", false);
+		atp_consumer_leave(c, "the extension was dropped or changed", false);
 	if (extension == ATP_EXTENSION_OTHER_VERSION)
 		atp_consumer_leave(c, "the extension has another version than the library", false);
 	if (sub == NULL)

@@ -59,7 +59,7 @@ erase_repo(AtpApply *a, int index, const AtpEffect *effect, bool now)
 
 	if (atp_is_deletion(event))
 		atp_held_erase(a, index);
-	if (effect->unfinished && !erase_export(a, event, effect, now, &rev))
+	if ((!effect->has_rev || effect->beyond) && !erase_export(a, event, effect, now, &rev))
 		return;
 	if (now)
 		atp_records_erase(a, event->did, rev, event->seq);

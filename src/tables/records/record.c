@@ -289,20 +289,20 @@ first_tid(uint64 *tid)
 }
 
 bool
-atp_records_last_rev(AtpApply *a, struct varlena *did, uint64 *rev)
+atp_records_any(AtpApply *a, struct varlena *did)
 {
 	Datum		arg = PointerGetDatum(did);
-	bool		found = atp_execute(a->statements, &statements[ATP_LAST_REV], &arg, NULL) > 0 && first_tid(rev);
+	bool		found = atp_execute(a->statements, &statements[ATP_FIRST_COLLECTION], &arg, NULL) > 0;
 
 	SPI_freetuptable(SPI_tuptable);
 	return found;
 }
 
 bool
-atp_records_exist(AtpApply *a, struct varlena *did)
+atp_records_last_rev(AtpApply *a, struct varlena *did, uint64 *rev)
 {
 	Datum		arg = PointerGetDatum(did);
-	bool		found = atp_execute(a->statements, &statements[ATP_FIRST_COLLECTION], &arg, NULL) > 0;
+	bool		found = atp_execute(a->statements, &statements[ATP_LAST_REV], &arg, NULL) > 0 && first_tid(rev);
 
 	SPI_freetuptable(SPI_tuptable);
 	return found;

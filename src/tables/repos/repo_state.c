@@ -59,10 +59,9 @@ atp_repo_set_sync(AtpRepoState *repo, AtpSync sync)
 bool
 atp_repo_give_up(AtpApply *a, AtpRepoState *repo)
 {
-	/* without a revision there may be records of the first slices, which later commits may have removed */
+	/* the first fetch of the repository may have written some records, which the account may have removed since */
 	if (atp_repo_is_sync(repo, ATP_SYNC_RESYNCING))
-		repo->row.changed |= atp_repo_set_sync(repo, repo->head.has_rev || atp_records_exist(a, repo->did)
-											   ? ATP_SYNC_DESYNCHRONIZED : ATP_SYNC_PARTIAL);
+		repo->row.changed |= atp_repo_set_sync(repo, repo->head.has_rev || atp_records_any(a, repo->did) ? ATP_SYNC_DESYNCHRONIZED : ATP_SYNC_PARTIAL);
 	return atp_hold_fetched(&repo->hold);
 }
 
