@@ -303,7 +303,7 @@ fault("ignored-signed-unmarked", "tables/repos/admission.c", "event->effects.mis
 fault("status-long", "core/wire/repos_message.c", "if (msg->status.len > ATP_STATUS_MAX)", "if (msg->status.len > ATP_STATUS_MAX + 1)", "unit/test_repos")
 fault("remains-proven", "tables/repos/repo_effect.c", "if (!has_remains(s, repo))\n", "if (repo != NULL)\n", "t/348_repo_refusals")
 fault("remains-unmarked", "tables/repos/repo_state.c", "repo->head.has_rev || atp_records_any(a, repo->did) ?", "repo->head.has_rev ?", "t/348_repo_refusals")
-fault("remains-stay", "tables/apply/repos_sink.c", "if (!effect->has_rev || effect->beyond)", "if (!effect->has_rev)", "t/348_repo_refusals")
+fault("remains-stay", "tables/apply/repos_sink.c", "if ((!effect->has_rev || effect->beyond)", "if ((!effect->has_rev)", "t/348_repo_refusals")
 fault("first-unseen", "tables/repos/repo_effect.c", "event->proven == ATP_OPS_PROVEN_FIRST && atp_repo_is_empty(repo)", "event->proven != ATP_NOT_ASKED && atp_repo_is_empty(repo)", "t/281_chain")
 fault("incomplete-believed", "tables/repos/repo_effect.c", "else if ((event->proven == ATP_OPS_INCOMPLETE || event->lacking) &&", "else if (event->lacking &&", "t/281_chain")
 fault("lacking-believed", "tables/repos/repo_effect.c", "else if ((event->proven == ATP_OPS_INCOMPLETE || event->lacking) &&", "else if (event->proven == ATP_OPS_INCOMPLETE &&", "t/281_chain")
@@ -797,6 +797,10 @@ fault("hold-release-nobody", "tables/repos/hold.c", "	if (h->nheld + h->nothers 
 fault("hold-others-forgotten", "tables/repos/hold.c", "	if (h->state == ATP_HOLD_NONE || h->nothers > 0)\n		return false;", "	if (h->state == ATP_HOLD_NONE)\n		return false;", "t/282_full_owners")
 fault("hold-ends-fetch", "tables/repos/hold.h", "\"hold IN (\" ATP_SQL_IDENTITY \", \" ATP_SQL_GAP \", \" ATP_SQL_RELEASE \")\"", "\"hold IS NOT NULL\"", RESYNC)
 fault("hold-given-up", "tables/repos/repo_state.c", "repo->head.has_rev || atp_records_any(a, repo->did) ? ATP_SYNC_DESYNCHRONIZED : ATP_SYNC_PARTIAL);\n	return", "ATP_SYNC_PARTIAL);\n	return", "t/346_repos")
+FETCHED = "t/354_repo_meanwhile"
+fault("hold-slice-job", "fetch/repositories/repo_transfer.c", "if (why == NULL && !atp_repo_job_lock(&t->job))", "if (why != NULL && !atp_repo_job_lock(&t->job))", FETCHED)
+fault("hold-first-event", "tables/repos/held.h", "[1] = 'gap' OR", "[1] = 'none' OR", FETCHED)
+fault("hold-looks-again", "tables/apply/release.c", "(held.batch->nmessages > 0 || has_used_queue(&held))", "(held.batch->nmessages > 0 || held.nnamed > 0)", FETCHED)
 
 # --- exports, and repositories that are not in step ---
 

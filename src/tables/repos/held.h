@@ -43,12 +43,20 @@ extern void atp_held_look_for_room(AtpApply *a);
 /* End the pause, since no label is held; a later pause gets the full time again. */
 extern void atp_held_end_stall(void);
 
+/*
+ * SQL, an aggregate over held events of a repository: does the first of them wait for a missing commit?  An event behind
+ * the first may still have a reason from before, for example from a fetch that has ended.  If each event waits behind an
+ * earlier one, or for a missing commit, the event in front has gone; the first event is taken to wait for a commit.
+ */
+#define ATP_HELD_WAITS_FOR_COMMIT(rev, why, filter) \
+	"(array_agg(" why " ORDER BY " rev ", " why ")" filter ")[1] = 'gap' OR bool_and(" why " IN ('gap', 'order'))" filter
+
 /* The held events of a repository. */
 typedef struct AtpHeldCount
 {
 	int64		n;				/* held events that this subscription may take, and behind which its own events wait (held_by.h) */
 	uint64		first_rev;		/* the lowest revision among the n events; 0 if n is 0 */
-	bool		only_gap;		/* each of the n waits for a missing commit, or behind an earlier held event */
+	bool		awaits_commit;	/* the first of the n waits for a missing commit (ATP_HELD_WAITS_FOR_COMMIT) */
 	int64		own;			/* held events received by this subscription itself */
 	int64		all;			/* held events of all subscriptions of the target */
 	bool		any_gap;		/* at least one event waits for a missing commit */
