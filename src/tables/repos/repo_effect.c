@@ -71,13 +71,15 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 
 	/* V-47; a repository that is being fetched for the first time may have records without a revision */
 	bool		has_some = !atp_repo_is_empty(repo) || repo->hold.state == ATP_HOLD_RESYNC;
+	bool		is_doubted = s->apply->sub->settings.verify == ATP_VERIFY_FULL && atp_purge_after_s > 0 && atp_is_deletion(event);
 
-	event->effects.unconfirmed = s->apply->sub->settings.verify == ATP_VERIFY_FULL && atp_purge_after_s > 0 &&
-		atp_is_deletion(event) && has_some;
+	event->effects.unconfirmed = is_doubted && has_some;
+	event->effects.drops_held = is_doubted && !has_some && (repo->hold.nheld > 0 || repo->hold.adds);
 	if (is_old_status(s, repo, event, status_at))
 	{
 		s->apply->skips[ATP_SKIP_OLD]++;
 		event->effects.passed = true;
+		event->effects.drops_held = false;
 		return;
 	}
 	repo->account.active = event->active;
@@ -95,7 +97,7 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	/* a second source can bring the missing commits only after this event, when they have no effect */
 	if (event->effects.closes && !atp_is_deletion(event))
 		atp_repo_note_break(s, repo);
-	if (event->effects.unconfirmed || (event->verdict.by_stranger && !repo->account.active && has_some))
+	if (event->effects.unconfirmed || event->effects.drops_held || (event->verdict.by_stranger && !repo->account.active && has_some))
 		atp_repo_doubt(repo, event);
 	if (event->effects.unconfirmed || !atp_is_deletion(event))
 		return;
@@ -244,13 +246,21 @@ note_known(AtpBatch *batch, const AtpEvent *event, const bytea *paths)
 		batch->rows[r].known = paths != NULL && !event->partial && atp_paths_have(paths, atp_path_hash(batch->rows[r].path));
 }
 
-/* F-42: all records of the repository follow this #sync, so delete the stored records. */
+/*
+ * F-42: all records of the repository follow this #sync, so delete the stored records.  An export that was given up may
+ * have stored records newer than the repository's revision: those older than the #sync go, too.  Records of an export that
+ * is newer than the #sync stay, because the export was right about them.
+ */
 static void
-begin_anew(AtpRepos *s, AtpRepoState *repo, AtpEffect *effect)
+begin_anew(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *effect)
 {
-	effect->erase = repo->head.has_rev;
-	effect->has_rev = repo->head.has_rev;
-	effect->rev = repo->head.rev;
+	bool		beyond = event->rev > 0 &&
+		(atp_repo_is_sync(repo, ATP_SYNC_DESYNCHRONIZED) || atp_repo_is_sync(repo, ATP_SYNC_RESYNCING));
+
+	effect->erase = effect->has_rev = repo->head.has_rev || beyond;
+	effect->rev = repo->head.has_rev ? repo->head.rev : 0;
+	if (beyond)
+		effect->rev = Max(effect->rev, event->rev - 1);
 	if (!atp_repo_is_sync(repo, ATP_SYNC_RESYNCING) && !has_remains(s, repo))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
 }
@@ -320,7 +330,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 	if (event->kind == ATP_REPOS_COMMIT && !rest)
 		judge_commit(s, repo, event);
 	else if (event->kind == ATP_REPOS_SYNC && event->partial)
-		begin_anew(s, repo, effect);
+		begin_anew(s, repo, event, effect);
 	else if (event->kind == ATP_REPOS_SYNC && announces_others(repo, event))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 	if (!repo->head.has_rev)
