@@ -64,6 +64,19 @@ is_old_status(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event
 	return status_at < repo->account.status_at || (same_stream && event->seq < repo->account.status_seq);
 }
 
+/*
+ * Delete the records of the repository.  The tables may have records newer than the repository's revision: the slices of
+ * an export write such records, and they stay if the fetch is given up before its last slice.  task_status.c has the same
+ * rule for deletions that are confirmed later.
+ */
+static void
+erase_records(const AtpRepoState *repo, AtpEffect *effect)
+{
+	effect->has_rev = repo->head.has_rev;
+	effect->rev = repo->head.rev;
+	effect->beyond = atp_repo_is_sync(repo, ATP_SYNC_DESYNCHRONIZED) || atp_repo_is_sync(repo, ATP_SYNC_RESYNCING);
+}
+
 static void
 take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 {
@@ -102,10 +115,7 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	if (event->effects.unconfirmed || !atp_is_deletion(event))
 		return;
 	effect->erase = true;
-	effect->has_rev = repo->head.has_rev;
-	effect->rev = repo->head.rev;
-	/* task_status.c has the same rule for deletions that are confirmed later */
-	effect->beyond = atp_repo_is_sync(repo, ATP_SYNC_DESYNCHRONIZED) || atp_repo_is_sync(repo, ATP_SYNC_RESYNCING);
+	erase_records(repo, effect);
 	/* the deleted records must not come back by a refill: note deleted_rev, and end the refill */
 	if (repo->head.has_rev)
 	{
@@ -246,21 +256,12 @@ note_known(AtpBatch *batch, const AtpEvent *event, const bytea *paths)
 		batch->rows[r].known = paths != NULL && !event->partial && atp_paths_have(paths, atp_path_hash(batch->rows[r].path));
 }
 
-/*
- * F-42: all records of the repository follow this #sync, so delete the stored records.  An export that was given up may
- * have stored records newer than the repository's revision: those older than the #sync go, too.  Records of an export that
- * is newer than the #sync stay, because the export was right about them.
- */
+/* F-42: all records of the repository follow this #sync, so delete the stored records. */
 static void
-begin_anew(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *effect)
+begin_anew(AtpRepos *s, AtpRepoState *repo, AtpEffect *effect)
 {
-	bool		beyond = event->rev > 0 &&
-		(atp_repo_is_sync(repo, ATP_SYNC_DESYNCHRONIZED) || atp_repo_is_sync(repo, ATP_SYNC_RESYNCING));
-
-	effect->erase = effect->has_rev = repo->head.has_rev || beyond;
-	effect->rev = repo->head.has_rev ? repo->head.rev : 0;
-	if (beyond)
-		effect->rev = Max(effect->rev, event->rev - 1);
+	effect->erase = repo->head.has_rev;
+	erase_records(repo, effect);
 	if (!atp_repo_is_sync(repo, ATP_SYNC_RESYNCING) && !has_remains(s, repo))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
 }
@@ -330,7 +331,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 	if (event->kind == ATP_REPOS_COMMIT && !rest)
 		judge_commit(s, repo, event);
 	else if (event->kind == ATP_REPOS_SYNC && event->partial)
-		begin_anew(s, repo, event, effect);
+		begin_anew(s, repo, effect);
 	else if (event->kind == ATP_REPOS_SYNC && announces_others(repo, event))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 	if (!repo->head.has_rev)
