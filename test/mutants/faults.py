@@ -570,7 +570,10 @@ fault("limit-day", "fetch/repositories/repo_limits.h", "f.at[20] +", "f.at[19] +
 fault("limit-asked-for", "fetch/repositories/repo_rows.c", "j.priority > 0 AND COALESCE(", "j.priority >= 0 AND COALESCE(", "t/348_repo_limits")
 fault("limit-again", "fetch/repositories/repo_limits.c", "WHERE state = 'throttled' AND next_try <= now()", "WHERE state = 'throttled' AND next_try = 'infinity'", "t/348_repo_limits")
 fault("limit-storm", "fetch/repositories/repo_limits.c", "#define STORM_JOBS		1000", "#define STORM_JOBS		999", "t/348_repo_limits")
-fault("limit-storm-over", "fetch/repositories/repo_limits.c", " AND j.queued_at > COALESCE(o.until, '-infinity')", "", "t/348_repo_limits")
+fault("limit-storm-over", "fetch/repositories/repo_limits.c", " AND o.until >= b.queued_at", " AND o.until IS NULL", "t/348_repo_limits")
+fault("limit-storm-of-a-host", "fetch/repositories/repo_limits.c", "LEAST(n, $3)", "LEAST(n, $3 + $2)", "t/348_repo_limits")
+fault("label-ahead", "stream/format_labels.c", "label.cts > 0 && atp_is_ahead(label.cts)", "label.cts < 0 && atp_is_ahead(label.cts)", "t/243_clock_behind")
+fault("held-goes-in-silence", "tables/repos/held.c", "	if (lost)\n		atp_gap_erased", "	if (!lost)\n		atp_gap_erased", "t/282_full_meanwhile")
 fault("limit-storm-of-all", "fetch/repositories/repo_limits.h", "t.owner::oid = s.owner::oid", "s.owner IS NOT NULL", "t/348_repo_limits")
 fault("limit-storm-asked-for", "fetch/repositories/repo_rows.c", "(j.priority = 0 OR NOT \" ATP_REPO_STORM \")", "(j.priority <= 1 OR NOT \" ATP_REPO_STORM \")", "t/348_repo_limits")
 fault("limit-reset", "fetch/repositories/repo_rows.c", "tries = tries + 1, next_try = now() + \" BACK_OFF(\"interval \" SOON) \",", "next_try = now(),", "t/346_repos")
@@ -677,7 +680,7 @@ fault("status-not-found", "fetch/repositories/task_status.c", "*not_found = refu
 # --- who agrees with a deletion ---
 
 T = "t/289_deletions"
-fault("deletion-at-once", "tables/repos/repo_effect.c", "event->effects.unconfirmed = s->apply->sub->settings.verify == ATP_VERIFY_FULL &&", "event->effects.unconfirmed = s->apply->sub->settings.verify != ATP_VERIFY_FULL &&", T)
+fault("deletion-at-once", "tables/repos/repo_effect.c", "is_doubted = s->apply->sub->settings.verify == ATP_VERIFY_FULL &&", "is_doubted = s->apply->sub->settings.verify != ATP_VERIFY_FULL &&", T)
 fault("deletion-letters", "tables/apply/repos_sink.c", " && !event->effects.unconfirmed)", ")", T)
 fault("deletion-former-server", "fetch/repositories/task_status.c", "asking->gone = asking->fresh && (", "asking->gone = (", T)
 fault("deletion-left-server", "fetch/repositories/task_status.c", "asking->gone = asking->fresh && (deleted || (", "asking->gone = deleted || (asking->fresh && (", "t/354_repo_changes")

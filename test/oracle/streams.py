@@ -2,6 +2,7 @@
 """Makes captures of streams other than subscribeRepos.
 
     streams.py labels > FILE      the rules of F-30 to F-33, one by one
+    streams.py ahead > FILE       labels of 2999, and their negations with true times
     streams.py events N > FILE    N messages of an unknown lexicon, with seq 2, 4, 6, ...
     streams.py plain N > FILE     N messages without a seq
     streams.py types > FILE       three messages, the second with a type of 10,000 characters
@@ -122,6 +123,15 @@ def labels():
     yield s.labels(label(POST, "last", 1))
 
 
+def ahead():
+    s = Stream()
+    yield s.labels(label(POST, "true", 1))
+    yield s.labels({**label(POST, "poison", 1), "cts": "2999-01-01T00:00:00Z"})
+    yield s.labels(label(POST, "poison", 2, neg=True), label(POST, "beside", 2))
+    yield s.labels({**label(POST, "poison", 3), "cts": "2999-01-01T00:00:00Z"}, label(POST, "beside", 3, neg=True))
+    yield s.labels(label(POST, "true", 4, neg=True))
+
+
 def payload(i):
     """Something of everything; every 50th does not fit into jsonb."""
     value = {"n": i, "text": "x" * (i % 300), "link": synth.link(synth.cid(b"%d" % i)), "list": [None, True, {"": -i}]}
@@ -165,7 +175,7 @@ def paths():
 
 
 def main():
-    makers = {"types": types, "paths": paths, "labels": labels, "events": lambda: events(int(sys.argv[2])), "plain": lambda: plain(int(sys.argv[2]))}
+    makers = {"types": types, "paths": paths, "labels": labels, "ahead": ahead, "events": lambda: events(int(sys.argv[2])), "plain": lambda: plain(int(sys.argv[2]))}
     synth.run(makers, __doc__)
 
 

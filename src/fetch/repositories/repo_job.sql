@@ -82,11 +82,14 @@ COMMENT ON COLUMN atproto.repo_fetched.target IS 'schema of the tables';
 COMMENT ON COLUMN atproto.repo_fetched.did IS 'the account';
 
 CREATE TABLE atproto.repo_storm (
-    owner regrole PRIMARY KEY,
-    until timestamptz NOT NULL
+    owner regrole NOT NULL,
+    until timestamptz NOT NULL,
+    host text NOT NULL DEFAULT '',
+    PRIMARY KEY (owner, host)
 );
-COMMENT ON TABLE atproto.repo_storm IS 'roles with too many broken repositories at once; in no dump';
+COMMENT ON TABLE atproto.repo_storm IS 'roles with too many broken repositories at once, and hosts; in no dump';
 COMMENT ON COLUMN atproto.repo_storm.owner IS 'owner of the subscriptions; repositories of all remaining roles are fetched as before';
+COMMENT ON COLUMN atproto.repo_storm.host IS 'only repositories of this host broke, and only these wait; empty: repositories of all hosts';
 COMMENT ON COLUMN atproto.repo_storm.until IS 'until this time only repositories that a session asks for are fetched';
 
 CREATE TABLE atproto.enumeration (

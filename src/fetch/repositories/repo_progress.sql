@@ -113,7 +113,7 @@ CREATE VIEW atproto.repo_problem WITH (security_barrier) AS
     FROM atproto.host
     WHERE backoff_until > now()
     UNION ALL
-    SELECT NULL, NULL, NULL, 'storm', NULL, NULL, until, 'too many repositories of role "' || owner || '" came out of step at once'
+    SELECT NULL, NULL, NULL, 'storm', NULLIF(host, ''), NULL, until, 'too many repositories of role "' || owner || '" came out of step at once'
     FROM atproto.repo_storm
     WHERE until > now() AND (pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(owner, 'USAGE'))
     UNION ALL

@@ -131,6 +131,26 @@ atp_gap_lost(AtpApply *a, struct varlena *did, const AtpLost *lost)
 }
 
 void
+atp_gap_erased(const AtpApply *a, struct varlena *did, Datum takes)
+{
+	AtpCaller	caller = atp_as_table_owner("gap");
+
+	atp_run(atp_identity_sql("WITH lost AS (SELECT subscription, endpoint, count(*) AS events, min(seq) - 1 AS after_seq, max(seq) + 1 AS before_seq"
+							 "  FROM atproto.held_event WHERE target = $1::name AND did OPERATOR(@.=) $2 AND kind = 'repo' AND subscription = ANY ($3)"
+							 "  GROUP BY subscription, endpoint),"
+							 " added AS (UPDATE atproto.gap g SET events = g.events + l.events, detected_at = now(),"
+							 "  after_seq = LEAST(g.after_seq, l.after_seq), before_seq = GREATEST(g.before_seq, l.before_seq)"
+							 "  FROM lost l WHERE g.subscription = l.subscription AND g.endpoint = l.endpoint AND g.target = $1::name"
+							 "  AND g.reason = " DROPPED " AND g.closed_at IS NULL AND g.did IS NULL RETURNING l.subscription, l.endpoint)"
+							 " INSERT INTO atproto.gap (subscription, target, endpoint, events, after_seq, before_seq, reason)"
+							 " SELECT l.subscription, $1::name, l.endpoint, l.events, l.after_seq, l.before_seq, " DROPPED " FROM lost l"
+							 "  WHERE NOT EXISTS (SELECT FROM added d WHERE d.subscription = l.subscription AND d.endpoint = l.endpoint)"),
+			ATP_ARGS(atp_text_arg(a->sub->target), (AtpArg) {PointerGetDatum(did), atp_type("did"), false},
+					 (AtpArg) {takes, TEXTARRAYOID, false}));
+	atp_owner_end(caller);
+}
+
+void
 atp_gap_left(const AtpSubscription *sub, bool removed)
 {
 	AtpCaller	caller = atp_as_table_owner("gap");

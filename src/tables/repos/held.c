@@ -488,7 +488,8 @@ drop_repo(AtpApply *a, AtpEvent *const *events, int n)
 
 /*
  * A unique number among the events of a revision.  In a stream whose positions are times, several events may have the
- * same position, so the number is taken from the path's hash.
+ * same position, so the number is taken from the path's hash.  Only operations of one account and revision are compared: an
+ * account that makes two paths with one hash loses an operation of its own.
  */
 static int64
 number_of(const AtpApply *a, const AtpEvent *event)
@@ -591,9 +592,13 @@ atp_held_erase(AtpApply *a, int index)
 {
 	AtpBatch   *batch = a->batch;
 	struct varlena *did = batch->events[index].did;
+	bool		lost = batch->events[index].effects.drops_held;
+	AtpLost		new = {0};
 	AtpHeldBy	by = atp_held_by(a);
 	Datum		args[4] = {target_of(a), PointerGetDatum(did), name_kind(a), atp_array(a->statements, ATP_TYPE_TEXT, by.takes, NULL, by.ntakes)};
 
+	if (lost)
+		atp_gap_erased(a, did, args[3]);
 	a->skips[ATP_SKIP_INACTIVE] += execute_as_table_owner(a, ERASE_HELD, args, NULL);
 	for (int i = a->lo; i < index; i++)
 	{
@@ -604,7 +609,10 @@ atp_held_erase(AtpApply *a, int index)
 		atp_admission_ignore(event, ATP_SKIP_INACTIVE);
 		a->skips[ATP_SKIP_INACTIVE]++;
 		a->skips[ATP_SKIP_HELD]--;
+		if (lost)
+			note_lost(a, &new, event->seq);
 	}
+	atp_gap_lost(a, NULL, &new);
 }
 
 void

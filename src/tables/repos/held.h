@@ -98,7 +98,8 @@ extern void atp_held_set_why(AtpApply *a, const AtpEvent *event);
  * F-15: event index of the batch deletes the account.  Remove the held events of the account's repository that this
  * subscription may take, and ignore the batch's earlier events of the repository that were about to be held; both
  * are counted as inactive.  All of these events precede the deletion.  Kept, they would add old records to the
- * repository of an account that begins again under this DID.  The caller has written the repository's row.
+ * repository of an account that begins again under this DID.  If no server has confirmed the deletion (drops_held), rows
+ * of atproto.gap count the events.  The caller has written the repository's row.
  */
 extern void atp_held_erase(AtpApply *a, int index);
 

@@ -84,13 +84,15 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 
 	/* V-47; a repository that is being fetched for the first time may have records without a revision */
 	bool		has_some = !atp_repo_is_empty(repo) || repo->hold.state == ATP_HOLD_RESYNC;
+	bool		is_doubted = s->apply->sub->settings.verify == ATP_VERIFY_FULL && atp_purge_after_s > 0 && atp_is_deletion(event);
 
-	event->effects.unconfirmed = s->apply->sub->settings.verify == ATP_VERIFY_FULL && atp_purge_after_s > 0 &&
-		atp_is_deletion(event) && has_some;
+	event->effects.unconfirmed = is_doubted && has_some;
+	event->effects.drops_held = is_doubted && !has_some && (repo->hold.nheld > 0 || repo->hold.adds);
 	if (is_old_status(s, repo, event, status_at))
 	{
 		s->apply->skips[ATP_SKIP_OLD]++;
 		event->effects.passed = true;
+		event->effects.drops_held = false;
 		return;
 	}
 	repo->account.active = event->active;
@@ -108,7 +110,7 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	/* a second source can bring the missing commits only after this event, when they have no effect */
 	if (event->effects.closes && !atp_is_deletion(event))
 		atp_repo_note_break(s, repo);
-	if (event->effects.unconfirmed || (event->verdict.by_stranger && !repo->account.active && has_some))
+	if (event->effects.unconfirmed || event->effects.drops_held || (event->verdict.by_stranger && !repo->account.active && has_some))
 		atp_repo_doubt(repo, event);
 	if (event->effects.unconfirmed || !atp_is_deletion(event))
 		return;

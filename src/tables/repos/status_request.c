@@ -33,7 +33,7 @@ atp_status_request_init(void)
 static bool
 is_deletion(const AtpEvent *event)
 {
-	return event->effects.unconfirmed;
+	return event->effects.unconfirmed || event->effects.drops_held;
 }
 
 /* Choose one event of each account: the last deletion, or the first event if no event is a deletion. */

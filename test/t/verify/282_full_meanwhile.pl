@@ -75,6 +75,8 @@ foreach my $hold_at ([], [6], [ 4, 6 ])
 		$server->release;
 	}
 	wait_for_seq($node, $name, 7);
+	is(query('SELECT why FROM atproto.status_request'), 'deleted', "V-47: $name: the account's server is asked whether the deletion is true");
+	is(query('SELECT subscription, events, after_seq, before_seq, did, closed_at FROM atproto.gap'), "$name|3|0|4||", "R-34: $name: and a row tells what is lost if not");
 	comes("SELECT count(*) = 2 AND min(seq) = 6 FROM atproto.held_event", "F-15: $name: what waited before a deletion goes with the account, although the key is not known");
 	know($did, $key);
 	looked_up('', 'true');
@@ -84,6 +86,16 @@ foreach my $hold_at ([], [6], [ 4, 6 ])
 	is(query("SELECT (skips->>'inactive')::int FROM atproto.stat_subscription WHERE name = '$name'"), '3', "R-31: $name: they are counted");
 	clean();
 }
+
+# Of two sources at level full, the second invents the deletion of an account whose events the first has brought.
+my $brings = AtprotoTest::Server->start(make_capture('full.py', 'returns'), '--hold-at', 4);
+query('CREATE SCHEMA invented; ' . subscribe_sql('brings', $brings, cursor => 0, target => "'invented'", verify => "'full'"));
+wait_for_seq($node, 'brings', 3);
+query(subscribe_sql('invents', AtprotoTest::Server->start(without(make_capture('full.py', 'returns'), 1, 2, 3), '--hold-at', 5), cursor => 0, target => "'invented'", verify => "'full'"));
+wait_for_seq($node, 'invents', 4);
+is(query("SELECT subscription, why FROM atproto.status_request; SELECT count(*) FROM atproto.held_event"), "invents|deleted\n0", 'V-47: two sources: the server is asked');
+is(query('SELECT subscription, events, after_seq, before_seq FROM atproto.gap'), 'brings|3|0|4', 'R-34: two sources: the row is that of the source whose events are lost');
+clean();
 
 # In a union, events that wait for a missing commit.
 my $returns = make_capture('full.py', 'returns');
