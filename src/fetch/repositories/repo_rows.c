@@ -11,6 +11,7 @@
 #include "config/owner.h"
 #include "config/spi.h"
 #include "core/syntax/did.h"
+#include "fetch/engine/owner_turn.h"
 #include "fetch/repositories/repo_limits.h"
 #include "fetch/repositories/repo_rows.h"
 #include "identity/identity.h"
@@ -97,8 +98,20 @@ read_job(AtpTuple row)
 	return job;
 }
 
-/* Jobs that are due, with their servers.  During a storm only jobs that a session asked for. */
-#define DUE_JOBS	"SELECT j.target::text, j.did, j.subscription, j.host, j.force, i.state AS identity," \
+/*
+ * Jobs that are due, with their servers, at most $1.  During a storm only jobs that a session asked for.
+ *
+ * The jobs are taken in turn from the owners: the most urgent job of each owner, then the next of each.  By priority
+ * alone, a role with millions of jobs would keep the fetcher from the less urgent jobs of all other roles for days.
+ * An index returns the first jobs of each subscription: no more rows are read, however many jobs wait.
+ */
+#define DUE_JOBS(which, which_owner, since) \
+	"WITH due AS (SELECT j.*, " since " AS since, row_number() OVER (PARTITION BY s.owner ORDER BY j.priority, j.next_try) AS turn" \
+	"  FROM atproto.subscription s CROSS JOIN LATERAL (SELECT * FROM atproto.repo_job j WHERE j.subscription = s.name" \
+	"   AND j.state = 'queued' AND j.next_try <= now() AND (j.priority = 0 OR NOT " ATP_REPO_STORM ") AND " which \
+	"   ORDER BY j.priority, j.next_try LIMIT $1) j" \
+	"  WHERE s.backfill <> 'none' AND " which_owner " ORDER BY turn, since, j.priority, j.next_try LIMIT $1)" \
+	" SELECT j.target::text, j.did, j.subscription, j.host, j.force, i.state AS identity," \
 	" " ATP_REPO_SERVER " AS server, " ATP_REPO_SOURCE " = 'pds' AS at_pds," \
 	" (" ATP_REPO_SOURCE " = 'pds' OR s.verify = 'full') AND (i.resolved_at IS NULL OR i.resolved_at < now() - interval " IDENTITY_AGE ")" \
 	"  AND (i.asked_at IS NULL OR i.asked_at < now() - interval " IDENTITY_AGE ")" \
@@ -106,10 +119,10 @@ read_job(AtpTuple row)
 	" CASE WHEN j.doubted = " KNOWN " THEN j.error END AS failed, s.owner::oid AS owner," \
 	" j.priority <= 1 AS urgent, j.priority = 1 AS broke, j.priority > 0 AS by_itself," \
 	" j.priority > 0 AND COALESCE(" ATP_REPO_MAY_BE_FETCHED " > now(), false) AS too_often" \
-	" FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription AND s.backfill <> 'none'" \
+	" FROM due j JOIN atproto.subscription s ON s.name = j.subscription" \
 	" LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) j.did" \
 	" LEFT JOIN atproto.repo_fetched f ON f.target = j.target AND f.did OPERATOR(@.=) j.did" \
-	" WHERE j.state = 'queued' AND j.next_try <= now() AND (j.priority = 0 OR NOT " ATP_REPO_STORM ")"
+	" ORDER BY j.turn, j.since, j.priority, j.next_try"
 
 static List *
 read_jobs(const char *sql, const AtpArg *args, int nargs)
@@ -137,15 +150,24 @@ texts_arg(char **texts, int n)
 	return atp_array_arg(TEXTOID, values, nulls, n);
 }
 
+static AtpArg
+oids_arg(const Oid *oids, int n)
+{
+	Datum	   *values = palloc(sizeof(Datum) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+		values[i] = ObjectIdGetDatum(oids[i]);
+	return atp_array_arg(OIDOID, values, NULL, n);
+}
+
 List *
 atp_repo_jobs_due(char **hosts, int nhosts, const Oid *owners, int nowners, int max)
 {
-	Datum	   *oids = palloc(sizeof(Datum) * Max(nowners, 1));
+	Oid			served[ATP_OWNERS_SERVED_MAX];
+	int			nserved = atp_owners_served(served);
 
-	for (int i = 0; i < nowners; i++)
-		oids[i] = ObjectIdGetDatum(owners[i]);
-	return read_jobs(DUE_JOBS " AND j.host IS NOT NULL AND j.host <> ALL ($1) AND s.owner::oid <> ALL ($2) ORDER BY j.priority, j.next_try LIMIT $3",
-					 ATP_ARGS(texts_arg(hosts, nhosts), atp_array_arg(OIDOID, oids, NULL, nowners), atp_int4_arg(max)));
+	return read_jobs(DUE_JOBS("j.host IS NOT NULL AND j.host <> ALL ($2)", "s.owner::oid <> ALL ($3)", "COALESCE(array_position($4, s.owner::oid), 0)"),
+					 ATP_ARGS(atp_int4_arg(max), texts_arg(hosts, nhosts), oids_arg(owners, nowners), oids_arg(served, nserved)));
 }
 
 /* Queue look-ups of the jobs' identities, urgent jobs with a higher priority. */
@@ -173,7 +195,7 @@ request_lookups(List *jobs, bool urgent)
 List *
 atp_repo_jobs_place(int max, int *placed)
 {
-	List	   *jobs = read_jobs(DUE_JOBS " AND j.host IS NULL ORDER BY j.priority, j.next_try LIMIT $1", ATP_ARGS(atp_int4_arg(max)));
+	List	   *jobs = read_jobs(DUE_JOBS("j.host IS NULL", "true", "0"), ATP_ARGS(atp_int4_arg(max)));
 	char	  **targets = palloc(sizeof(char *) * Max(list_length(jobs), 1));
 	Datum	   *dids = palloc(sizeof(Datum) * Max(list_length(jobs), 1));
 	char	  **hosts = palloc(sizeof(char *) * Max(list_length(jobs), 1));

@@ -78,8 +78,9 @@ extern void atp_repo_jobs_reset(const AtpRepoJob **running, int n, const char *e
 extern List *atp_repo_jobs_place(int max, int *placed);
 
 /*
- * Due jobs whose host is known, most urgent first, except jobs of these hosts and owners; in the
- * current memory context.
+ * Due jobs whose host is known, except jobs of these hosts and owners: in turn from the owners of
+ * the subscriptions, most urgent first within an owner, beginning with the owner that was not
+ * served for longest; in the current memory context.
  */
 extern List *atp_repo_jobs_due(char **hosts, int nhosts, const Oid *owners, int nowners, int max);
 

@@ -159,6 +159,10 @@ query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason
 query("SELECT atproto.subscribe('other', 'wss://stream.example.com', backfill => 'network', list_source => 'https://relay.example.net')");
 wait_for("SELECT count(*) = 1 FROM atproto.enumeration WHERE subscription = 'other' AND finished_at IS NOT NULL");
 pass('R-63: the queue of one role may be full, and the lists of another are read');
+query("INSERT INTO atproto.status_request (target, did, subscription, why, requested_at, next_try) SELECT 'network', d::did, 'hostile', 'rev', now(), 'infinity' FROM unnest(ARRAY[$made]) d;"
+	  . " SELECT atproto.recheck('other')");
+wait_for("SELECT count(*) = 1 FROM atproto.enumeration WHERE source = 'recheck' AND finished_at IS NOT NULL");
+pass('R-64: nor do the requests for revisions of one role keep the lists of another from being read');
 query("ALTER SYSTEM RESET atproto.fetch_queue; SELECT pg_reload_conf(); SELECT atproto.unsubscribe('other')");
 end_hostile();
 
@@ -169,5 +173,18 @@ query("BEGIN; SELECT atproto.subscribe('other', 'wss://stream.example.com', back
 wait_for("SELECT count(*) = 1 FROM atproto.enumeration WHERE subscription = 'other' AND finished_at IS NOT NULL");
 is(query("SELECT count(*) FROM atproto.enumeration WHERE subscription <> 'other' AND tries > 0"), '0', 'many lists of one role: the list of another does not wait for their end');
 $network->unfault($silence);
+
+# --- jobs ---
+
+query('SELECT atproto.unsubscribe(name) FROM atproto.subscription; ALTER SYSTEM SET atproto.fetch_concurrency = 1; SELECT pg_reload_conf()');
+$network->hosts({ 'mirror.example.com' => { list => [] } });
+# Many urgent jobs of the hostile role, and a few less urgent ones of another, at the same host.
+my $subscribe = "SELECT atproto.subscribe('%s', 'wss://stream.example.com', target => '%s', backfill => 'repair', verify => 'hash', repo_source => 'https://mirror.example.com')";
+my $jobs = "INSERT INTO atproto.repo_job (target, did, subscription, priority, reason)"
+  . " SELECT '%s', ('did:plc:' || chr(97 + n / 26) || chr(97 + n %% 26) || repeat('%s', 22))::did, '%s', %d, 'test' FROM generate_series(1, %d) n";
+query('BEGIN; ' . sprintf("$subscribe; SET LOCAL SESSION AUTHORIZATION consumer; $subscribe; RESET SESSION AUTHORIZATION; $jobs; $jobs; COMMIT",
+		'other', 'atproto', 'hostile', 'network', qw(network c hostile 2 100 atproto d other 3 10)));
+my @asked = map { $_->{path} } $network->wait_for_log(30, host => 'mirror.example.com', path => qr/getRepo/);
+cmp_ok(scalar(grep { /d{22}/ } @asked[ 0 .. 29 ]), '==', 10, 'R-03: many urgent jobs of one role: those of another are fetched in turn');
 
 done_testing();
