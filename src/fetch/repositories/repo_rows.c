@@ -170,9 +170,9 @@ atp_repo_jobs_due(char **hosts, int nhosts, const Oid *owners, int nowners, int 
 					 ATP_ARGS(atp_int4_arg(max), texts_arg(hosts, nhosts), oids_arg(owners, nowners), oids_arg(served, nserved)));
 }
 
-/* Queue look-ups of the jobs' identities, urgent jobs with a higher priority. */
+/* Queue look-ups of the identities of an owner's jobs, urgent jobs with a higher priority. */
 static void
-request_lookups(List *jobs, bool urgent)
+request_lookups_of(Oid owner, List *jobs, bool urgent)
 {
 	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(list_length(jobs), 1));
 	ListCell   *cell;
@@ -182,10 +182,25 @@ request_lookups(List *jobs, bool urgent)
 	{
 		const AtpRepoJob *job = lfirst(cell);
 
-		if (job->asks && job->urgent == urgent)
+		if (job->asks && job->owner == owner && job->urgent == urgent)
 			dids[n++] = job->did;
 	}
-	atp_identity_requests_add(dids, atp_sort_dids(dids, n), true, urgent ? ATP_REQUEST_HELD : ATP_REQUEST_OTHER, InvalidOid);
+	atp_identity_requests_add(dids, atp_sort_dids(dids, n), true, urgent ? ATP_REQUEST_HELD : ATP_REQUEST_OTHER, owner, false);
+}
+
+static void
+request_lookups(List *jobs)
+{
+	List	   *owners = NIL;
+	ListCell   *cell;
+
+	foreach(cell, jobs)
+		owners = list_append_unique_oid(owners, ((const AtpRepoJob *) lfirst(cell))->owner);
+	foreach(cell, owners)
+	{
+		request_lookups_of(lfirst_oid(cell), jobs, true);
+		request_lookups_of(lfirst_oid(cell), jobs, false);
+	}
 }
 
 /*
@@ -228,8 +243,7 @@ atp_repo_jobs_place(int max, int *placed)
 								 "  next_try = CASE WHEN l.host IS NULL THEN now() + interval " SOON " ELSE j.next_try END"
 								 " FROM l WHERE j.target = l.target AND j.did OPERATOR(@.=) l.did"),
 				ATP_ARGS(texts_arg(targets, n), atp_array_arg(atp_type("did"), dids, NULL, n), texts_arg(hosts, n)));
-	request_lookups(jobs, true);
-	request_lookups(jobs, false);
+	request_lookups(jobs);
 	return problems;
 }
 
@@ -342,7 +356,7 @@ atp_repo_job_failed(const AtpRepoJob *job, const char *error, AtpRepoFault fault
 					ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(text)));
 			break;
 		case ATP_REPO_DOUBTED:
-			atp_identity_requests_add(&job->did, 1, true, ATP_REQUEST_HELD, InvalidOid);
+			atp_identity_requests_add(&job->did, 1, true, ATP_REQUEST_HELD, job->owner, false);
 			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, next_try = now(), doubted_at = $4,"
 									 " doubted = COALESCE((SELECT " KNOWN " FROM atproto.identity i WHERE i.did OPERATOR(@.=) $2), '')" OF_FREE_JOB),
 					ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(text), atp_time_arg(atp_time_of_day())));

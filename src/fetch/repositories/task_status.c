@@ -277,13 +277,13 @@ start_request(Asking *asking, TimestampTz now)
 
 	if (asking->server == NULL)
 	{
-		atp_identity_requests_add(&asking->did, 1, asking->deletion, ATP_REQUEST_OTHER, InvalidOid);
+		atp_identity_requests_add(&asking->did, 1, asking->deletion, ATP_REQUEST_OTHER, asking->owner, false);
 		change_request(asking, "error = $3", atp_text_arg("the account's server is not known"));
 		return false;
 	}
 	if (asking->unread)
 	{
-		atp_identity_requests_add(&asking->did, 1, true, ATP_REQUEST_OTHER, InvalidOid);
+		atp_identity_requests_add(&asking->did, 1, true, ATP_REQUEST_OTHER, asking->owner, false);
 		put_off_request(asking, now, DOCUMENT_MS);
 		return false;
 	}
@@ -295,7 +295,7 @@ start_request(Asking *asking, TimestampTz now)
 		put_off_request(asking, now, wait_ms);
 	/* the directory may confirm the deletion, or have a new server of the account */
 	else if (asking->deletion)
-		atp_identity_requests_add(&asking->did, 1, true, ATP_REQUEST_OTHER, InvalidOid);
+		atp_identity_requests_add(&asking->did, 1, true, ATP_REQUEST_OTHER, asking->owner, false);
 	return http != NULL;
 }
 
@@ -452,7 +452,7 @@ note_answer(void *arg)
 		change_request(asking, "error = left($3, 250)", atp_text_arg(outcome->fault));
 	/* the server does not know the account, which may have moved */
 	if (outcome->moved)
-		atp_identity_requests_add(&asking->did, 1, true, ATP_REQUEST_OTHER, InvalidOid);
+		atp_identity_requests_add(&asking->did, 1, true, ATP_REQUEST_OTHER, asking->owner, false);
 }
 
 static AtpRunResult
