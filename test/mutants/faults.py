@@ -517,6 +517,7 @@ fault("identity-failed", "fetch/identities/identity_queue.c", "if (identity->sta
 fault("identity-clock", "fetch/identities/identity_queue.c", "if (identity->asked_at > now || request->requested_at > now + ATP_CLOCK_BACK_US)", "if (false)", REQUESTS)
 fault("identity-clock-soon", "fetch/identities/identity_queue.c", "request->requested_at > now + ATP_CLOCK_BACK_US)", "request->requested_at > now)", REQUESTS)
 fault("identity-old", "fetch/identities/identity_queue.c", " AND NOT EXISTS (SELECT FROM atproto.identity_request w WHERE w.did OPERATOR(@.=) t.did)", "", REQUESTS)
+fault("identity-turns", "fetch/identities/identity_queue.c", "OVER (ORDER BY t.turn, t.next_try)", "OVER (ORDER BY t.next_try)", REQUESTS)
 fault("identity-shares", "fetch/identities/identity_queue.c", "c.failed, w.n * (c.priority + 1), c.priority", "c.failed, c.priority", REQUESTS)
 fault("identity-once", "fetch/identities/task_identity.c", "list_has(&waiting[k], did) || list_has(&asked[k], did)", "list_has(&waiting[k], did)", STATES)
 fault("identity-site", "fetch/identities/task_identity.c", "#define SITE_PARALLEL	4", "#define SITE_PARALLEL	400", REQUESTS)
@@ -578,6 +579,11 @@ fault("limit-reset", "fetch/repositories/repo_rows.c", "tries = tries + 1, next_
 # --- owners ---
 
 OWNERS = "t/356_repo_owners"
+fault("owner-turns", "fetch/repositories/repo_rows.c", "which_owner \" ORDER BY turn, chance LIMIT $1)\"", "which_owner \" ORDER BY j.priority, j.next_try LIMIT $1)\"", "t/333_fetcher_for_all")
+fault("owner-chance", "fetch/repositories/repo_rows.c", "random() AS chance", "j.priority AS chance", "t/333_fetcher_for_all")
+fault("owner-revs", "tables/repos/status_request.c", "o.owner = s.owner", "true", "t/333_fetcher_for_all")
+fault("owner-statuses", "fetch/repositories/task_status.c", "ORDER BY turn, chance LIMIT", "ORDER BY next_try LIMIT", "t/333_fetcher_for_all")
+fault("owner-handles", "identity/handle_check.c", "ORDER BY w.turn, w.next_try", "ORDER BY w.next_try", "t/333_fetcher_for_all")
 fault("owner-rests", "fetch/engine/owner_backoff.c", "if (owners[i].until > now)", "if (owners[i].until > now + 1000000000000)", OWNERS)
 fault("owner-locked-job", "fetch/repositories/repo_rows.c", "atp_run(atp_identity_sql(\"DELETE FROM atproto.repo_job\" OF_FREE_JOB)", "atp_run(atp_identity_sql(\"DELETE FROM atproto.repo_job\" OF_JOB)", OWNERS)
 fault("owner-changed", "config/subscription.c", "if (a->ncollections != b->ncollections || memcmp", "if (memcmp", OWNERS)

@@ -11,7 +11,6 @@
 #include "config/owner.h"
 #include "config/spi.h"
 #include "core/syntax/did.h"
-#include "fetch/engine/owner_turn.h"
 #include "fetch/repositories/repo_limits.h"
 #include "fetch/repositories/repo_rows.h"
 #include "identity/identity.h"
@@ -103,14 +102,15 @@ read_job(AtpTuple row)
  *
  * The jobs are taken in turn from the owners: the most urgent job of each owner, then the next of each.  By priority
  * alone, a role with millions of jobs would keep the fetcher from the less urgent jobs of all other roles for days.
+ * With a single free place at a time, random() decides which owner's job comes first: no order would be fair.
  * An index returns the first jobs of each subscription: no more rows are read, however many jobs wait.
  */
-#define DUE_JOBS(which, which_owner, since) \
-	"WITH due AS (SELECT j.*, " since " AS since, row_number() OVER (PARTITION BY s.owner ORDER BY j.priority, j.next_try) AS turn" \
+#define DUE_JOBS(which, which_owner) \
+	"WITH due AS (SELECT j.*, random() AS chance, row_number() OVER (PARTITION BY s.owner ORDER BY j.priority, j.next_try) AS turn" \
 	"  FROM atproto.subscription s CROSS JOIN LATERAL (SELECT * FROM atproto.repo_job j WHERE j.subscription = s.name" \
 	"   AND j.state = 'queued' AND j.next_try <= now() AND (j.priority = 0 OR NOT " ATP_REPO_STORM ") AND " which \
 	"   ORDER BY j.priority, j.next_try LIMIT $1) j" \
-	"  WHERE s.backfill <> 'none' AND " which_owner " ORDER BY turn, since, j.priority, j.next_try LIMIT $1)" \
+	"  WHERE s.backfill <> 'none' AND " which_owner " ORDER BY turn, chance LIMIT $1)" \
 	" SELECT j.target::text, j.did, j.subscription, j.host, j.force, i.state AS identity," \
 	" " ATP_REPO_SERVER " AS server, " ATP_REPO_SOURCE " = 'pds' AS at_pds," \
 	" (" ATP_REPO_SOURCE " = 'pds' OR s.verify = 'full') AND (i.resolved_at IS NULL OR i.resolved_at < now() - interval " IDENTITY_AGE ")" \
@@ -122,7 +122,7 @@ read_job(AtpTuple row)
 	" FROM due j JOIN atproto.subscription s ON s.name = j.subscription" \
 	" LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) j.did" \
 	" LEFT JOIN atproto.repo_fetched f ON f.target = j.target AND f.did OPERATOR(@.=) j.did" \
-	" ORDER BY j.turn, j.since, j.priority, j.next_try"
+	" ORDER BY j.turn, j.chance"
 
 static List *
 read_jobs(const char *sql, const AtpArg *args, int nargs)
@@ -163,11 +163,8 @@ oids_arg(const Oid *oids, int n)
 List *
 atp_repo_jobs_due(char **hosts, int nhosts, const Oid *owners, int nowners, int max)
 {
-	Oid			served[ATP_OWNERS_SERVED_MAX];
-	int			nserved = atp_owners_served(served);
-
-	return read_jobs(DUE_JOBS("j.host IS NOT NULL AND j.host <> ALL ($2)", "s.owner::oid <> ALL ($3)", "COALESCE(array_position($4, s.owner::oid), 0)"),
-					 ATP_ARGS(atp_int4_arg(max), texts_arg(hosts, nhosts), oids_arg(owners, nowners), oids_arg(served, nserved)));
+	return read_jobs(DUE_JOBS("j.host IS NOT NULL AND j.host <> ALL ($2)", "s.owner::oid <> ALL ($3)"),
+					 ATP_ARGS(atp_int4_arg(max), texts_arg(hosts, nhosts), oids_arg(owners, nowners)));
 }
 
 /* Queue look-ups of the identities of an owner's jobs, urgent jobs with a higher priority. */
@@ -210,7 +207,7 @@ request_lookups(List *jobs)
 List *
 atp_repo_jobs_place(int max, int *placed)
 {
-	List	   *jobs = read_jobs(DUE_JOBS("j.host IS NULL", "true", "0"), ATP_ARGS(atp_int4_arg(max)));
+	List	   *jobs = read_jobs(DUE_JOBS("j.host IS NULL", "true"), ATP_ARGS(atp_int4_arg(max)));
 	char	  **targets = palloc(sizeof(char *) * Max(list_length(jobs), 1));
 	Datum	   *dids = palloc(sizeof(Datum) * Max(list_length(jobs), 1));
 	char	  **hosts = palloc(sizeof(char *) * Max(list_length(jobs), 1));

@@ -79,8 +79,7 @@ extern List *atp_repo_jobs_place(int max, int *placed);
 
 /*
  * Due jobs whose host is known, except jobs of these hosts and owners: in turn from the owners of
- * the subscriptions, most urgent first within an owner, beginning with the owner that was not
- * served for longest; in the current memory context.
+ * the subscriptions, most urgent first within an owner; in the current memory context.
  */
 extern List *atp_repo_jobs_due(char **hosts, int nhosts, const Oid *owners, int nowners, int max);
 

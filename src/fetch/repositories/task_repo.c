@@ -10,7 +10,6 @@
 #include "fetch/engine/task.h"
 #include "fetch/engine/fetch.h"
 #include "fetch/engine/owner_backoff.h"
-#include "fetch/engine/owner_turn.h"
 #include "fetch/repositories/repo_limits.h"
 #include "fetch/repositories/repo_statements.h"
 #include "fetch/repositories/repo_transfer.h"
@@ -335,10 +334,7 @@ try_start(const AtpRepoJob *job, const char *host, long *wait_ms, bool *waits)
 	else if (!is_running(job) && has_room())
 	{
 		if (start_transfer(job, host, wait_ms))
-		{
-			atp_owner_served(job->owner);
 			return true;
-		}
 		*waits = true;
 		if (host != NULL && strcmp(job->host, host) != 0)
 		{

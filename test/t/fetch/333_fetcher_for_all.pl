@@ -184,7 +184,24 @@ my $jobs = "INSERT INTO atproto.repo_job (target, did, subscription, priority, r
   . " SELECT '%s', ('did:plc:' || chr(97 + n / 26) || chr(97 + n %% 26) || repeat('%s', 22))::did, '%s', %d, 'test' FROM generate_series(1, %d) n";
 query('BEGIN; ' . sprintf("$subscribe; SET LOCAL SESSION AUTHORIZATION consumer; $subscribe; RESET SESSION AUTHORIZATION; $jobs; $jobs; COMMIT",
 		'other', 'atproto', 'hostile', 'network', qw(network c hostile 2 100 atproto d other 3 10)));
-my @asked = map { $_->{path} } $network->wait_for_log(30, host => 'mirror.example.com', path => qr/getRepo/);
-cmp_ok(scalar(grep { /d{22}/ } @asked[ 0 .. 29 ]), '==', 10, 'R-03: many urgent jobs of one role: those of another are fetched in turn');
+my @asked = map { $_->{path} } $network->wait_for_log(70, host => 'mirror.example.com', path => qr/getRepo/);
+cmp_ok(scalar(grep { /d{22}/ } @asked[ 0 .. 69 ]), '==', 10, 'many urgent jobs of one role: those of another are fetched in turn');
+
+# The same of requests for revisions, at the same host, and of checks of handles.
+query('DELETE FROM atproto.repo_job; ALTER SYSTEM RESET atproto.fetch_concurrency; SELECT pg_reload_conf()');
+$since = () = $network->log;
+my $revs = "INSERT INTO atproto.status_request (target, did, subscription, why, requested_at)"
+  . " SELECT '%s', ('did:plc:' || chr(97 + n / 26) || chr(97 + n %% 26) || repeat('%s', 22))::did, '%s', 'rev', now() FROM generate_series(1, %d) n";
+query(sprintf "BEGIN; $revs; $revs; SELECT atproto.wake(); COMMIT", qw(network e hostile 60 atproto f other 5));
+@asked = map { $_->{path} } $network->wait_for_log(40, host => 'mirror.example.com', path => qr/getRepoStatus/, since => $since);
+cmp_ok(scalar(grep { /f{22}/ } @asked[ 0 .. 39 ]), '==', 5, 'so are the requests for revisions');
+
+query("INSERT INTO atproto.identity (did, state, pds, resolved_at, asked_at, handle_claimed)"
+	. " SELECT ('did:plc:' || chr(97 + n / 26) || chr(97 + n % 26) || repeat('g', 22))::did, 'no_key', 'pds.example.com', now(), now(), ('many' || n || '.turn' || n || '.com')::handle FROM generate_series(1, 101) n;"
+	. " INSERT INTO atproto.handle_request (did, role, next_try)"
+	. " SELECT did, CASE WHEN handle_claimed = 'many101.turn101.com' THEN 2 ELSE 1 END, now() - CASE WHEN handle_claimed = 'many101.turn101.com' THEN interval '0' ELSE interval '1 h' END"
+	. " FROM atproto.identity WHERE handle_claimed LIKE 'many%'; SELECT atproto.wake()");
+@asked = map { $_->{name} } $network->wait_for_log(80, kind => 'dns', name => qr/many/);
+cmp_ok(scalar(grep { /many101\b/ } @asked[ 0 .. 79 ]), '>', 0, 'and the checks of handles');
 
 done_testing();

@@ -100,7 +100,7 @@ query('BEGIN; ' . join(';', map { "INSERT INTO atproto.identity_request (did, ow
 settle();
 @order = map { $_->{path} } $network->log(kind => 'http', host => 'plc.example.com', since => $since);
 %at = map { $order[$_] => $_ } 0 .. $#order;
-cmp_ok((sort { $b <=> $a } map { $at{"/$_"} } @{ $owner[1] })[0], '<', 150, 'W-35: the look-ups of an owner do not come after the many of another');
+cmp_ok((sort { $b <=> $a } map { $at{"/$_"} } @{ $owner[1] })[0], '<', 150, 'the look-ups of an owner do not come after the many of another');
 
 # --- the clock is set back while a session locks a request ---
 
