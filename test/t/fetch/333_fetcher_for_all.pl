@@ -162,7 +162,7 @@ pass('R-63: the queue of one role may be full, and the lists of another are read
 query("INSERT INTO atproto.status_request (target, did, subscription, why, requested_at, next_try) SELECT 'network', d::did, 'hostile', 'rev', now(), 'infinity' FROM unnest(ARRAY[$made]) d;"
 	  . " SELECT atproto.recheck('other')");
 wait_for("SELECT count(*) = 1 FROM atproto.enumeration WHERE source = 'recheck' AND finished_at IS NOT NULL");
-pass('R-64: nor do the requests for revisions of one role keep the lists of another from being read');
+pass('nor do the requests for revisions of one role keep the lists of another from being read');
 query("ALTER SYSTEM RESET atproto.fetch_queue; SELECT pg_reload_conf(); SELECT atproto.unsubscribe('other')");
 end_hostile();
 
