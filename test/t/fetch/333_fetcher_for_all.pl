@@ -183,7 +183,7 @@ my $subscribe = "SELECT atproto.subscribe('%s', 'wss://stream.example.com', targ
 my $jobs = "INSERT INTO atproto.repo_job (target, did, subscription, priority, reason)"
   . " SELECT '%s', ('did:plc:' || chr(97 + n / 26) || chr(97 + n %% 26) || repeat('%s', 22))::did, '%s', %d, 'test' FROM generate_series(1, %d) n";
 query('BEGIN; ' . sprintf("$subscribe; SET LOCAL SESSION AUTHORIZATION consumer; $subscribe; RESET SESSION AUTHORIZATION; $jobs; $jobs; COMMIT",
-		'other', 'atproto', 'hostile', 'network', qw(network c hostile 2 100 atproto d other 3 10)));
+		'other', 'atproto', 'hostile', 'network', qw(network c hostile 2 200 atproto d other 3 10)));
 my @asked = map { $_->{path} } $network->wait_for_log(70, host => 'mirror.example.com', path => qr/getRepo/);
 cmp_ok(scalar(grep { /d{22}/ } @asked[ 0 .. 69 ]), '==', 10, 'many urgent jobs of one role: those of another are fetched in turn');
 
@@ -192,7 +192,7 @@ query('DELETE FROM atproto.repo_job; ALTER SYSTEM RESET atproto.fetch_concurrenc
 $since = () = $network->log;
 my $revs = "INSERT INTO atproto.status_request (target, did, subscription, why, requested_at)"
   . " SELECT '%s', ('did:plc:' || chr(97 + n / 26) || chr(97 + n %% 26) || repeat('%s', 22))::did, '%s', 'rev', now() FROM generate_series(1, %d) n";
-query(sprintf "BEGIN; $revs; $revs; SELECT atproto.wake(); COMMIT", qw(network e hostile 60 atproto f other 5));
+query(sprintf "BEGIN; $revs; $revs; SELECT atproto.wake(); COMMIT", qw(network e hostile 150 atproto f other 5));
 @asked = map { $_->{path} } $network->wait_for_log(40, host => 'mirror.example.com', path => qr/getRepoStatus/, since => $since);
 cmp_ok(scalar(grep { /f{22}/ } @asked[ 0 .. 39 ]), '==', 5, 'so are the requests for revisions');
 
