@@ -31,8 +31,9 @@ CREATE TABLE atproto.repo_job (
         CHECK (octet_length(listed_by) <= 400),
     PRIMARY KEY (target, did)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
-CREATE INDEX repo_job_due ON atproto.repo_job (priority, next_try) WHERE state = 'queued';
-CREATE INDEX repo_job_new ON atproto.repo_job (priority, next_try) WHERE state = 'queued' AND host IS NULL;
+-- by subscription: the fetcher takes the jobs in turn from the owners of the subscriptions, whoever has more jobs
+CREATE INDEX repo_job_due ON atproto.repo_job (subscription, priority, next_try) WHERE state = 'queued';
+CREATE INDEX repo_job_new ON atproto.repo_job (subscription, priority, next_try) WHERE state = 'queued' AND host IS NULL;
 CREATE INDEX repo_job_running ON atproto.repo_job (target, did) WHERE state = 'running';
 CREATE INDEX repo_job_throttled ON atproto.repo_job (next_try) WHERE state = 'throttled';
 CREATE INDEX repo_job_breaks ON atproto.repo_job (queued_at) WHERE priority = 1;

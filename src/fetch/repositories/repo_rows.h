@@ -81,8 +81,8 @@ extern void atp_repo_jobs_reset(const AtpRepoJob **running, int n, const char *e
 extern List *atp_repo_jobs_place(int max, int *placed);
 
 /*
- * Due jobs whose host is known, most urgent first, except jobs of these hosts and owners; in the
- * current memory context.
+ * Due jobs whose host is known, except jobs of these hosts and owners: in turn from the owners of
+ * the subscriptions, most urgent first within an owner; in the current memory context.
  */
 extern List *atp_repo_jobs_due(char **hosts, int nhosts, const Oid *owners, int nowners, int max);
 
