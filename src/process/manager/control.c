@@ -18,12 +18,12 @@
 #include "data/error.h"
 #include "fmgr.h"
 #include "common/injection.h"
-#include "identity/identity.h"
 #include "process/consumer/consumer.h"
 #include "process/manager/manager.h"
 #include "common/quotable.h"
 #include "source.h"
 #include "tables/base/gap.h"
+#include "tables/base/job.h"
 #include "tables/repos/status_request.h"
 #include "tables/base/table.h"
 #include "utils/builtins.h"
@@ -223,29 +223,12 @@ on_subscription(FunctionCallInfo fcinfo, const char *sql)
 		no_such_subscription(PG_GETARG_TEXT_PP(0));
 }
 
-/*
- * Lock the subscription, and its heirs (the other subscriptions of the target) against removal, in the order of the names.
- * The deletion locks the subscription, and then gives jobs, requests and held events to heirs: two sessions that remove two
- * subscriptions of a target would each wait for the other one's row.
- */
-static void
-lock_with_heirs(AtpArg name)
-{
-	static const char *const parts[] = {"name < $1", "name = $1", "name > $1"};
-	AtpCaller	caller = atp_as_table_owner("subscription");
-
-	for (int i = 0; i < lengthof(parts); i++)
-		atp_run(psprintf("SELECT FROM atproto.subscription WHERE %s AND target = (SELECT target FROM atproto.subscription WHERE name = $1)"
-						 " ORDER BY name FOR %s", parts[i], i == 1 ? "UPDATE" : "KEY SHARE"), ATP_ARGS(name));
-	atp_owner_end(caller);
-}
-
 /* SQL: atproto.unsubscribe(name) */
 Datum
 atp_unsubscribe(PG_FUNCTION_ARGS)
 {
 	SPI_connect();
-	lock_with_heirs(ATP_FUNCTION_ARG(0, TEXTOID));
+	atp_jobs_lock_heirs(text_to_cstring(PG_GETARG_TEXT_PP(0)));
 	atp_status_requests_leave(text_to_cstring(PG_GETARG_TEXT_PP(0)));
 	on_subscription(fcinfo, "DELETE FROM atproto.subscription WHERE name = $1");
 	SPI_finish();
