@@ -361,7 +361,8 @@ sub session_before_batch
 	my $user = $node->background_psql('postgres');
 	$user->query_safe("SET client_min_messages = warning; SET deadlock_timeout = '5s'; BEGIN; $takes");
 	$points->release('states read', $consumer);
-	comes("SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = '$consumer' AND query = 'waiting for a row that a session has locked'", "$name: the batch waits without locks");
+	# the batch waits without locks, and tries again and again
+	wait_for("SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = '$consumer' AND query = 'waiting for a row that a session has locked'");
 	ok(eval { $user->query_safe("$goes_on; COMMIT"); 1 }, "$name: the session is not the victim of a deadlock") or diag $@;
 	eval { $user->quit };
 	unlike(substr(slurp_file($node->logfile), $logged), qr/deadlock detected/, "$name: nor is the batch");
@@ -400,6 +401,27 @@ session_before_batch('a look-up', 'atproto unknown', "INSERT INTO atproto.identi
 	sub { $unknown->release });
 wait_for_seq($node, 'unknown', 4);
 is(query('SELECT count(*) FROM atproto.held_event'), '4', 'W-31: a look-up: the events wait');
+clean();
+
+# a job that the session has handed over to the batch's subscription, before it removes this one, too
+query($_) foreach 'SET client_min_messages = warning; DROP SCHEMA queues CASCADE; CREATE SCHEMA queues', "ALTER SYSTEM SET atproto.multi_source_wait = 0", 'SELECT pg_reload_conf()';
+$breaks = AtprotoTest::Server->start(without($steps, 2), '--hold-at', 2);
+query(subscribe_sql($_->[0], $_->[1], cursor => 0, target => "'queues'", verify => "'chain'", backfill => "'repair'")) foreach [ 'breaks', $breaks ], [ 'gives', AtprotoTest::Server->start(make_capture('steps.py', 'z 1 +x')) ];
+wait_for_seq($node, $_, 1) foreach 'breaks', 'gives';
+query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason) VALUES ('queues', '@{[did('a')]}', 'gives', 3, 'seen')");
+session_before_batch('a job handed over', 'atproto breaks', "SELECT atproto.unsubscribe('gives')", "SELECT atproto.unsubscribe('breaks')", sub { $breaks->release });
+is(query('SELECT (SELECT count(*) FROM atproto.repo_job) + (SELECT count(*) FROM atproto.subscription)'), '0', 'a job handed over: it goes with the last subscription');
+clean();
+
+# a request for a status: the session has made the same
+query('SET client_min_messages = warning; DROP SCHEMA queues CASCADE; CREATE SCHEMA queues');
+$asks = AtprotoTest::Server->start(make_capture('full.py', 'statuses'), map { ('--hold-at', 2 * keys(%statuses) + $_) } 1, 2);
+query(subscribe_sql('asks', $asks, cursor => 0, target => "'queues'", verify => "'full'", dids => "'{$inactive}'"));
+wait_for_seq($node, 'asks', 2 * keys %statuses);
+know($inactive, $statuses{active}{first});
+session_before_batch('a status', 'atproto asks', "INSERT INTO atproto.status_request (target, subscription, did, why, requested_at) VALUES ('queues', 'asks', '$inactive', 'inactive', now())", 'TRUNCATE queues.record', sub { $asks->release });
+wait_for_seq($node, 'asks', 2 * keys(%statuses) + 1);
+is(query('SELECT count(*) FROM atproto.status_request'), '1', 'V-39: a status: it is requested');
 clean();
 
 # --- two sessions remove the subscriptions of one target, each the heir of the other's jobs ---
