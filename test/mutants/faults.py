@@ -303,7 +303,7 @@ fault("ignored-signed-unmarked", "tables/repos/admission.c", "event->effects.mis
 fault("status-long", "core/wire/repos_message.c", "if (msg->status.len > ATP_STATUS_MAX)", "if (msg->status.len > ATP_STATUS_MAX + 1)", "unit/test_repos")
 fault("remains-proven", "tables/repos/repo_effect.c", "if (!has_remains(s, repo))\n", "if (repo != NULL)\n", "t/348_repo_refusals")
 fault("remains-unmarked", "tables/repos/repo_state.c", "repo->head.has_rev || atp_records_any(a, repo->did) ?", "repo->head.has_rev ?", "t/348_repo_refusals")
-fault("remains-stay", "tables/apply/repos_sink.c", "if (!effect->has_rev || effect->beyond)", "if (!effect->has_rev)", "t/348_repo_refusals")
+fault("remains-stay", "tables/apply/repos_sink.c", "if ((!effect->has_rev || effect->beyond)", "if ((!effect->has_rev)", "t/348_repo_refusals")
 fault("first-unseen", "tables/repos/repo_effect.c", "event->proven == ATP_OPS_PROVEN_FIRST && atp_repo_is_empty(repo)", "event->proven != ATP_NOT_ASKED && atp_repo_is_empty(repo)", "t/281_chain")
 fault("incomplete-believed", "tables/repos/repo_effect.c", "else if ((event->proven == ATP_OPS_INCOMPLETE || event->lacking) &&", "else if (event->lacking &&", "t/281_chain")
 fault("lacking-believed", "tables/repos/repo_effect.c", "else if ((event->proven == ATP_OPS_INCOMPLETE || event->lacking) &&", "else if (event->proven == ATP_OPS_INCOMPLETE &&", "t/281_chain")
@@ -721,6 +721,14 @@ fault("held-by-role", "tables/repos/held_by.c", "has_privs_of_role(taker->owner,
 fault("held-status-later", "tables/repos/repo_state.c", "		return event->seq >= repo->account.status_seq;\n", "		return true;\n", "t/282_full_owners")
 fault("held-format-present", "tables/apply/release_find.c", "if (row->source == NULL)", "if (row->rev > 0)", "t/282_full_owners")
 fault("held-left-unmarked", "tables/repos/held_leave.c", "int			n = atp_repos_mark_left(a, l->dids, l->ndids, &marked);", "int			n = atp_repos_mark_left(a, l->dids, 0, &marked);", "t/282_full_owners")
+fault("letters-left-unmarked", "tables/repos/held_leave.c", "	leave_letters(sub, removed);\n", "	if (!OidIsValid(sub->owner))\n		leave_letters(sub, removed);\n", "t/356_repo_owners")
+fault("letters-after-lock", "process/manager/control.c", "	atp_subscription_leaves(text_to_cstring(PG_GETARG_TEXT_PP(0)));\n", "", "t/356_repo_owners")
+fault("letters-supersede-own", "tables/repos/dead_letter.c", "(o.subscription <> $5 AND $6)", "($5 IS NOT NULL AND $6)", "t/356_repo_owners")
+fault("letters-superseded-mark", "tables/repos/held_leave.c", "(seq IS NOT NULL OR superseded_rev IS NULL) AND ", "", "t/356_repo_owners")
+fault("letters-of-stream", "tables/repos/table_repo.c", "WHEN sync IN ('synchronized', 'unproven') THEN did OPERATOR(@.=) ANY ($2)", "WHEN sync IN ('synchronized', 'unproven') THEN true", "t/356_repo_owners")
+fault("letters-beyond-export", "tables/repos/dead_letter.c", "	if (l->beyond_seq > 0)\n		atp_mark_repo", "	if (l->beyond > 0)\n		atp_mark_repo", "t/356_repo_owners")
+fault("refill-ends-unfetched", "tables/repos/held_leave.c", "	request_fetch(l, marked, atp_sort_dids(marked, n));\n", "	request_fetch(l, marked, atp_sort_dids(marked, 0));\n", "t/356_repo_owners")
+fault("letters-gap", "tables/repos/held_leave.c", "	if (!mark_repos(&l, mark_lettered))\n		atp_gap_letters(sub, removed);\n", "	(void) mark_repos(&l, mark_lettered);\n", "t/356_repo_owners")
 fault("held-drops-others", "tables/repos/held.c", "   AND subscription = $4 FOR UPDATE SKIP LOCKED)", "   AND $4 IS NOT NULL FOR UPDATE SKIP LOCKED)", "t/282_full_owners")
 fault("held-named-each-start", "tables/apply/release_find.c", "		\"  AND r.kind = h.kind AND r.subscription = h.subscription)\",\n", "		\"  AND r.kind = h.kind AND r.subscription = h.subscription AND r.id < 0)\",\n", "t/282_full_owners")
 fault("letter-format-present", "tables/apply/dead_letter_retry.c", "return source == NULL ? sub->source : source;", "return source == NULL ? source : sub->source;", "t/282_full_owners")
@@ -789,6 +797,10 @@ fault("hold-release-nobody", "tables/repos/hold.c", "	if (h->nheld + h->nothers 
 fault("hold-others-forgotten", "tables/repos/hold.c", "	if (h->state == ATP_HOLD_NONE || h->nothers > 0)\n		return false;", "	if (h->state == ATP_HOLD_NONE)\n		return false;", "t/282_full_owners")
 fault("hold-ends-fetch", "tables/repos/hold.h", "\"hold IN (\" ATP_SQL_IDENTITY \", \" ATP_SQL_GAP \", \" ATP_SQL_RELEASE \")\"", "\"hold IS NOT NULL\"", RESYNC)
 fault("hold-given-up", "tables/repos/repo_state.c", "repo->head.has_rev || atp_records_any(a, repo->did) ? ATP_SYNC_DESYNCHRONIZED : ATP_SYNC_PARTIAL);\n	return", "ATP_SYNC_PARTIAL);\n	return", "t/346_repos")
+FETCHED = "t/354_repo_meanwhile"
+fault("hold-slice-job", "fetch/repositories/repo_transfer.c", "if (why == NULL && !atp_repo_job_lock(&t->job))", "if (why != NULL && !atp_repo_job_lock(&t->job))", FETCHED)
+fault("hold-first-event", "tables/repos/held.h", "[1] = 'gap' OR", "[1] = 'none' OR", FETCHED)
+fault("hold-looks-again", "tables/apply/release.c", "(held.batch->nmessages > 0 || has_used_queue(&held))", "(held.batch->nmessages > 0 || held.nnamed > 0)", FETCHED)
 
 # --- exports, and repositories that are not in step ---
 

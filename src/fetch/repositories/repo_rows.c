@@ -239,6 +239,17 @@ atp_repo_job_is_running(const AtpRepoJob *job)
 	return found.n > 0;
 }
 
+/* SKIP LOCKED: the process that is about to remove the job may wait for rows that this transaction has written. */
+bool
+atp_repo_job_lock(const AtpRepoJob *job)
+{
+	AtpResult	found = atp_query(atp_identity_sql("SELECT FROM atproto.repo_job" OF_JOB " AND state = 'running' FOR KEY SHARE SKIP LOCKED"),
+								  ATP_ARGS(atp_text_arg(job->target), did_arg(job)));
+
+	atp_result_free(found);
+	return found.n > 0;
+}
+
 AtpRefusal
 atp_repo_job_look(const AtpRepoJob *job, const AtpSubscription *sub, AtpStatements *set, const AtpCommit *commit, const char **why)
 {

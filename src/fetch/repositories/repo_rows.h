@@ -89,6 +89,12 @@ extern List *atp_repo_jobs_due(char **hosts, int nhosts, const Oid *owners, int 
  */
 extern bool atp_repo_job_is_running(const AtpRepoJob *job);
 
+/*
+ * Lock a running job until the end of the transaction, so that the job cannot be removed before the
+ * transaction's rows are visible.  False: the job was removed or suspended, or is being removed.
+ */
+extern bool atp_repo_job_lock(const AtpRepoJob *job);
+
 /* Write the host that is asked instead of the host in the row; NULL: determine the server again. */
 extern void atp_repo_job_moves(const AtpRepoJob *job, const char *host);
 

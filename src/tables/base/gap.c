@@ -12,6 +12,9 @@
 /* The reason of a gap of held events that were dropped without a mark on a repository's row. */
 #define DROPPED		"'held events dropped'"
 
+/* The reason of a gap of dead letters that were deleted with the subscription, without a mark on a repository's row. */
+#define LETTERS		"'dead letters dropped'"
+
 /*
  * Closes the gaps that the cursors of the subscription have passed again.  A row may hold any numbers, since the
  * subscription's owner may write gaps by hand.  again_since is infinity until the oldest event of the server has
@@ -141,9 +144,21 @@ atp_gap_left(const AtpSubscription *sub, bool removed)
 	atp_owner_end(caller);
 }
 
+void
+atp_gap_letters(const AtpSubscription *sub, bool removed)
+{
+	AtpCaller	caller = atp_as_table_owner("gap");
+
+	atp_run("INSERT INTO atproto.gap (subscription, target, endpoint, events, after_seq, before_seq, reason)"
+			" SELECT CASE WHEN NOT $3 THEN $1 END, $2::name, $4, count(*), GREATEST(min(seq), 1) - 1, max(seq) FILTER (WHERE seq < 9223372036854775807) + 1, " LETTERS
+			" FROM atproto.dead_letter WHERE subscription = $1",
+			ATP_ARGS(atp_text_arg(sub->name), atp_text_arg(sub->target), atp_bool_arg(removed), atp_text_arg(sub->ep->scope)));
+	atp_owner_end(caller);
+}
+
 /*
- * The roles that use the target's schema see such a row.  So events must not be NULL: the owner of a subscription may insert
- * gaps with this reason, but has no privilege to write the columns events and target (doc/operate/operations.md).
+ * The roles that use the target's schema see a row with the target.  So events must not be NULL: the owner of a subscription may insert
+ * gaps with these reasons, but has no privilege to write the columns events and target (doc/operate/operations.md).
  */
 void
 atp_gap_keep(const AtpSubscription *sub)
@@ -151,7 +166,7 @@ atp_gap_keep(const AtpSubscription *sub)
 	AtpCaller	caller = atp_as_table_owner("gap");
 
 	atp_run("UPDATE atproto.gap SET subscription = NULL, target = COALESCE(target, $2::name)"
-			" WHERE subscription = $1 AND reason = " DROPPED " AND closed_at IS NULL AND events IS NOT NULL",
+			" WHERE subscription = $1 AND reason IN (" DROPPED ", " LETTERS ") AND closed_at IS NULL AND events IS NOT NULL",
 			ATP_ARGS(atp_text_arg(sub->name), atp_text_arg(sub->target)));
 	atp_owner_end(caller);
 }

@@ -76,10 +76,10 @@ enum
 
 static const AtpStatement statements[] = {
 	[COUNT_HELD] = {
-		"SELECT u.n::integer, h.events, h.rev, h.only_gap, h.own, h.bytes, h.every, h.gap FROM unnest($2) WITH ORDINALITY u (did, n),"
+		"SELECT u.n::integer, h.events, h.rev, h.awaits_commit, h.own, h.bytes, h.every, h.gap FROM unnest($2) WITH ORDINALITY u (did, n),"
 		" LATERAL (SELECT count(*) FILTER (WHERE subscription = ANY ($4)) AS events,"
 		"   (array_agg(rev ORDER BY rev) FILTER (WHERE subscription = ANY ($4)))[1] AS rev,"
-		"   bool_and(why IN ('gap', 'order')) FILTER (WHERE subscription = ANY ($4)) AS only_gap,"
+		"   (" ATP_HELD_WAITS_FOR_COMMIT("rev", "why", " FILTER (WHERE subscription = ANY ($4))") ") AS awaits_commit,"
 		"   count(*) FILTER (WHERE subscription = $5) AS own,"
 		"   COALESCE(sum(octet_length(bytes)) FILTER (WHERE subscription = $5), 0)::bigint AS bytes,"
 		"   count(*) AS every, COALESCE(bool_or(why = 'gap'), false) AS gap"
@@ -212,7 +212,7 @@ count_held(AtpApply *a, struct varlena *const *dids, int n, AtpHeldCount *counts
 		counts[which] = (AtpHeldCount) {
 			.n = DatumGetInt64(v[1]), .own = DatumGetInt64(v[4]), .all = DatumGetInt64(v[6]), .any_gap = DatumGetBool(v[7]),
 			.first_rev = null[2] ? 0 : DatumGetAtpTid(v[2]),
-			.only_gap = !null[3] && DatumGetBool(v[3])
+			.awaits_commit = !null[3] && DatumGetBool(v[3])
 		};
 		if (bytes != NULL)
 			bytes[which] = DatumGetInt64(v[5]);

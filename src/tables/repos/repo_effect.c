@@ -64,6 +64,19 @@ is_old_status(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event
 	return status_at < repo->account.status_at || (same_stream && event->seq < repo->account.status_seq);
 }
 
+/*
+ * Delete the records of the repository.  The tables may have records newer than the repository's revision: the slices of
+ * an export write such records, and they stay if the fetch is given up before its last slice.  task_status.c has the same
+ * rule for deletions that are confirmed later.
+ */
+static void
+erase_records(const AtpRepoState *repo, AtpEffect *effect)
+{
+	effect->has_rev = repo->head.has_rev;
+	effect->rev = repo->head.rev;
+	effect->beyond = atp_repo_is_sync(repo, ATP_SYNC_DESYNCHRONIZED) || atp_repo_is_sync(repo, ATP_SYNC_RESYNCING);
+}
+
 static void
 take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 {
@@ -100,10 +113,7 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	if (event->effects.unconfirmed || !atp_is_deletion(event))
 		return;
 	effect->erase = true;
-	effect->has_rev = repo->head.has_rev;
-	effect->rev = repo->head.rev;
-	/* task_status.c has the same rule for deletions that are confirmed later */
-	effect->beyond = atp_repo_is_sync(repo, ATP_SYNC_DESYNCHRONIZED) || atp_repo_is_sync(repo, ATP_SYNC_RESYNCING);
+	erase_records(repo, effect);
 	/* the deleted records must not come back by a refill: note deleted_rev, and end the refill */
 	if (repo->head.has_rev)
 	{
@@ -249,8 +259,7 @@ static void
 begin_anew(AtpRepos *s, AtpRepoState *repo, AtpEffect *effect)
 {
 	effect->erase = repo->head.has_rev;
-	effect->has_rev = repo->head.has_rev;
-	effect->rev = repo->head.rev;
+	erase_records(repo, effect);
 	if (!atp_repo_is_sync(repo, ATP_SYNC_RESYNCING) && !has_remains(s, repo))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
 }
