@@ -372,7 +372,10 @@ unhold_repos(AtpApply *a, int unused, int unused2)
 		unhold_empty(held, a);
 		return;
 	}
+	/* after a wait that is too long, the process ends, and the next process looks again */
+	atp_queue_wait.limited = true;
 	atp_resync_end_abandoned(a);
+	atp_queue_wait.limited = false;
 	atp_repos_unhold(a, NULL, 0);
 }
 
