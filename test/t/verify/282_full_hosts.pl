@@ -62,7 +62,7 @@ foreach my $host_is_pds ('true', 'false')
 	is(of('moved', $s), $pds ? '10|t' : '10|f deleted', "V-44: $s: a former server deletes nothing");
 	is(of('here', $s), '10|f deactivated', "V-44: $s: the account's own is believed");
 	is(of('elsewhere', $s), $pds ? '|' : '10|f takendown', "V-44: $s: likewise when it does not say that it is deleted");
-	is(query("SELECT sync, rev IS NOT NULL FROM $s.repo WHERE did = '$moved'"), 'synchronized|t', "V-44: $s: nor does anything follow from its commits");
+	is(query("SELECT sync, rev IS NOT NULL FROM $s.repo WHERE did = '$moved'"), ($pds ? 'synchronized' : 'desynchronized') . '|t', "V-44, V-38: $s: the commits of a former server have no effect, and those that a relay sends after its #account are missed");
 	is(queued(), "$unknown false", "V-44: $s: and nobody is asked again for each of these");
 
 	# an unknown account turns out to be elsewhere; an account moves here
