@@ -1,0 +1,35 @@
+/*
+ * foreign_time.c
+ *		Times that strangers choose, as timestamptz.
+ *
+ * Many programs read a timestamptz into a type that ends with the year 9999 and begins with the year 1, as Python's
+ * datetime does.  Their drivers raise an error at any other value, so one such value ends each query that meets it.
+ * Drivers read a time in the session's time zone: 9999-12-31 23:59:59+00 is in the year 10000 in Tokyo, and
+ * 0001-01-01 00:00:00+00 is before Christ in New York.  The limits leave out a day at each end, which is more than the
+ * distance of any zone from UTC.
+ *
+ * Invariant: no time of a stranger gets into a table, view or result but by these functions.  The times in TIDs need no
+ * limit: they are between the years 1970 and 2255 (T-08).
+ */
+#include "postgres.h"
+
+#include "types/foreign_time.h"
+#include "types/types.h"
+
+#define UNIX_DAYS(julian)	((int64) (julian) - UNIX_EPOCH_JDATE)
+
+/* Microseconds since the Unix epoch. */
+#define FIRST_MICROS	(UNIX_DAYS(1721427) * USECS_PER_DAY)	/* 0001-01-02 00:00:00 UTC */
+#define LAST_MICROS		(UNIX_DAYS(5373484) * USECS_PER_DAY - 1)	/* 9999-12-30 23:59:59.999999 UTC */
+
+bool
+atp_is_foreign_time(int64 micros)
+{
+	return micros >= FIRST_MICROS && micros <= LAST_MICROS;
+}
+
+TimestampTz
+atp_foreign_time(int64 micros)
+{
+	return Min(Max(micros, FIRST_MICROS), LAST_MICROS) - ATP_UNIX_TO_POSTGRES;
+}
