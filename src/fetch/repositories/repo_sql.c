@@ -70,7 +70,7 @@ check_fetches(const AtpSubscription *sub)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("subscription \"%s\" fetches no repositories", sub->name),
-				 errhint("Set \"backfill\" to \"repair\", or more.")));
+				 errhint("Set \"backfill\" to \"repair\", or more: UPDATE atproto.subscription SET backfill = 'repair' WHERE name = %s.", quote_literal_cstr(sub->name))));
 }
 
 static void
