@@ -1,15 +1,14 @@
 /*
  * foreign_time.c
- *		Times that strangers choose, as timestamptz.
+ *		Times chosen by strangers, as timestamptz.
  *
- * Many programs read a timestamptz into a type that ends with the year 9999 and begins with the year 1, as Python's
- * datetime does.  Their drivers raise an error at any other value, so one such value ends each query that meets it.
- * Drivers read a time in the session's time zone: 9999-12-31 23:59:59+00 is in the year 10000 in Tokyo, and
- * 0001-01-01 00:00:00+00 is before Christ in New York.  The limits leave out a day at each end, which is more than the
- * distance of any zone from UTC.
+ * Python's datetime has the years 1 to 9999, and so have the types of many other programs.  Drivers raise an error at any
+ * earlier or later value: a single value ends each query with this value in its result.  Drivers read a value in the
+ * session's time zone: 9999-12-31 23:59:59+00 is in the year 10000 in Tokyo, and 0001-01-01 00:00:00+00 is before Christ
+ * in New York.  The limits leave out a day at each end, which is more than the distance of any zone from UTC.
  *
- * Invariant: no time of a stranger gets into a table, view or result but by these functions.  The times in TIDs need no
- * limit: they are between the years 1970 and 2255 (T-08).
+ * Invariant: these functions convert all times of strangers that get into a table, view or result.  Times in TIDs need no
+ * limit: TIDs hold the years 1970 to 2255 (T-08).
  */
 #include "postgres.h"
 

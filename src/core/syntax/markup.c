@@ -14,29 +14,29 @@ is_space(char c)
 }
 
 static char
-lower(char c)
+lower_case(char c)
 {
 	return c >= 'A' && c <= 'Z' ? (char) (c - 'A' + 'a') : c;
 }
 
 /* Does s begin with the prefix, which is in lower case? */
 static bool
-begins(const char *s, size_t n, const char *prefix)
+has_prefix(const char *s, size_t n, const char *prefix)
 {
 	size_t		i = 0;
 
 	for (; prefix[i] != '\0'; i++)
-		if (i >= n || lower(s[i]) != prefix[i])
+		if (i >= n || lower_case(s[i]) != prefix[i])
 			return false;
 	return true;
 }
 
 /* The offset behind the next occurrence of end at or after i; n if there is none. */
 static size_t
-behind(const char *s, size_t n, size_t i, const char *end)
+find_behind(const char *s, size_t n, size_t i, const char *end)
 {
 	for (; i < n; i++)
-		if (begins(s + i, n - i, end))
+		if (has_prefix(s + i, n - i, end))
 			return i + strlen(end);
 	return n;
 }
@@ -45,13 +45,13 @@ behind(const char *s, size_t n, size_t i, const char *end)
 static size_t
 skip_markup(const char *s, size_t n, size_t i)
 {
-	if (begins(s + i, n - i, "<!--"))
-		return behind(s, n, i, "-->");
-	if (begins(s + i, n - i, "<script"))
-		i = behind(s, n, i, "</script");
-	else if (begins(s + i, n - i, "<style"))
-		i = behind(s, n, i, "</style");
-	return behind(s, n, i, ">");
+	if (has_prefix(s + i, n - i, "<!--"))
+		return find_behind(s, n, i, "-->");
+	if (has_prefix(s + i, n - i, "<script"))
+		i = find_behind(s, n, i, "</script");
+	else if (has_prefix(s + i, n - i, "<style"))
+		i = find_behind(s, n, i, "</style");
+	return find_behind(s, n, i, ">");
 }
 
 size_t
