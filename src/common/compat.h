@@ -144,6 +144,13 @@
 	index_beginscan((heap), (index), (snapshot), (nkeys), 0)
 #endif
 
+/* Run a query to its end.  Since 18 ExecutorRun() is not told whether the query runs only once. */
+#if PG_VERSION_NUM >= 180000
+#define atp_executor_run(desc)	ExecutorRun((desc), ForwardScanDirection, 0)
+#else
+#define atp_executor_run(desc)	ExecutorRun((desc), ForwardScanDirection, 0, true)
+#endif
+
 /* The buffer argument of FileWrite() is const since 16. */
 #if PG_VERSION_NUM >= 160000
 #define atp_file_write(file, bytes, n, at, event)	((int) FileWrite((file), (bytes), (n), (at), (event)))

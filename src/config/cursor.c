@@ -23,11 +23,11 @@ atp_cursor_settings(const AtpSubscription *sub)
 
 /* Only the name of the target changes, so no events have to be read again. */
 void
-atp_cursors_rename_target(const char *before, const char *now)
+atp_cursors_rename_target(const char *before, const char *now, AtpArg subscriptions)
 {
 	atp_run("UPDATE atproto.cursor c SET settings = s.digest FROM (SELECT name, " ATP_SETTINGS_DIGEST " AS before, " ATP_SETTINGS_DIGEST_OF("$2::name") " AS digest"
-			"  FROM atproto.subscription WHERE target = $1::name) s WHERE c.subscription = s.name AND c.settings = s.before",
-			ATP_ARGS(atp_text_arg(before), atp_text_arg(now)));
+			"  FROM atproto.subscription WHERE target = $1::name AND name = ANY ($3)) s WHERE c.subscription = s.name AND c.settings = s.before",
+			ATP_ARGS(atp_text_arg(before), atp_text_arg(now), subscriptions));
 }
 
 char *

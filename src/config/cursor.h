@@ -7,6 +7,7 @@
 
 #include "postgres.h"
 
+#include "config/spi.h"
 #include "config/subscription.h"
 
 /* A stream's position; sequence numbers, or -1 for no position yet. */
@@ -52,6 +53,6 @@ extern char *atp_cursor_unsettled(const char *target);
  * A target is renamed: update the noted settings of its subscriptions.  Call before atproto.subscription is
  * updated.  Otherwise the new name would count as changed settings.
  */
-extern void atp_cursors_rename_target(const char *before, const char *now);
+extern void atp_cursors_rename_target(const char *before, const char *now, AtpArg subscriptions);
 
 #endif							/* ATP_CURSOR_H */

@@ -17,6 +17,7 @@
 #include "access/xact.h"
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_shdepend.h"
@@ -212,6 +213,12 @@ atp_owner_of_table(const char *target, const char *name)
 	return owner;
 }
 
+bool
+atp_owner_is_trusted(Oid role, Oid owner)
+{
+	return has_privs_of_role(owner, role) || is_member_of_role_nosuper(role, owner);
+}
+
 int
 atp_caller_begin(void)
 {
@@ -244,4 +251,20 @@ atp_owner_end(AtpCaller caller)
 {
 	AtEOXact_GUC(false, caller.nest);
 	SetUserIdAndSecContext(caller.user, caller.security);
+}
+
+AtpCaller
+atp_visitor_begin(const char *target, const char *name)
+{
+	AtpCaller	caller = {.nest = NewGUCNestLevel()};
+	Oid			schema = get_namespace_oid(target, true);
+	Oid			owner;
+
+	GetUserIdAndSecContext(&caller.user, &caller.security);
+	if (!superuser_arg(caller.user) || !OidIsValid(schema) || !OidIsValid(get_relname_relid(name, schema)))
+		return caller;
+	owner = table_owner(target, name);
+	if (!atp_owner_is_trusted(caller.user, owner))
+		SetUserIdAndSecContext(owner, caller.security | SECURITY_RESTRICTED_OPERATION);
+	return caller;
 }

@@ -21,6 +21,12 @@ extern Oid	atp_owner_of_table(const char *target, const char *name);
 extern bool atp_has_owners_rights(const char *target, const char *name);
 
 /*
+ * Does the role trust the owner of a table anyway?  The owner has the role's rights, or the role is a member of the owner
+ * and no superuser.
+ */
+extern bool atp_owner_is_trusted(Oid role, Oid owner);
+
+/*
  * A function that acts for an owner uses two nested sections, with SPI connected.  An ERROR in a section ends
  * both.
  *
@@ -49,5 +55,12 @@ extern int	atp_caller_begin(void);
 extern void atp_caller_end(int nest);
 extern AtpCaller atp_owner_begin(Oid owner);
 extern void atp_owner_end(AtpCaller caller);
+
+/*
+ * Like atp_owner_begin(), for a function that reads or writes a data table with the caller's rights.  The functions that
+ * the table's owner has put into the table run when somebody uses the table, so a superuser acts as the owner.  Other
+ * callers, and callers where the table does not exist, act as themselves.
+ */
+extern AtpCaller atp_visitor_begin(const char *target, const char *name);
 
 #endif							/* ATP_OWNER_H */

@@ -82,8 +82,7 @@ owner_of_schema(Oid schema)
 static bool
 is_trusted(Oid role, Oid owner, Oid schema)
 {
-	return has_privs_of_role(owner, role) || is_member_of_role_nosuper(role, owner) ||
-		has_privs_of_role(owner, owner_of_schema(schema));
+	return atp_owner_is_trusted(role, owner) || has_privs_of_role(owner, owner_of_schema(schema));
 }
 
 /* Why the role cannot fill this table; NULL: it can, or the table was dropped meanwhile. */
@@ -169,6 +168,12 @@ stranger_fault(Oid role, const char *target, Oid known)
 	name = GetUserNameFromId(role, true);
 	return psprintf("schema \"%s\" belongs to role \"%s\" now: its triggers would run as \"%s\"",
 					target, GetUserNameFromId(owner, true), name ? name : "?");
+}
+
+bool
+atp_target_is_strange(Oid role, const char *target, Oid known)
+{
+	return stranger_fault(role, target, known) != NULL;
 }
 
 static char *

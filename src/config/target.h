@@ -37,6 +37,9 @@ extern char *atp_target_fault(Oid role, const char *target, Oid known);
  */
 extern Oid	atp_target_check(Oid role, const char *target);
 
+/* Does the schema belong to a role whom this subscriber has not named, and need not trust? */
+extern bool atp_target_is_strange(Oid role, const char *target, Oid known);
+
 /* An ERROR with SQLSTATE 42501 unless the role may.  For a caller that has locked the target's tables. */
 extern void atp_target_require(Oid role, const char *target, Oid known);
 

@@ -4,7 +4,7 @@
  */
 #include "postgres.h"
 
-#include "common/hashfn.h"
+#include "common/sha256.h"
 #include "stream/batch.h"
 #include "utils/memutils.h"
 
@@ -190,10 +190,16 @@ atp_batch_add_shared(AtpBatch *batch, AtpBytes message)
 	batch->messages[batch->nmessages++] = message;
 }
 
+/* Accounts choose their paths, and of two paths of a commit with equal hashes only one would be applied: so a cryptographic hash. */
 uint64
 atp_path_hash(AtpSpan path)
 {
-	return hash_bytes_extended((const unsigned char *) path.ptr, path.len, 0);
+	uint8_t		digest[32];
+	uint64		hash;
+
+	atp_sha256(NULL, (const uint8_t *) path.ptr, path.len, digest);
+	memcpy(&hash, digest, sizeof(hash));
+	return hash;
 }
 
 AtpRow *

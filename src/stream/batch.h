@@ -236,6 +236,7 @@ typedef struct AtpEventEffects
 	bool		passed;			/* the repository is beyond this event, whose rows are not written */
 	bool		reread;			/* read again, after atproto.refill() */
 	bool		closes;			/* look at the events held for this event, or behind it */
+	bool		missed;			/* ignored although signed, since the account is inactive: the tables lack its changes */
 } AtpEventEffects;
 
 /* A decoded message that counts as an event of the stream. */

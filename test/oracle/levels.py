@@ -149,6 +149,8 @@ class Levels(state.State):
         repo.seen.add(root)
         if not repo.active:
             self.skips["inactive"] += 1
+            if self.misses(repo, payload, commit):
+                repo.sync = BROKEN
             return False
         if repo.rev is None or payload["rev"] > repo.rev:
             return True
@@ -162,6 +164,21 @@ class Levels(state.State):
         if "repo" in payload and payload["rev"] < repo.first_rev and not repo.erased and repo.sync != SYNCED:
             self.break_off(repo)
         return False
+
+    def misses(self, repo, payload, commit):
+        """Do the tables lack what is ignored, because the account is not active (V-38)?  At level full only if it is signed."""
+        did = payload.get("repo") or payload["did"]
+        if (repo.status == "deleted" and repo.is_empty()) or (repo.rev is not None and payload["rev"] <= repo.rev):
+            return False
+        if "repo" not in payload and self.is_known(repo, wire.cid(commit["data"])):
+            return False
+        return self.directory is None or (did not in self.directory.stale and self.directory.fits(did, commit))
+
+    def is_known(self, repo, data):
+        """Is this the tree that the tables have?"""
+        if repo.is_empty():
+            return repo.rev is None and self.level == "hash"
+        return data == repo.data
 
     def is_signed(self, did, seq, commit):
         """Raises what becomes a letter."""
@@ -230,7 +247,7 @@ class Levels(state.State):
         if proof in (trees.REFUTED, trees.MISMATCH) and (newer or not self.directory):
             if proof == trees.MISMATCH:
                 self.skips["mismatch"] += 1
-            if newer:
+            if newer or self.misses(repo, payload, commit):
                 repo.sync = BROKEN
             self.dead.append((seq, "", "proof"))
             return None, False
@@ -292,11 +309,7 @@ class Levels(state.State):
             self.check_rev(payload["rev"])
         if not self.moves(repo, payload, root, commit):
             return
-        if repo.is_empty():
-            other = repo.rev is not None or self.level != "hash"
-        else:
-            other = data != repo.data
-        if other:
+        if not self.is_known(repo, data):
             repo.sync = BROKEN
         self.advance(repo, payload["rev"], root, data)
 

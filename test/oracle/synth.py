@@ -10,6 +10,8 @@
                                  jsonb is 12 times as large, under 200 keys
     synth.py erased > FILE       an account with three records that is deleted
     synth.py clock > FILE        accounts that go and come while their server's clock steps back
+    synth.py missed > FILE       accounts that go and come: with a commit, a #sync to another tree, to the same tree
+                                 or a commit with an operation left out meanwhile
     synth.py odd > FILE          the rules of state.py one by one: stale and rejected commits,
                                  invalid records, accounts that come and go
 
@@ -441,6 +443,24 @@ def odd():
     yield s.account(did(8), True, "desynchronized")
 
 
+def missed():
+    s = Stream()
+    commits, announces, same, spoilt = map(did, range(1, 5))
+
+    def put(who, n, name, **more):
+        return s.commit(who, tid(n), [("create", "app.bsky.feed.post/" + name, post(name))], **more)
+
+    for who in (commits, announces, same, spoilt):
+        yield put(who, 10, "a")
+        yield s.account(who, False, "deactivated")
+    yield put(commits, 20, "b")
+    yield s.sync(announces, tid(20))
+    yield s.sync(same, tid(20), s.heads[same][1])
+    yield put(spoilt, 20, "b", breaks=lambda parts: parts["ops"].pop())
+    for who in (commits, announces, same, spoilt):
+        yield s.account(who, True)
+
+
 def write(messages, f):
     """A capture's form: each message with its length before it."""
     for message in messages:
@@ -463,6 +483,7 @@ def main():
         "alike": lambda: alike(map(int, sys.argv[2:])),
         "erased": erased,
         "clock": clock,
+        "missed": missed,
         "odd": odd,
     }
     run(makers, __doc__)

@@ -6,6 +6,7 @@
 #include "core/wire/commit_check.h"
 #include "core/repo/path.h"
 #include "core/wire/repos_message.h"
+#include "core/wire/repo_status.h"
 #include "protocol/cbor.h"
 #include "protocol/commit_write.h"
 #include "hex.h"
@@ -212,6 +213,7 @@ fields(void)
 		{"#info", "message"}
 	};
 	static const uint8_t *const big = repo.car; /* any bytes: not read */
+	char		status[ATP_STATUS_MAX + 1];
 
 	for (size_t i = 0; i < sizeof(required) / sizeof(required[0]); i++)
 	{
@@ -262,6 +264,11 @@ fields(void)
 	check("#account", (Field) {"active", 'B', 1, NULL, 0}, ATP_OK);
 	ok(msg.active, "F-15: active");
 	check("#account", TEXT("status", "something new"), ATP_OK); /* D26 */
+	memset(status, 'x', sizeof(status));
+	check("#account", (Field) {"status", 's', 0, status, ATP_STATUS_MAX}, ATP_OK);
+	ok(msg.status.len == ATP_STATUS_MAX, "D26: a status as long as may be");
+	check("#account", (Field) {"status", 's', 0, status, sizeof(status)}, ATP_OK);
+	ok(msg.status.ptr == NULL, "D26: a longer status counts as absent");
 	check("#sync", (Field) {"blocks", 'b', 0, big, 10000}, ATP_OK);
 	check("#sync", (Field) {"blocks", 'b', 0, big, 10001}, ATP_E_MSG_BLOCKS);
 	check("#tombstone", (Field) {0}, ATP_OK);

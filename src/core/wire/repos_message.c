@@ -11,6 +11,7 @@
 #include "core/syntax/handle.h"
 #include "core/repo/mst.h"
 #include "core/repo/path.h"
+#include "core/wire/repo_status.h"
 #include "core/wire/repos_message.h"
 #include "core/syntax/tid.h"
 
@@ -264,7 +265,11 @@ set_field(AtpCborReader *r, unsigned field, const AtpCborItem *item, AtpReposMes
 			msg->active = item->kind == ATP_CBOR_TRUE;
 			return ATP_OK;
 		case F_STATUS:
-			return atp_field_text(item, &msg->status);
+			err = atp_field_text(item, &msg->status);
+			/* each event of the account reads and writes the stored status again */
+			if (msg->status.len > ATP_STATUS_MAX)
+				msg->status = (AtpSpan) {NULL, 0};
+			return err;
 		case F_NAME:
 			return atp_field_text(item, &msg->name);
 		case F_MESSAGE:

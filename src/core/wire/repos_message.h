@@ -61,7 +61,7 @@ typedef struct AtpReposMessage
 	AtpSpan		handle;
 	/* #account */
 	bool		active;			/* decides, whatever status says (D29) */
-	AtpSpan		status;			/* any text (D26) */
+	AtpSpan		status;			/* any text (D26); a text longer than ATP_STATUS_MAX bytes counts as absent */
 	/* #info */
 	AtpSpan		name;
 	AtpSpan		message;

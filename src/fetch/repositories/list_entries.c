@@ -5,7 +5,7 @@
  */
 #include "postgres.h"
 
-#include "common/hashfn.h"
+#include "common/secret_hash.h"
 #include "fetch/repositories/list_entries.h"
 #include "net/http.h"
 #include "port/pg_bitutils.h"
@@ -77,7 +77,8 @@ atp_listed_keep(AtpListed *listed, const AtpSettings *settings)
 static bool
 is_new(AtpListSeen *seen, const AtpListEntry *entry)
 {
-	uint64		hash = hash_bytes_extended((const unsigned char *) entry->name, entry->name_len, 0);
+	/* secret: with a public hash, accounts could choose names that fill the registers with runs no later name exceeds */
+	uint64		hash = atp_secret_hash(entry->name, entry->name_len, 0);
 	uint8	   *reg = &seen->registers[hash % ATP_LIST_REGISTERS];
 
 	/* leading zeros above the bits that chose the register, plus one; the OR bounds the result */

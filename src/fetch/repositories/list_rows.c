@@ -59,17 +59,18 @@ atp_list_init(void)
 	" WHERE l.runs AND CASE WHEN e.subscription IS NULL THEN true" \
 	" WHEN e.finished_at IS NULL THEN e.next_try <= $1 ELSE e.finished_at <= $2 AND source <> '" ATP_LIST_RECHECK "' END"
 
+/* $3: how many; $4, if the query has it: owners whose lists are not read. */
 static AtpResult
-query_due(const char *sql, TimestampTz now, int limit)
+query_due(const char *sql, TimestampTz now, int limit, AtpArg owners)
 {
-	return atp_query(sql, ATP_ARGS(atp_time_arg(now), atp_time_arg(now - enumerate_interval_s * USECS_PER_SEC), atp_int8_arg(limit)));
+	return atp_query(sql, ATP_ARGS(atp_time_arg(now), atp_time_arg(now - enumerate_interval_s * USECS_PER_SEC), atp_int8_arg(limit), owners));
 }
 
 bool
 atp_list_is_wanted(void)
 {
 	AtpCaller	caller = atp_as_table_owner("enumeration");
-	AtpResult	found = query_due("SELECT" DUE " LIMIT $3", atp_time_of_day() + SOON_S * USECS_PER_SEC, 1);
+	AtpResult	found = query_due("SELECT" DUE " LIMIT $3", atp_time_of_day() + SOON_S * USECS_PER_SEC, 1, atp_array_arg(OIDOID, NULL, NULL, 0));
 
 	atp_owner_end(caller);
 	atp_result_free(found);
@@ -125,13 +126,16 @@ atp_list_is_of_host(const AtpListing *listing)
  * inserts of jobs lock the row as foreign key.
  */
 #define DUE_AND_FREE \
-	"WITH due AS (SELECT subscription, source, l.server, e.cursor, e.started_at," \
+	"WITH lists AS (SELECT subscription, source, l.server, e.cursor, e.started_at," \
+	"  (SELECT s.owner::oid FROM atproto.subscription s WHERE s.name = subscription) AS owner, " WAITS_SINCE " AS since," \
 	"  e.subscription IS NOT NULL AS known, e.subscription IS NOT NULL AND e.finished_at IS NULL AS begun," \
-	"  row_number() OVER (PARTITION BY subscription ORDER BY " WAITS_SINCE ", source) AS turn" DUE " ORDER BY turn, subscription LIMIT $3)," \
+	"  row_number() OVER (PARTITION BY subscription ORDER BY " WAITS_SINCE ", source) AS turn_of_subscription" DUE ")," \
+	" due AS (SELECT *, row_number() OVER (PARTITION BY owner ORDER BY turn_of_subscription, since, subscription) AS turn FROM lists" \
+	"  WHERE owner <> ALL ($4) ORDER BY turn, since, subscription LIMIT $3)," \
 	" kept AS (SELECT name AS subscription FROM atproto.subscription WHERE name IN (SELECT subscription FROM due) FOR KEY SHARE SKIP LOCKED)," \
 	" free AS (SELECT e.subscription, e.source FROM atproto.enumeration e JOIN due USING (subscription, source) JOIN kept USING (subscription)" \
 	"  FOR UPDATE OF e SKIP LOCKED)" \
-	" SELECT d.* FROM due d JOIN kept USING (subscription) LEFT JOIN free f USING (subscription, source) WHERE NOT d.known OR f.source IS NOT NULL ORDER BY d.turn, subscription"
+	" SELECT d.* FROM due d JOIN kept USING (subscription) LEFT JOIN free f USING (subscription, source) WHERE NOT d.known OR f.source IS NOT NULL ORDER BY d.turn, d.since, subscription"
 
 static AtpListing *
 read_listing(AtpTuple row, TimestampTz now)
@@ -172,26 +176,23 @@ atp_lists_due(int limit)
 	AtpCaller	caller = atp_as_table_owner("enumeration");
 	List	   *due = NIL;
 	AtpResult	found;
+	bool		many;
 
 	atp_run("DELETE FROM atproto.enumeration WHERE ctid = ANY (ARRAY (SELECT ctid FROM atproto.enumeration e WHERE NOT EXISTS"
 			" (SELECT FROM atproto.wanted_list l WHERE (l.subscription, l.source) = (e.subscription, e.source)) FOR UPDATE SKIP LOCKED))",
 			ATP_NO_ARGS);
-	if (!atp_jobs_are_many())
+	many = atp_status_revs_are_many();
+	found = query_due(DUE_AND_FREE, now, limit, atp_jobs_owners_of_many());
+	for (uint64 i = 0; i < found.n; i++)
 	{
-		bool		many = atp_status_revs_are_many();
+		AtpListing *listing = read_listing(atp_result_row(found, i), now);
 
-		found = query_due(DUE_AND_FREE, now, limit);
-		for (uint64 i = 0; i < found.n; i++)
-		{
-			AtpListing *listing = read_listing(atp_result_row(found, i), now);
-
-			if (atp_list_is_of_host(listing) && atp_jobs_of_list_are_many(listing->subscription, listing->source))
-				wait_for_jobs(listing, now);
-			else if (!many || !atp_list_is_recheck(listing))
-				due = lappend(due, listing);
-		}
-		atp_result_free(found);
+		if (atp_list_is_of_host(listing) && atp_jobs_of_list_are_many(listing->subscription, listing->source))
+			wait_for_jobs(listing, now);
+		else if (!many || !atp_list_is_recheck(listing))
+			due = lappend(due, listing);
 	}
+	atp_result_free(found);
 	atp_owner_end(caller);
 	return due;
 }

@@ -53,9 +53,9 @@ extern bool atp_list_is_recheck(const AtpListing *listing);
 extern bool atp_list_is_wanted(void);
 
 /*
- * Lists that are due, at most "limit"; a list that was not being read is begun.  Subscriptions take
- * turns.  Within a subscription, lists being read come first, then the lists that have waited
- * longest.
+ * Lists that are due, at most "limit"; a list that was not being read is begun.  Owners take turns,
+ * and so do the subscriptions of an owner.  Within a subscription, lists being read come first,
+ * then the lists that have waited longest.
  */
 extern List *atp_lists_due(int limit);
 

@@ -133,8 +133,9 @@ COMMENT ON COLUMN atproto.repo_problem.error IS 'the reason';
 CREATE VIEW atproto.audit_progress WITH (security_barrier) AS
     SELECT a.target,
         -- a function in the SELECT list: runs only for a query that uses the column
-        (atproto.repo_states((SELECT name FROM atproto.subscription s WHERE s.target = a.target
-            ORDER BY enabled DESC, name LIMIT 1)) ->> 'unproven')::bigint AS unproven,
+        (atproto.repo_states((SELECT name FROM atproto.subscription s
+            WHERE s.target = a.target AND atproto.role_may_fill(s.owner, s.target, s.target_owner)
+            ORDER BY pg_catalog.pg_has_role(s.owner, 'USAGE') DESC, enabled DESC, name LIMIT 1)) ->> 'unproven')::bigint AS unproven,
         a.audited,
         a.different,
         pg_catalog.round(atproto.rate_now(a.rate, a.audited_at)::numeric, 2) AS rate,

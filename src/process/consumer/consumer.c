@@ -78,12 +78,9 @@ wanted_again(Consumer *c)
 	return sub != NULL && sub->runnable;
 }
 
-/*
- * A manager restarts the consumer if the subscription should run.  Without a manager the postmaster restarts
- * the process unless its exit code is 0.
- */
-void
-atp_consumer_leave(Consumer *c, const char *why, bool again)
+/* End the connection and the workers, and say why. */
+static void
+prepare_to_leave(Consumer *c, const char *why)
 {
 	atp_consumer_is_leaving(c);
 	atp_conn_free(c->conn);
@@ -96,9 +93,36 @@ atp_consumer_leave(Consumer *c, const char *why, bool again)
 		atp_log_write(c->log);
 	ATP_INJECTION_POINT("leaving");
 	ereport(LOG, (errmsg("atproto consumer of subscription \"%s\" ends: %s", c->name, why)));
+}
+
+/*
+ * A manager restarts the consumer if the subscription should run.  Without a manager the postmaster restarts
+ * the process unless its exit code is 0.
+ */
+void
+atp_consumer_leave(Consumer *c, const char *why, bool again)
+{
+	prepare_to_leave(c, why);
 	if (c->managed)
 		proc_exit(0);
 	proc_exit(again || wanted_again(c) ? 1 : 0);
+}
+
+/*
+ * The postmaster would restart this process for the former owner, for ever.  So without a manager this process starts the
+ * consumer for the new owner, and gives the claim back first, or the new consumer would find the claim taken.
+ */
+void
+atp_consumer_leave_to_owner(Consumer *c, const AtpSubscription *sub)
+{
+	BackgroundWorkerHandle *handle;
+
+	prepare_to_leave(c, "its owner changed");
+	if (c->managed)
+		proc_exit(0);
+	(void) atp_claim_release();
+	/* no process slot is free: the postmaster restarts this process, which tries again */
+	proc_exit(atp_consumer_start(sub, false, InvalidTransactionId, &handle) ? 0 : 1);
 }
 
 void

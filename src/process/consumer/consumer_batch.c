@@ -261,7 +261,7 @@ obey_result(Consumer *c, AtpApplied result, const char *reason)
 		case ATP_APPLIED:
 			break;
 		case ATP_APPLY_GONE:
-			atp_consumer_leave(c, "the extension was dropped", false);
+			atp_consumer_leave(c, "the extension was dropped or changed", false);
 			break;
 		case ATP_APPLY_CURSOR_MOVED:
 			atp_consumer_leave(c, "its cursor was set", true);

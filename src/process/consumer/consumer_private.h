@@ -112,6 +112,9 @@ typedef struct Consumer
 /* End the process; again: the process should be restarted. */
 pg_noreturn extern void atp_consumer_leave(Consumer *c, const char *why, bool again);
 
+/* End the process because the subscription, read anew, has a different owner: the consumer for the new owner follows. */
+pg_noreturn extern void atp_consumer_leave_to_owner(Consumer *c, const AtpSubscription *sub);
+
 /* Stop the subscription and end the process: an operator has to decide. */
 pg_noreturn extern void atp_consumer_stop(Consumer *c, const char *reason);
 

@@ -108,7 +108,7 @@ atp_consumer_read_settings(Consumer *c)
 	atp_commit();
 
 	if (extension == ATP_EXTENSION_ABSENT)
-		atp_consumer_leave(c, "the extension was dropped", false);
+		atp_consumer_leave(c, "the extension was dropped or changed", false);
 	if (extension == ATP_EXTENSION_OTHER_VERSION)
 		atp_consumer_leave(c, "the extension has another version than the library", false);
 	if (sub == NULL)
@@ -119,7 +119,7 @@ atp_consumer_read_settings(Consumer *c)
 		atp_consumer_leave(c, "it was paused", false);
 	}
 	if (sub->owner != GetUserId())
-		atp_consumer_leave(c, "its owner changed", true);
+		atp_consumer_leave_to_owner(c, sub);
 	if (c->sub != NULL && (!atp_subscription_same_stream(sub, c->sub) || cursor.lowest != c->cursor ||
 						   cursor.layout != c->layout))
 		atp_consumer_leave(c, "its settings or its cursor changed", true);

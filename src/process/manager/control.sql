@@ -136,10 +136,11 @@ CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
         CROSS JOIN LATERAL (SELECT min(seq) AS seq, min(event_time) AS event_time, sum(events)::bigint AS events,
                 sum(record_ops)::bigint AS record_ops
             FROM atproto.cursor WHERE subscription = s.name AND endpoint = s.endpoint) c
-        -- summed over all endpoints the subscription has had
+        -- summed over all endpoints the subscription has had; the owner may have written any numbers
         CROSS JOIN LATERAL (SELECT COALESCE(jsonb_object_agg(a.key, a.n), '{}') AS skips
-            FROM (SELECT e.key, sum(e.value::numeric) AS n FROM atproto.cursor u, jsonb_each_text(u.skips) e
-                WHERE u.subscription = s.name GROUP BY e.key) a) k
+            FROM (SELECT e.key, LEAST(sum(trunc(GREATEST(LEAST(e.value::numeric, 9007199254740991), 0))), 9007199254740991) AS n
+                FROM atproto.cursor u, jsonb_each_text(u.skips) e
+                WHERE u.subscription = s.name AND octet_length(e.key) <= 63 GROUP BY e.key ORDER BY e.key LIMIT 100) a) k
         CROSS JOIN LATERAL (SELECT count(*) AS held_events, COALESCE(sum(octet_length(bytes)), 0)::bigint AS held_bytes,
                 min(held_at) AS held_since
             FROM atproto.held_event WHERE subscription = s.name) e
@@ -148,10 +149,13 @@ CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
             FROM (SELECT min(event_time) AS event_time
                 FROM atproto.subscription b JOIN atproto.cursor k ON k.subscription = b.name AND k.endpoint = b.endpoint
                 WHERE b.target = s.target AND b.name <> s.name AND b.enabled AND b.stopped IS NULL
+                    AND atproto.role_may_fill(b.owner, b.target, b.target_owner)
                     -- relays and Jetstreams carry the same events: their paths count as equal
                     AND regexp_replace(b.endpoint, '^.*/(com\.atproto\.sync\.subscribeRepos$|network\.bsky\.jetstream\.subscribeEvents$|subscribe$)?', '')
                         = regexp_replace(s.endpoint, '^.*/(com\.atproto\.sync\.subscribeRepos$|network\.bsky\.jetstream\.subscribeEvents$|subscribe$)?', '')
-                GROUP BY b.name) t) o
+                GROUP BY b.name) t
+            -- LEAST() leaves out a NULL: a source without an event would count as one that has just had an event
+            WHERE t.event_time IS NOT NULL) o
     -- the view runs with its owner's rights, so it repeats the condition of row security
     WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE');
 COMMENT ON VIEW atproto.stat_subscription IS 'one row for each subscription: the state and position of its consumer';
@@ -226,10 +230,10 @@ CREATE VIEW atproto.subscription_log WITH (security_barrier) AS
             FROM atproto.subscription_event
             UNION ALL
             SELECT subscription, detected_at, detected_at, 1, 'gap', after_seq,
-                reason || COALESCE(', up to ' || before_seq, '')
+                left(reason, 2000) || COALESCE(', up to ' || before_seq, '')
             FROM atproto.gap
             UNION ALL
-            SELECT subscription, closed_at, closed_at, 1, 'gap closed', after_seq, closed_how
+            SELECT subscription, closed_at, closed_at, 1, 'gap closed', after_seq, left(closed_how, 2000)
             FROM atproto.gap WHERE closed_at IS NOT NULL) l
         JOIN atproto.subscription s ON s.name = l.subscription
     -- the same condition as in atproto.stat_subscription

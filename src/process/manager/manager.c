@@ -97,7 +97,7 @@ read_subscriptions(void)
 				(errmsg("extension \"atproto\" of database \"%s\" is not at version %s, which is this library's",
 						MyBgworkerEntry->bgw_extra, ATP_EXTVERSION),
 				 errdetail("Its subscriptions are not consumed."),
-				 errhint("Run ALTER EXTENSION atproto UPDATE.")));
+				 errhint("Run ALTER EXTENSION atproto UPDATE. If the update was made, restart the server.")));
 	warned = extension == ATP_EXTENSION_OTHER_VERSION;
 	if (extension == ATP_EXTENSION_READY)
 		atp_status_keep(subs);

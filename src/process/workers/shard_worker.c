@@ -153,7 +153,7 @@ obey_result(Worker *w, AtpApplied result, const char *reason)
 		case ATP_APPLIED:
 			break;
 		case ATP_APPLY_GONE:
-			worker_ends("the extension was dropped");
+			worker_ends("the extension was dropped or changed");
 			break;
 		case ATP_APPLY_CURSOR_MOVED:
 			worker_ends("its cursor was set");

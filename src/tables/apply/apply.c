@@ -101,13 +101,18 @@ letters_until(AtpApply *a, int64 seq, List **rest)
 	return letters;
 }
 
+/* Does an event change a job, or request a status?  Both have a foreign key to the subscription's row. */
 static bool
-has_jobs(const AtpApply *a)
+has_requests(const AtpApply *a)
 {
 	bool		has = false;
 
 	for (int i = a->lo; i < a->hi && !has; i++)
-		has = a->batch->events[i].effects.fetch != ATP_FETCH_NOT && !a->batch->events[i].ignored;
+	{
+		const AtpEvent *event = &a->batch->events[i];
+
+		has = !event->ignored && (event->effects.fetch != ATP_FETCH_NOT || event->effects.doubts);
+	}
 	return has;
 }
 
@@ -245,8 +250,8 @@ apply_once(AtpApply *a, ApplyWay way, bool *others)
 		a->sink->reject_unsigned(a);
 	letters = letters_until(a, progress->reach(progress, a), &rest);
 	ATP_INJECTION_POINT("cursor next");
-	/* dead letters, gaps, jobs and held events have foreign keys to the subscription's row */
-	locked = progress->lock(progress, a, letters != NIL || a->batch->gaps != NIL || a->skips[ATP_SKIP_HELD] > 0 || has_jobs(a));
+	/* dead letters, gaps and held events have foreign keys to the subscription's row, too */
+	locked = progress->lock(progress, a, letters != NIL || a->batch->gaps != NIL || a->skips[ATP_SKIP_HELD] > 0 || has_requests(a));
 	*others = locked == ATP_LOCKED_BY_OTHERS;
 	if (locked != ATP_LOCKED || !store_rest(a, letters))
 	{

@@ -33,8 +33,15 @@ erase_repo(AtpApply *a, int index, const AtpEffect *effect, bool now)
 		atp_held_erase(a, index);
 
 	/* the row may have no revision although there are records: a user may have changed the row */
-	if (!effect->has_rev && !atp_records_last_rev(a, event->did, &rev))
-		return;
+	if (!effect->has_rev || effect->beyond)
+	{
+		uint64		last;
+
+		if (atp_records_last_rev(a, event->did, &last))
+			rev = effect->has_rev ? Max(rev, last) : last;
+		else if (!effect->has_rev)
+			return;
+	}
 	if (now)
 		atp_records_erase(a, event->did, rev, event->seq);
 	if (atp_repo_leave_to_purge(a, event, rev))

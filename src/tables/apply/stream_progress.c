@@ -64,14 +64,15 @@ static const AtpStatement await_cursor = {
 	/* after a re-sharding the cursor has a new layout, and this process must not move the cursor */ \
 	" AND layout = $10" \
 	/* the subscription may have been removed and created again under its name: created_at differs */ \
-	" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.name = $1 AND s.created_at = $9)", \
+	/* what a batch has written for its owner is the next owner's only if it was there when the owner changed (held_leave.c) */ \
+	" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.name = $1 AND s.created_at = $9 AND s.owner::oid = $11)", \
 	SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TIMESTAMP, ATP_TYPE_INT8, \
-	ATP_TYPE_INT8, ATP_TYPE_INT4, ATP_TYPE_TIMESTAMP, ATP_TYPE_INT4, __VA_ARGS__} \
+	ATP_TYPE_INT8, ATP_TYPE_INT4, ATP_TYPE_TIMESTAMP, ATP_TYPE_INT4, ATP_TYPE_OID, __VA_ARGS__} \
 }
 static const AtpStatement move_cursor = MOVE_CURSOR("", ATP_TYPE_END);
 
 /* MOVE_CURSOR for a transaction with skips to be counted. */
-static const AtpStatement move_and_count = MOVE_CURSOR(" skips = " ATP_SKIPS_SUM("c.skips", "$11::jsonb") ",", ATP_TYPE_TEXT);
+static const AtpStatement move_and_count = MOVE_CURSOR(" skips = " ATP_SKIPS_SUM("c.skips", "$12::jsonb") ",", ATP_TYPE_TEXT);
 
 static const AtpStatement add_gap = {
 	"INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason) VALUES ($1, $2, $3, $4, $5)",
@@ -168,8 +169,8 @@ move_progress(AtpProgress *progress, const AtpApply *a)
 {
 	AtpStreamProgress *p = (AtpStreamProgress *) progress;
 	int64		time = a->hi == a->batch->nevents ? a->batch->time : a->batch->events[a->hi - 1].time;
-	Datum		args[11];
-	char		nulls[12] = "           ";
+	Datum		args[12];
+	char		nulls[13] = "            ";
 	int64		more[ATP_SKIP_COUNT];
 
 	/* the server reports a gap at the start of a connection, so the gap precedes the batch's first event */
@@ -185,12 +186,13 @@ move_progress(AtpProgress *progress, const AtpApply *a)
 	args[7] = Int32GetDatum(p->shard);
 	args[8] = TimestampTzGetDatum(p->sub->created_at);
 	args[9] = Int32GetDatum(p->layout);
+	args[10] = ObjectIdGetDatum(p->sub->owner);
 	nulls[2] = p->position < 0 ? 'n' : ' ';
 	nulls[3] = p->next < 0 ? 'n' : ' ';
 	nulls[4] = time == 0 ? 'n' : ' ';
 	if (!atp_skips_due(&p->skips, a->batch->skips, a->skips, more))
 		return atp_execute(a->statements, &move_cursor, args, nulls) == 1;
-	args[10] = atp_skips_arg(more);
+	args[11] = atp_skips_arg(more);
 	return atp_execute(a->statements, &move_and_count, args, nulls) == 1;
 }
 

@@ -35,6 +35,7 @@ atp_audit(PG_FUNCTION_ARGS)
 	TupleDesc	desc;
 	AtpAuditor *auditor;
 	AtpAudit	audit;
+	AtpCaller	caller;
 	Datum		values[6] = {0};
 	bool		nulls[6] = {0};
 	HeapTuple	tuple;
@@ -44,9 +45,11 @@ atp_audit(PG_FUNCTION_ARGS)
 		elog(ERROR, "return type must be a row type");
 	desc = BlessTupleDesc(desc);
 	SPI_connect();
+	caller = atp_visitor_begin(target, "repo");
 	auditor = atp_auditor_begin(target, PG_GETARG_BOOL(2));
 	atp_audit_one(auditor, ATP_FUNCTION_ARG(0, atp_type("did")), &audit);
 	atp_auditor_end(auditor);
+	atp_owner_end(caller);
 	old = MemoryContextSwitchTo(caller_cxt);
 	values[0] = BoolGetDatum(audit.equal);
 	nulls[0] = !audit.judged;
@@ -70,18 +73,19 @@ atp_audit(PG_FUNCTION_ARGS)
 static bool
 walk_on(const char *target, bool atomic, struct varlena **last, AtpAuditCounts *counts)
 {
-	/* names mean the same whatever the caller's search_path is */
-	int			nest = NewGUCNestLevel();
+	int			nest = atp_caller_begin();
 	AtpArg		after = {PointerGetDatum(*last), atp_type("did"), *last == NULL};
+	AtpCaller	caller;
 	uint64		n;
 
-	(void) set_config_option("search_path", ATP_SEARCH_PATH, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	caller = atp_visitor_begin(target, "repo");
 	n = atp_audit_share(target,
 						"SELECT " ATP_AUDIT_COLUMNS " FROM #.repo WHERE $1 IS NULL OR did OPERATOR(@.>) $1"
 						" ORDER BY did USING OPERATOR(@.<)", after, ATP_AUDIT_SHARE, counts, last);
+	atp_owner_end(caller);
 	if (n > 0 && after.value != (Datum) 0)
 		pfree(DatumGetPointer(after.value));
-	AtEOXact_GUC(false, nest);
+	atp_caller_end(nest);
 	if (!atomic)
 		SPI_commit();
 	return n > 0;

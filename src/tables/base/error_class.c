@@ -134,7 +134,8 @@ atp_attempt(AtpApply *a, AtpStep step, int first, int second)
 	}
 	PG_CATCH();
 	{
-		MemoryContextSwitchTo(a->batch->cxt);
+		/* the step may have put a batch of its own into *a, which is gone with the step's memory */
+		MemoryContextSwitchTo(before.batch->cxt);
 		error = CopyErrorData();
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();

@@ -141,13 +141,17 @@ atp_gap_left(const AtpSubscription *sub, bool removed)
 	atp_owner_end(caller);
 }
 
+/*
+ * The roles that use the target's schema see such a row.  So events must not be NULL: the owner of a subscription may insert
+ * gaps with this reason, but has no privilege to write the columns events and target (doc/operate/operations.md).
+ */
 void
 atp_gap_keep(const AtpSubscription *sub)
 {
 	AtpCaller	caller = atp_as_table_owner("gap");
 
 	atp_run("UPDATE atproto.gap SET subscription = NULL, target = COALESCE(target, $2::name)"
-			" WHERE subscription = $1 AND reason = " DROPPED " AND closed_at IS NULL",
+			" WHERE subscription = $1 AND reason = " DROPPED " AND closed_at IS NULL AND events IS NOT NULL",
 			ATP_ARGS(atp_text_arg(sub->name), atp_text_arg(sub->target)));
 	atp_owner_end(caller);
 }

@@ -13,8 +13,8 @@
 #include "utils/guc.h"
 
 /*
- * Two further limits follow from atproto.fetch_queue: MANY_FAILED times this number for all queued jobs, also failed
- * ones; this number divided by HOST_SHARE for a subscription's jobs from a single host's list.
+ * Two further limits follow from atproto.fetch_queue: MANY_FAILED times this number for all queued jobs of an owner, also
+ * failed ones; this number divided by HOST_SHARE for a subscription's jobs from a single host's list.
  */
 #define MANY_FAILED		10
 #define HOST_SHARE		16
@@ -31,7 +31,7 @@ atp_job_init(void)
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 	DefineCustomIntVariable("atproto.fetch_queue",
 							"Number of repositories waiting to be fetched from which on no lists are read.",
-							NULL, &atp_fetch_queue, 100000, 1, INT_MAX,
+							"Of the subscriptions of one role.", &atp_fetch_queue, 100000, 1, INT_MAX,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
@@ -131,6 +131,10 @@ atp_jobs_resume(const char *target, struct varlena *const *dids, int n)
 		atp_wake_fetcher();
 }
 
+/*
+ * A job has a foreign key to its subscription's row.  A session that removes the subscription has locked this row, and may
+ * wait for repositories that the caller has locked: waiting for the session would be a deadlock.
+ */
 void
 atp_jobs_repair(const char *target, struct varlena *const *dids, int n, AtpJobPriority priority, const char *reason)
 {
@@ -138,7 +142,7 @@ atp_jobs_repair(const char *target, struct varlena *const *dids, int n, AtpJobPr
 	AtpJobRequest *requests = palloc(sizeof(AtpJobRequest) * Max(n, 1));
 	AtpResult	found = atp_query("SELECT name FROM atproto.subscription WHERE target = $1::name AND backfill <> 'none'"
 								  " AND atproto.role_may_fill(owner, target, target_owner)"
-								  " ORDER BY enabled DESC, name LIMIT 1", ATP_ARGS(atp_text_arg(target)));
+								  " ORDER BY enabled DESC, name LIMIT 1 FOR KEY SHARE SKIP LOCKED", ATP_ARGS(atp_text_arg(target)));
 
 	atp_owner_end(caller);
 	for (int i = 0; i < n; i++)
@@ -160,14 +164,32 @@ are_there(int64 n, const char *condition, const char *a, const char *b)
 	return many;
 }
 
+/* More than $n queued jobs of the owner o. */
+#define MORE_THAN(n, condition) \
+	"EXISTS (SELECT FROM atproto.repo_job j WHERE j.state = 'queued' AND " condition \
+	" AND j.subscription IN (SELECT s.name FROM atproto.subscription s WHERE s.owner = o.owner) OFFSET " n " LIMIT 1)"
+
 /*
  * Failed jobs are never given up.  If failed jobs counted like new jobs, they alone could stop all listing for ever.
+ * Where all owners together do not have many, no single owner's jobs are counted.
  */
-bool
-atp_jobs_are_many(void)
+AtpArg
+atp_jobs_owners_of_many(void)
 {
-	return are_there(atp_fetch_queue, "state = 'queued' AND tries = 0", NULL, NULL) ||
-		are_there((int64) MANY_FAILED * atp_fetch_queue, "state = 'queued'", NULL, NULL);
+	AtpResult	found;
+	Datum	   *owners;
+	int			n = 0;
+
+	if (!are_there(atp_fetch_queue, "state = 'queued'", NULL, NULL))
+		return atp_array_arg(OIDOID, NULL, NULL, 0);
+	found = atp_query("SELECT o.owner::oid AS owner FROM (SELECT DISTINCT owner FROM atproto.subscription WHERE backfill <> 'none') o"
+					  " WHERE " MORE_THAN("$1", "j.tries = 0") " OR " MORE_THAN("$2", "true"),
+					  ATP_ARGS(atp_int8_arg((int64) atp_fetch_queue - 1), atp_int8_arg((int64) MANY_FAILED * atp_fetch_queue - 1)));
+	owners = palloc(sizeof(Datum) * Max(found.n, 1));
+	for (uint64 i = 0; i < found.n; i++)
+		owners[n++] = atp_get_arg(atp_result_row(found, i), "owner", OIDOID).value;
+	atp_result_free(found);
+	return atp_array_arg(OIDOID, owners, NULL, n);
 }
 
 bool

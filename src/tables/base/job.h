@@ -7,6 +7,7 @@
 
 #include "postgres.h"
 
+#include "config/spi.h"
 #include "config/subscription.h"
 
 /* the most urgent first. */
@@ -69,8 +70,11 @@ extern void atp_jobs_repair(const char *target, struct varlena *const *dids, int
  */
 extern void atp_jobs_take_from_unentitled(void);
 
-/* is the queue full?  Jobs that failed have a far higher limit. */
-extern bool atp_jobs_are_many(void);
+/*
+ * R-63: the owners (an oid[]) whose part of the queue is full: the queue of one owner must not keep the lists of another
+ * from being read.  Jobs that failed have a far higher limit.
+ */
+extern AtpArg atp_jobs_owners_of_many(void);
 
 /* has a host's list used up its share? */
 extern bool atp_jobs_of_list_are_many(const char *subscription, const char *listed_by);

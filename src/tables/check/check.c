@@ -3,7 +3,7 @@
  *		SQL: atproto.check(), which checks the invariants between the tables.
  *
  * The invariants are in the lists of check.h; this file runs their queries.  All queries use the
- * snapshot of the calling statement and the caller's rights, and change nothing.  A table that the
+ * snapshot of the calling statement and the caller's rights (check_query.c), and change nothing.  A table that the
  * caller may not read is reported, and nothing is concluded from missing rows if row security may
  * hide rows.
  */
@@ -20,6 +20,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "tables/check/check.h"
+#include "tables/check/check_query.h"
 #include "tables/base/distributed.h"
 #include "tables/base/node_mark.h"
 #include "tables/base/table.h"
@@ -48,6 +49,7 @@ typedef struct CheckRun
 	bool		deep;
 	const char *sample;			/* TABLESAMPLE clause for tables of which a share is enough */
 	List	   *noted;			/* OIDs of relations reported as not readable */
+	bool		foreign;		/* the present query reads tables of a role that the caller does not trust */
 } CheckRun;
 
 /* ------------------------------------------------------------------------
@@ -249,13 +251,12 @@ set_option(const char *name, const char *value)
 
 /*
  * The planner underestimates the number of links in records, and would choose nested loops over
- * whole tables: so nested loops are off for such queries.
+ * whole tables: so nested loops are off while such queries are planned.
  */
-static Portal
-open_query(const CheckRun *c, const AtpInvariant *invariant, Datum target, const char *null)
+static int
+begin_planning(const CheckRun *c, const AtpInvariant *invariant)
 {
 	int			nest = NewGUCNestLevel();
-	Portal		portal;
 
 	if ((invariant->flags & ATP_CHECK_WHOLE) && c->sample[0] == '\0')
 	{
@@ -263,44 +264,55 @@ open_query(const CheckRun *c, const AtpInvariant *invariant, Datum target, const
 		/* unavoidable loops then look so expensive that the query would be compiled */
 		set_option("jit", "off");
 	}
-	portal = SPI_cursor_open_with_args(NULL, query_of(c, invariant), 1, (Oid[]) {NAMEOID}, &target, null, true, 0);
-	AtEOXact_GUC(false, nest);
-	return portal;
+	return nest;
 }
 
-/* Run an invariant's query, and report the first ROWS_MAX rows and the number of rows beyond. */
+typedef struct FoundRows
+{
+	const CheckRun *run;
+	const AtpInvariant *invariant;
+	uint64		n;
+} FoundRows;
+
+/* The text form of a column; NULL: a null. */
+static char *
+column_text(TupleTableSlot *slot, int number)
+{
+	Oid			output;
+	bool		is_varlena;
+	bool		isnull;
+	Datum		value = slot_getattr(slot, number, &isnull);
+
+	if (isnull)
+		return NULL;
+	getTypeOutputInfo(TupleDescAttr(slot->tts_tupleDescriptor, number - 1)->atttypid, &output, &is_varlena);
+	return OidOutputFunctionCall(output, value);
+}
+
+/* Report the first ROWS_MAX rows of a query. */
+static void
+take_row(void *arg, TupleTableSlot *slot)
+{
+	FoundRows  *found = arg;
+
+	if (found->n++ < ROWS_MAX)
+		add_finding(found->run, found->invariant->what, column_text(slot, 1), column_text(slot, 2), column_text(slot, 3),
+					column_text(slot, 4), found->invariant->mend);
+}
+
+/* Run an invariant's query, and report its rows, and the number of rows beyond ROWS_MAX. */
 static void
 run_invariant(CheckRun *c, const AtpInvariant *invariant)
 {
+	FoundRows	found = {.run = c, .invariant = invariant};
 	NameData	name;
-	bool		once = (invariant->flags & ATP_CHECK_ONCE) != 0;
-	const char *null = once && !c->given ? "n" : " ";
-	uint64		n = 0;
-	MemoryContext old = CurrentMemoryContext;
-	Portal		portal;
+	bool		all = (invariant->flags & ATP_CHECK_ONCE) != 0 && !c->given;
 
-	namestrcpy(&name, null[0] == 'n' ? "" : c->target);
-	portal = open_query(c, invariant, NameGetDatum(&name), null);
-	do
-	{
-		SPI_cursor_fetch(portal, true, ROWS_MAX);
-		/* SPI has changed the current memory context */
-		MemoryContextSwitchTo(old);
-		for (uint64 i = 0; i < SPI_processed && n < ROWS_MAX; i++)
-		{
-			HeapTuple	row = SPI_tuptable->vals[i];
-			TupleDesc	desc = SPI_tuptable->tupdesc;
-
-			add_finding(c, invariant->what, SPI_getvalue(row, desc, 1), SPI_getvalue(row, desc, 2), SPI_getvalue(row, desc, 3),
-						SPI_getvalue(row, desc, 4), invariant->mend);
-		}
-		n += SPI_processed;
-		SPI_freetuptable(SPI_tuptable);
-	} while (n > 0 && n % ROWS_MAX == 0 && SPI_processed > 0);
-	SPI_cursor_close(portal);
-	if (n > ROWS_MAX)
-		add_finding(c, invariant->what, once && !c->given ? NULL : c->target, NULL, NULL,
-					psprintf("and " UINT64_FORMAT " more", n - ROWS_MAX), NULL);
+	namestrcpy(&name, all ? "" : c->target);
+	atp_check_query(query_of(c, invariant), NameGetDatum(&name), all, begin_planning(c, invariant), &c->foreign, take_row, &found);
+	if (found.n > ROWS_MAX)
+		add_finding(c, invariant->what, all ? NULL : c->target, NULL, NULL,
+					psprintf("and " UINT64_FORMAT " more", found.n - ROWS_MAX), NULL);
 }
 
 /*
@@ -314,8 +326,8 @@ say_failed(const CheckRun *c, const AtpInvariant *invariant, const ErrorData *er
 
 	if (error->sqlerrcode == ERRCODE_INSUFFICIENT_PRIVILEGE || error->sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED)
 		add_finding(c, "not readable", c->target, NULL, invariant->what, error->message, NULL);
-	/* a user has dropped a column or changed its type */
-	else if (category == ERRCODE_TO_CATEGORY(ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION) ||
+	/* a user has dropped a column or changed its type, or a function of the user has failed */
+	else if ((c->foreign && category != ERRCODE_TO_CATEGORY(ERRCODE_OPERATOR_INTERVENTION)) || category == ERRCODE_TO_CATEGORY(ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION) ||
 			 category == ERRCODE_TO_CATEGORY(ERRCODE_DATA_EXCEPTION))
 		add_finding(c, "not checked", c->target, NULL, invariant->what, error->message,
 					"Give the tables the columns, with the types, that atproto.create_tables() makes in an empty schema.");
@@ -334,6 +346,7 @@ try_to_run(CheckRun *c, const AtpInvariant *invariant)
 	MemoryContext old = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
 
+	c->foreign = false;
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(old);
 	PG_TRY();

@@ -189,7 +189,10 @@ atp_link_problems(PG_FUNCTION_ARGS)
 	AtpArg		links;
 	MemoryContext cxt = CurrentMemoryContext;
 
+	AtpCaller	caller;
+
 	SPI_connect();
+	caller = atp_visitor_begin(target, "link");
 	sql = begin_stage(target);
 	links = wanted_links(target, false);
 	if (!links.isnull)
@@ -207,6 +210,7 @@ atp_link_problems(PG_FUNCTION_ARGS)
 	PopActiveSnapshot();
 	SPI_connect();
 	end_stage(sql, target);
+	atp_owner_end(caller);
 	SPI_finish();
 	AtEOXact_GUC(true, nest);
 	return (Datum) 0;

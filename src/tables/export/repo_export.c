@@ -143,7 +143,7 @@ atp_repo_export_release(AtpRepoExport *r, uint64 rev)
 	bool		deleted = atp_repo_is_deleted(repo);
 
 	/* consumers release the held events */
-	if (atp_repo_give_up(repo))
+	if (atp_repo_give_up(r->apply, repo))
 		atp_held_release(&repo->did, 1);
 	repo->row.changed = true;
 	atp_repos_store(r->repos);

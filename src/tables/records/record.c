@@ -289,6 +289,16 @@ first_tid(uint64 *tid)
 }
 
 bool
+atp_records_any(AtpApply *a, struct varlena *did)
+{
+	Datum		arg = PointerGetDatum(did);
+	bool		found = atp_execute(a->statements, &statements[ATP_FIRST_COLLECTION], &arg, NULL) > 0;
+
+	SPI_freetuptable(SPI_tuptable);
+	return found;
+}
+
+bool
 atp_records_last_rev(AtpApply *a, struct varlena *did, uint64 *rev)
 {
 	Datum		arg = PointerGetDatum(did);

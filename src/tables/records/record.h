@@ -43,6 +43,9 @@ extern AtpRecords *atp_records_begin(AtpApply *a, int n);
 extern void atp_records_queue(AtpRecords *r, const AtpRecordRow *row, int64 seq, bool again);
 extern void atp_records_flush(AtpRecords *r);
 
+/* Has the repository a record? */
+extern bool atp_records_any(AtpApply *a, struct varlena *did);
+
 /* The newest revision of a repository's records; false: no record. */
 extern bool atp_records_last_rev(AtpApply *a, struct varlena *did, uint64 *rev);
 

@@ -215,8 +215,9 @@ may_matter(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 }
 
 /*
- * V-39: a signed commit of an account that the stream called inactive casts doubt on the status, so request a status
- * look-up.  Held and replayed events are excluded: the account may have signed them before it became inactive.
+ * V-38: a signed event of an inactive account is ignored, so the tables lack its changes.  V-39: a signed commit of an
+ * account that the stream called inactive casts doubt on the status, so request a status look-up.  Held events cast no
+ * doubt: the account may have signed them before it became inactive.
  */
 static void
 judge_inactive(AtpRepos *s, const AtpRepoState *repo, AtpEvent *event)
@@ -224,13 +225,15 @@ judge_inactive(AtpRepos *s, const AtpRepoState *repo, AtpEvent *event)
 	const AtpIdentity *who = &s->identities[repo - s->repos];
 
 	/* V-14: a commit with a revision in the future has no effect */
-	if (event->kind != ATP_REPOS_COMMIT || event->proven == ATP_REV_AHEAD || event->held != NULL || s->apply->replay)
+	if (event->proven == ATP_REV_AHEAD || s->apply->replay)
 		return;
 	if (atp_identity_is_due(who, s->now))
 		atp_admission_request_identity(event, who->stale);
 	if (atp_admission_is_doubtful(s->apply, event, who) || !atp_identity_is_usable(who, s->now) || !atp_signed_fits(event->signature, who->key))
 		return;
-	atp_repo_doubt(repo, event);
+	event->effects.missed = atp_repo_misses(repo, event);
+	if (event->kind == ATP_REPOS_COMMIT && event->held == NULL)
+		atp_repo_doubt(repo, event);
 }
 
 /* Does the commit's since show that a commit between the stored revision and this commit is missing? */
@@ -298,7 +301,7 @@ atp_admission_judge(AtpRepos *s, int index)
 	AtpRepoState *repo = s->of_event[index - s->first];
 
 	event->verdict.judged = ATP_JUDGED_TRUE;
-	event->verdict.request_identity = event->verdict.refresh = event->effects.doubts = false;
+	event->verdict.request_identity = event->verdict.refresh = event->effects.doubts = event->effects.missed = false;
 	if (is_of_repo(event))
 		judge_event(s, repo, event);
 	else if (event->kind == ATP_REPOS_ACCOUNT && s->apply->sub->settings.verify == ATP_VERIFY_FULL)

@@ -24,6 +24,7 @@
 #include "identity/identity.h"
 #include "source.h"
 #include "tables/base/audit_request.h"
+#include "tables/base/distributed.h"
 #include "tables/base/error_class.h"
 #include "tables/base/gap.h"
 #include "tables/repos/held.h"
@@ -170,14 +171,14 @@ remove_rows(const Leaving *l)
 
 /*
  * Queue fetches of the marked repositories, which lack the dropped events, for a subscription that fetches repositories
- * into the target.
+ * into the target.  One that a session is removing is not waited for: see atp_jobs_repair().
  */
 static void
 request_fetch(const Leaving *l, struct varlena *const *dids, int n)
 {
 	AtpCaller	caller = atp_as_table_owner("subscription");
 	AtpResult	found = atp_query("SELECT name FROM atproto.subscription WHERE target = $1::name AND name <> $2 AND backfill <> 'none'"
-								  " AND atproto.role_may_fill(owner, target, target_owner) ORDER BY enabled DESC, name LIMIT 1",
+								  " AND atproto.role_may_fill(owner, target, target_owner) ORDER BY enabled DESC, name LIMIT 1 FOR KEY SHARE SKIP LOCKED",
 								  ATP_ARGS(atp_text_arg(l->sub->target), atp_text_arg(l->sub->name)));
 	AtpJobRequest *requests = palloc(sizeof(AtpJobRequest) * Max(n, 1));
 
@@ -263,11 +264,17 @@ end_refills(AtpApply *a, int unused, int unused2)
 {
 	const AtpSubscription *sub = a->sub;
 	AtpCaller	caller = atp_owner_begin(sub->owner);
-	uint64		n = atp_run(atp_expand_sql("UPDATE #.repo SET sync = CASE WHEN data IS NULL AND sync IN ('partial', 'unproven')"
-										   "  AND refill_rev IS NOT NULL AND (refill_rev OPERATOR(@.=) deleted_rev) IS NOT TRUE"
-										   "  THEN 'desynchronized' ELSE sync END, refill_by = NULL, refill_rev = NULL, refill_data = NULL, refill_sync = NULL,"
-										   " refill_to = NULL, refill_at = NULL, updated_at = now() WHERE refill_by IN ($1, $2)", sub->target),
-							ATP_ARGS(atp_text_arg(sub->id), atp_text_arg(sub->name)));
+	bool		distributed = atp_is_distributed(atp_table_in(sub->target, atp_repo_table.name));
+
+	/* the rows are locked in the order in which consumers lock them, except by Citus, which cannot */
+	const char *of_refill = distributed ? " WHERE r.refill_by IN ($1, $2)" : " FROM l WHERE r.did OPERATOR(@.=) l.did";
+	const char *locked = distributed ? ""
+		: "WITH l AS MATERIALIZED (SELECT did FROM #.repo WHERE refill_by IN ($1, $2) ORDER BY did FOR NO KEY UPDATE) ";
+	char	   *sql = psprintf("%sUPDATE #.repo r SET sync = CASE WHEN r.data IS NULL AND r.sync IN ('partial', 'unproven')"
+							   "  AND r.refill_rev IS NOT NULL AND (r.refill_rev OPERATOR(@.=) r.deleted_rev) IS NOT TRUE"
+							   "  THEN 'desynchronized' ELSE r.sync END, refill_by = NULL, refill_rev = NULL, refill_data = NULL, refill_sync = NULL,"
+							   " refill_to = NULL, refill_at = NULL, updated_at = now()%s", locked, of_refill);
+	uint64		n = atp_run(atp_expand_sql(sql, sub->target), ATP_ARGS(atp_text_arg(sub->id), atp_text_arg(sub->name)));
 
 	atp_owner_end(caller);
 	if (n > 0)
@@ -330,6 +337,21 @@ is_another(AtpTuple old, AtpTuple row)
 		(before != NULL && after != NULL && before->sink != after->sink);
 }
 
+/*
+ * Lock the cursors: what batches have written is visible to the next statement, and the next batch finds the changed row.
+ * Where all statements have one snapshot (REPEATABLE READ), the statement cannot see a batch that has committed since: then
+ * the lock is an ERROR, as the batch has moved a cursor.
+ */
+static void
+await_batches(AtpTuple old)
+{
+	AtpCaller	caller = atp_as_table_owner("cursor");
+
+	atp_run("SELECT FROM atproto.cursor WHERE subscription = $1 ORDER BY endpoint, shard FOR NO KEY UPDATE",
+			ATP_ARGS(atp_text_arg(atp_get_text(old, "name"))));
+	atp_owner_end(caller);
+}
+
 /* W-31: the next owner receives what the former owner's stream sends, and judges what waits. */
 static void
 pass_doubts(AtpTuple old, AtpTuple row)
@@ -340,6 +362,7 @@ pass_doubts(AtpTuple old, AtpTuple row)
 	if (before == after)
 		return;
 	SPI_connect();
+	await_batches(old);
 	atp_identities_share_doubts(NULL, -1, before, after);
 	SPI_finish();
 }
@@ -367,6 +390,9 @@ atp_subscription_held(PG_FUNCTION_ARGS)
 		AtpSubscription *sub;
 
 		SPI_connect();
+		/* held events of a removed subscription refer to its row, which is locked */
+		if (!removed)
+			await_batches(old);
 		sub = atp_subscription_get(atp_get_text(old, "name"), CurrentMemoryContext);
 		if (sub != NULL)
 			leave_held(sub, removed);

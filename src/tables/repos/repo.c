@@ -394,7 +394,7 @@ atp_repos_give_up(AtpApply *a, struct varlena *const *dids, int n)
 	a->batch = &(AtpBatch) {.cxt = CurrentMemoryContext, .events = events, .nevents = n};
 	s = atp_repos_load(a, 0, n);
 	for (int i = 0; i < s->nrepos; i++)
-		s->repos[i].row.changed |= atp_repo_give_up(&s->repos[i]);
+		s->repos[i].row.changed |= atp_repo_give_up(a, &s->repos[i]);
 	atp_repos_store(s);
 	a->batch = batch;
 }

@@ -19,6 +19,7 @@ typedef struct AtpEffect
 	bool		erase;			/* delete all records of the repository */
 	bool		has_rev;		/* erase: delete records up to rev; false: up to the newest record */
 	uint64		rev;
+	bool		beyond;			/* erase: newer records, too, which may be of an export that was given up */
 	bool		undo;			/* delete the records up to undo_rev that the refill has written: the refill's chain is broken */
 	uint64		undo_rev;
 	TimestampTz undo_since;		/* when refill() was called */

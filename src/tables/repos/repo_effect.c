@@ -103,6 +103,8 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	effect->erase = true;
 	effect->has_rev = repo->head.has_rev;
 	effect->rev = repo->head.rev;
+	/* task_status.c has the same rule for deletions that are confirmed later */
+	effect->beyond = atp_repo_is_sync(repo, ATP_SYNC_DESYNCHRONIZED) || atp_repo_is_sync(repo, ATP_SYNC_RESYNCING);
 	/* the deleted records must not come back by a refill: note deleted_rev, and end the refill */
 	if (repo->head.has_rev)
 	{
@@ -168,13 +170,23 @@ begins_anew(const AtpRepoState *repo)
 	return repo->head.rev_paths != NULL && (repo->head.data != NULL || atp_paths_are_anew(repo->head.rev_paths));
 }
 
+/* Has the table records of an export that was given up, and no commit that tells whether they are still the account's? */
+static bool
+has_remains(AtpRepos *s, const AtpRepoState *repo)
+{
+	return !repo->head.has_rev && atp_repo_is_sync(repo, ATP_SYNC_DESYNCHRONIZED) && atp_records_any(s->apply, repo->did);
+}
+
 /* Set sync by a newer commit. */
 static void
 judge_commit(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 {
 	/* V-35: the repository's first commit, of which all operations are proven */
 	if (event->proven == ATP_OPS_PROVEN_FIRST && atp_repo_is_empty(repo))
-		(void) atp_repo_set_sync(repo, ATP_SYNC_SYNCHRONIZED);
+	{
+		if (!has_remains(s, repo))
+			(void) atp_repo_set_sync(repo, ATP_SYNC_SYNCHRONIZED);
+	}
 	/* F-42: the rest of the records after the #sync would be older than this commit, and so ignored */
 	else if (!event->partial && begins_anew(repo))
 		atp_repo_note_break(s, repo);
@@ -196,7 +208,7 @@ take_refuted(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 {
 	if (event->mismatch)
 		s->apply->skips[ATP_SKIP_MISMATCH]++;
-	if (repo->account.active && (!repo->head.has_rev || event->rev > repo->head.rev))
+	if (!atp_repo_is_deleted(repo) && (!repo->head.has_rev || event->rev > repo->head.rev))
 		repo->row.changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 }
 
@@ -210,6 +222,21 @@ announces_others(const AtpRepoState *repo, const AtpEvent *event)
 	return repo->head.data == NULL || !atp_same_bytes(repo->head.data, event->data);
 }
 
+/* Does the event change nothing, because newer events, or the event itself, were applied before? */
+static bool
+is_applied(const AtpRepoState *repo, const AtpEvent *event)
+{
+	return atp_repo_is_old(repo, event) ||
+		(event->partial && repo->head.has_rev && event->rev == repo->head.rev && atp_paths_have(repo->head.rev_paths, event->path));
+}
+
+bool
+atp_repo_misses(const AtpRepoState *repo, const AtpEvent *event)
+{
+	return !atp_repo_is_deleted(repo) && !is_applied(repo, event) &&
+		(event->kind == ATP_REPOS_COMMIT || event->partial || announces_others(repo, event));
+}
+
 /* Mark the rows of a whole commit whose operations were applied already from separate messages, so that no row is applied twice. */
 static void
 note_known(AtpBatch *batch, const AtpEvent *event, const bytea *paths)
@@ -220,12 +247,12 @@ note_known(AtpBatch *batch, const AtpEvent *event, const bytea *paths)
 
 /* F-42: all records of the repository follow this #sync, so delete the stored records. */
 static void
-begin_anew(AtpRepoState *repo, AtpEffect *effect)
+begin_anew(AtpRepos *s, AtpRepoState *repo, AtpEffect *effect)
 {
 	effect->erase = repo->head.has_rev;
 	effect->has_rev = repo->head.has_rev;
 	effect->rev = repo->head.rev;
-	if (!atp_repo_is_sync(repo, ATP_SYNC_RESYNCING))
+	if (!atp_repo_is_sync(repo, ATP_SYNC_RESYNCING) && !has_remains(s, repo))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
 }
 
@@ -277,10 +304,12 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 	if (atp_repo_is_inactive(s, repo, event))
 	{
 		skips[ATP_SKIP_INACTIVE]++;
+		if (!s->apply->replay && atp_repo_misses(repo, event))
+			repo->row.changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 		return;
 	}
 	rest = repo->head.has_rev && event->rev == repo->head.rev;
-	if (atp_repo_is_old(repo, event) || (rest && event->partial && atp_paths_have(repo->head.rev_paths, event->path)))
+	if (is_applied(repo, event))
 	{
 		skips[ATP_SKIP_OLD]++;
 		event->effects.passed = true;
@@ -292,7 +321,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 	if (event->kind == ATP_REPOS_COMMIT && !rest)
 		judge_commit(s, repo, event);
 	else if (event->kind == ATP_REPOS_SYNC && event->partial)
-		begin_anew(repo, effect);
+		begin_anew(s, repo, effect);
 	else if (event->kind == ATP_REPOS_SYNC && announces_others(repo, event))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 	if (!repo->head.has_rev)
@@ -361,6 +390,8 @@ pass_over(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 				repo->row.changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 				event->effects.fetch = why_fetched(s, repo, event);
 			}
+			else if (event->effects.missed)
+				repo->row.changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 	}
 }
 

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "source.h"
+#include "tables/records/record.h"
 #include "tables/repos/repo_state.h"
 #include "types/foreign_time.h"
 #include "types/types.h"
@@ -57,10 +58,11 @@ atp_repo_set_sync(AtpRepoState *repo, AtpSync sync)
 }
 
 bool
-atp_repo_give_up(AtpRepoState *repo)
+atp_repo_give_up(AtpApply *a, AtpRepoState *repo)
 {
+	/* the first fetch of the repository may have written some records, which the account may have removed since */
 	if (atp_repo_is_sync(repo, ATP_SYNC_RESYNCING))
-		repo->row.changed |= atp_repo_set_sync(repo, repo->head.has_rev ? ATP_SYNC_DESYNCHRONIZED : ATP_SYNC_PARTIAL);
+		repo->row.changed |= atp_repo_set_sync(repo, repo->head.has_rev || atp_records_any(a, repo->did) ? ATP_SYNC_DESYNCHRONIZED : ATP_SYNC_PARTIAL);
 	return atp_hold_fetched(&repo->hold);
 }
 

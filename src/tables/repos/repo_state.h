@@ -146,7 +146,7 @@ extern void atp_repo_note_first(AtpRepoState *repo, const AtpEvent *event);
  * The fetch of the repository was given up: its held events are released, and sync tells that the tables may lack
  * records.  False: no fetch had begun.
  */
-extern bool atp_repo_give_up(AtpRepoState *repo);
+extern bool atp_repo_give_up(AtpApply *a, AtpRepoState *repo);
 
 /* false if a held event was dropped during the fetch, so that sync is no longer resyncing. */
 extern bool atp_repo_fetch_is_whole(const AtpRepoState *repo);
@@ -162,6 +162,12 @@ extern bool atp_repo_is_old(const AtpRepoState *repo, const AtpEvent *event);
 
 /* Is the event a commit older than first_rev, so that the tables may lack its records? */
 extern bool atp_repo_lacks(const AtpRepoState *repo, const AtpEvent *event);
+
+/*
+ * V-38: the account is inactive, so the event is ignored.  Do the tables then lack changes of the account, which may
+ * become active again?  Of a deleted account nothing is missed.
+ */
+extern bool atp_repo_misses(const AtpRepoState *repo, const AtpEvent *event);
 
 /*
  * Is the event older than a newer commit that came in separate messages?  Then the messages of the event's own commit

@@ -35,34 +35,34 @@ my @pairs = (
 	[ 'unknown_ca',    'other', $localhost,        $long_ago, $far ],
 	[ 'self_signed',   undef,   $localhost,        $long_ago, $far ]);
 
+# Most tests need one pair or two: each file is made when somebody asks for it.
 sub make
 {
 	my ($class) = @_;
-	my $self = bless { dir => PostgreSQL::Test::Utils::tempdir('certs') }, $class;
-
-	$self->_authority($_) foreach 'ca', 'other';
-	$self->_server(@$_)   foreach @pairs;
-	return $self;
+	return bless { dir => PostgreSQL::Test::Utils::tempdir('certs'), made => {} }, $class;
 }
 
 # The certificate of the authority to trust.
 sub ca
 {
 	my ($self) = @_;
-	return "$self->{dir}/ca.crt";
+	return $self->_authority('ca');
 }
 
 # The certificate of the authority of the pair unknown_ca.
 sub other_ca
 {
 	my ($self) = @_;
-	return "$self->{dir}/other.crt";
+	return $self->_authority('other');
 }
 
 # Certificate file and key file.
 sub pair
 {
 	my ($self, $name) = @_;
+	my ($pair) = grep { $_->[0] eq $name } @pairs;
+
+	$self->_server(@$pair) unless $self->{made}{$name}++;
 	return ("$self->{dir}/$name.crt", "$self->{dir}/$name.key");
 }
 
@@ -92,10 +92,11 @@ sub _authority
 	my ($self, $name) = @_;
 	my $dir = $self->{dir};
 
+	return "$dir/$name.crt" if $self->{made}{$name}++;
 	$self->_request($name, "$dir/$name.crt", '-x509', '-days', '3650',
 		'-addext', 'basicConstraints=critical,CA:TRUE', '-addext', 'keyUsage=critical,keyCertSign');
 	PostgreSQL::Test::Utils::append_to_file("$dir/$name.index", '');
-	return;
+	return "$dir/$name.crt";
 }
 
 # openssl ca is the one command that takes both dates in every version.
@@ -105,6 +106,7 @@ sub _server
 	my $dir = $self->{dir};
 	my $ca  = $authority // $name;
 
+	$self->_authority($authority) if defined $authority;
 	$self->_request($name, "$dir/$name.csr");
 	PostgreSQL::Test::Utils::append_to_file("$dir/$name.cnf", <<"EOF");
 [ca]

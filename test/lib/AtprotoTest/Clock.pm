@@ -29,12 +29,10 @@ sub new
 sub _set
 {
 	my ($self, $name, $value) = @_;
-	my $node = $self->{node};
+	my %where = (node => $self->{node});
 
-	$node->safe_psql('postgres', $_) foreach "ALTER SYSTEM SET atproto.$name = $value", 'SELECT pg_reload_conf()';
-	AtprotoTest::wait_until(
-		sub { $node->safe_psql('postgres', "SELECT setting = '$value' FROM pg_settings WHERE name = 'atproto.$name'") eq 't' },
-		"$name to be $value");
+	AtprotoTest::query($_, %where) foreach "ALTER SYSTEM SET atproto.$name = $value", 'SELECT pg_reload_conf()';
+	AtprotoTest::wait_for("SELECT setting = '$value' FROM pg_settings WHERE name = 'atproto.$name'", %where);
 	return;
 }
 

@@ -38,7 +38,9 @@ sub begin_identities
 
 	$network = AtprotoTest::Network->start;
 	$preload = AtprotoTest::Preload->make(network => $network);
-	my $node = make_node($name, start => $preload, conf => $network->settings . "autovacuum = off\n" . ($conf // ''));
+	# each jump of the clock ends the connections to the stream: their number is not to make the delay grow
+	my $node = make_node($name, start => $preload,
+		conf => $network->settings . "autovacuum = off\natproto.reconnect_max_delay = 200ms\n" . ($conf // ''));
 	$clock = AtprotoTest::Clock->new($node);
 	return $node;
 }
@@ -61,10 +63,11 @@ sub later
 	return;
 }
 
-# Minutes pass until a query gives true.
+# Minutes pass until a query gives true, one at a time, or step => seconds.
 sub sooner_or_later
 {
 	my ($sql, %o) = @_;
+	my $step  = delete $o{step} // 61;
 	my $since = time;
 
 	AtprotoTest::wait_until(
@@ -72,7 +75,7 @@ sub sooner_or_later
 			return 1 if query($sql, %o) eq 't';
 			if (time > $since)
 			{
-				later(61);
+				later($step);
 				$since = time;
 			}
 			return 0;

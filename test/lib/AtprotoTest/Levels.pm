@@ -149,7 +149,8 @@ sub begin_full
 		documents => [ map { decode_json($_) } split /\n/, slurp_file("$spoilt/documents") ],
 		network   => $network,
 		preload   => $preload,
-		node      => make_node($name, start => $preload, init => $o{init}, conf => "max_worker_processes = 20\natproto.reconnect_delay = 50ms\n" . $network->settings . ($o{conf} // '')),
+		node      => make_node($name, start => $preload, init => $o{init},
+			conf => "max_worker_processes = 20\natproto.reconnect_delay = 50ms\natproto.reconnect_max_delay = 200ms\n" . $network->settings . ($o{conf} // '')),
 		server    => AtprotoTest::Server->start("$spoilt/frames", (map { ('--hold-at', $_) } @stops), $o{rate} ? ('--rate', $o{rate}) : ()) };
 	change_directory($full, 1);
 	return $full;

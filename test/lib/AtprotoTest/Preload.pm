@@ -21,11 +21,13 @@ sub make
 {
 	my ($class, %o) = @_;
 	my $dir = PostgreSQL::Test::Utils::tempdir('preload');
-	my $self = bless { library => "$dir/preload.so", clock => "$dir/clock", offset => 0, %o }, $class;
+	my $source = AtprotoTest::test_dir() . '/tools/preload.c';
+	my $library = AtprotoTest::made_once('preload ' . (stat $source)[9], sub {
+		system($ENV{CC} || 'gcc', '-shared', '-fPIC', '-O1', '-Wall', '-Werror', '-o', $_[0], $source, '-ldl', '-pthread') == 0
+		  or BAIL_OUT("cannot build $source");
+	});
+	my $self = bless { library => $library, clock => "$dir/clock", offset => 0, %o }, $class;
 
-	system($ENV{CC} || 'gcc', '-shared', '-fPIC', '-O1', '-Wall', '-Werror', '-o', $self->{library},
-		AtprotoTest::test_dir() . '/tools/preload.c', '-ldl', '-pthread') == 0
-	  or BAIL_OUT('cannot build test/tools/preload.c');
 	$self->step(0);
 	return $self;
 }

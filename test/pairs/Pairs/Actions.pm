@@ -292,4 +292,30 @@ action pitr => sub {
 	return 'recovery to a point in time';
 };
 
+# The next version of the extension (doc/operate/operations.md, Upgrade).  Users restart the server before or after
+# the update.
+action upgrade => sub {
+	my ($run, $step) = @_;
+	my $cluster = $run->{cluster};
+	my $next = $cluster->{next};
+	my @orders = ([ 'update', 'restart' ], [ 'restart', 'update' ]);
+	my $order = $orders[ $step->{u}[0] < 0.5 ];
+	my $mode = $step->{u}[1] < 0.7 ? 'fast' : 'immediate';
+	my $restart = sub { $run->thaw; $run->must('SELECT 1'); $cluster->stop($mode); $cluster->start; return "$mode restart" };
+	my %of = (update => sub { return change($run, 'update', 'ALTER EXTENSION atproto UPDATE') }, restart => $restart);
+
+	$next->install($cluster);
+	my $first = $of{ $order->[0] }->();
+	my $until = time + $step->{hold} / 1000;
+	while (time < $until) { $run->run_timers; usleep(2_000) }
+	my @words = ($first, $of{ $order->[1] }->());
+	foreach my $target (split /\n/, $run->must('SELECT DISTINCT target FROM atproto.subscription'))
+	{
+		push @words, change($run, "tables of $target", "SET ROLE $run->{plan}{owner}; SELECT atproto.create_tables('$target'); RESET ROLE");
+	}
+	my $version = $run->must("SELECT extversion FROM pg_extension WHERE extname = 'atproto'");
+	$run->differ("the extension is at version $version after the upgrade") if $version ne $next->version;
+	return 'upgrade: ' . join ', ', @words;
+};
+
 1;

@@ -32,7 +32,7 @@ our @settings = (
 	[ triggers    => qw(no yes) ],
 	[ security    => qw(no yes) ],
 	[ accounts    => qw(stay change) ],
-	[ server      => qw(stays dump promotion pitr) ]);
+	[ server      => qw(stays dump promotion pitr upgrade) ]);
 
 # Switches that change the state of a subscription while its stream goes on.
 our @changes = (
@@ -215,7 +215,7 @@ sub programs
 	my ($missing) = wanted();
 	my @programs;
 
-	$state = 27;
+	$state = 25;
 	while (my @keys = sort keys %$missing)
 	{
 		my ($best, $most) = (undef, 0);

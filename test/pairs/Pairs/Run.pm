@@ -140,6 +140,7 @@ sub prepare
 	my ($s, $plan, $p) = @$self{qw(name plan p)};
 	my $cluster = $self->{cluster};
 
+	$cluster->{next}->move($cluster) if $p->{server} eq 'upgrade';
 	$self->{world} = Pairs::World->new(dir => "$self->{dir}/world", simulate => $plan->{simulate}, events => $plan->{events});
 	my $world = $self->{world};
 	$world->start_network;
@@ -196,7 +197,9 @@ SELECT concat_ws(', ', NULLIF((SELECT count(*) FROM atproto.held_event WHERE tar
     (SELECT string_agg(did || ' ' || state || coalesce(' ' || error, ''), ', ') FROM (SELECT * FROM atproto.repo_job WHERE target = '$s' AND state IN ('queued', 'running', 'throttled', 'waiting') LIMIT 3) j),
     NULLIF((SELECT count(*) FROM $s.repo WHERE hold IS NOT NULL), 0) || ' on hold',
     NULLIF((SELECT count(*) FROM $s.repo WHERE purge_rev IS NOT NULL), 0) || ' to be purged',
-    (SELECT string_agg(name || ' stopped: ' || stopped, ', ') FROM atproto.subscription WHERE target = '$s' AND stopped IS NOT NULL))
+    (SELECT string_agg(name || ' stopped: ' || stopped, ', ') FROM atproto.subscription WHERE target = '$s' AND stopped IS NOT NULL),
+    -- a stream that had ended before the upgrade would hide that no process runs after it
+    (SELECT string_agg(name || ' does not run', ', ') FROM atproto.stat_subscription WHERE state = 'not running' AND '$self->{p}{server}' = 'upgrade'))
 SQL
 	my $at = $self->ask("SELECT s.endpoint, min(c.seq) FROM atproto.subscription s LEFT JOIN atproto.cursor c ON s.name = c.subscription AND s.endpoint = c.endpoint WHERE target = '$s' GROUP BY 1", 5) // return undef;
 	my %at = map { /^(.*)\|(\d*)$/ ? ($1 => $2) : () } split /\n/, $at;

@@ -129,7 +129,7 @@ is(requests(path => "/$unasked"), 1, 'W-57: the fetcher does');
 {
 	my @slow = map { plc() } 1 .. 24;
 	$network->documents({ map { $_ => $good->($_) } @slow });
-	$network->fault({ host => 'plc.example.com', hold => 'sixteen', times => 24 });
+	$network->fault({ host => 'plc.example.com', hold => 'sixteen', times => 16 });
 	resolve(@slow);
 	$network->wait_for_log(16, host => 'plc.example.com', path => qr/@{[ join '|', @slow ]}/);
 	# an answer of a different host shows that the fetcher has looked at its queue again

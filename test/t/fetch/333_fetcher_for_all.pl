@@ -149,4 +149,25 @@ others_are_served('a repository, and a table without a column');
 unlike(slurp_file($node->logfile, $offset), qr/atproto fetcher" \(PID \d+\) exited/, 'the fetcher does not end for that');
 end_hostile();
 
+# --- lists ---
+
+my $made = join ', ', map { "'did:web:made$_.example.com'" } 1 .. 3;
+$network->hosts({ 'relay.example.net' => { list => [ { did => did('b'), head => 'bafy', rev => '3jqfcqzm3fo2j' } ] } });
+query('ALTER SYSTEM SET atproto.fetch_queue = 3; SELECT pg_reload_conf()');
+query("SET SESSION AUTHORIZATION consumer; SELECT atproto.subscribe('hostile', 'wss://stream.example.com', target => 'network', backfill => 'repair')");
+query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, next_try) SELECT 'network', d::did, 'hostile', 3, 'test', 'infinity' FROM unnest(ARRAY[$made]) d");
+query("SELECT atproto.subscribe('other', 'wss://stream.example.com', backfill => 'network', list_source => 'https://relay.example.net')");
+wait_for("SELECT count(*) = 1 FROM atproto.enumeration WHERE subscription = 'other' AND finished_at IS NOT NULL");
+pass('R-63: the queue of one role may be full, and the lists of another are read');
+query("ALTER SYSTEM RESET atproto.fetch_queue; SELECT pg_reload_conf(); SELECT atproto.unsubscribe('other')");
+end_hostile();
+
+# More lists than are read at a time, of a host that is silent; the names of their subscriptions sort first.
+$silence = $network->fault({ host => 'relay.example.org', hang => -1 });
+query("BEGIN; SELECT atproto.subscribe('other', 'wss://stream.example.com', backfill => 'network', list_source => 'https://relay.example.net'); SET LOCAL SESSION AUTHORIZATION consumer;"
+	. " SELECT atproto.subscribe('0 ' || n, 'wss://stream.example.com', target => 'network', backfill => 'network', list_source => 'https://relay.example.org') FROM generate_series(1, 20) n; COMMIT");
+wait_for("SELECT count(*) = 1 FROM atproto.enumeration WHERE subscription = 'other' AND finished_at IS NOT NULL");
+is(query("SELECT count(*) FROM atproto.enumeration WHERE subscription <> 'other' AND tries > 0"), '0', 'many lists of one role: the list of another does not wait for their end');
+$network->unfault($silence);
+
 done_testing();

@@ -92,6 +92,31 @@ foreach my $mode ('record', 'repo')
 tables_match($node, $pds, 'tables that hold what the oracle says match',
 	schema => 's', modes => [ 'record', 'repo', 'count' ]);
 
+# --- query() and try_query() ---
+
+foreach my $sql (
+	"SELECT NULL, 1, 'two', true, ''", 'SELECT i, NULL FROM generate_series(1, 3) i', 'SELECT 1 WHERE false', "SELECT ''", "VALUES ('a\nb')", "SELECT 'ä'",
+	'SHOW server_version', 'SELECT current_user, current_database()', "SELECT current_setting('application_name')",
+	"INSERT INTO s.repo (did) VALUES ('x')", 'UPDATE s.repo SET did = did WHERE did = $$x$$ RETURNING did, rev', 'DELETE FROM s.repo WHERE did = $$x$$;',
+	'SELECT pg_notify($$a$$, $$b$$)', 'VACUUM s.repo', 'SELECT repeat($$x$$, 100000)', 'SET work_mem = $$1MB$$', 'SELECT 1 / 0', 'SELEC')
+{
+	my $run = AtprotoTest::Statement->run($node, 'postgres', $sql);
+	my ($status, $out, $err) = $node->psql('postgres', $sql);
+
+	my $name = $sql =~ tr/\n/ /r;
+
+	is($run->{rows}, $status ? undef : $out, "as psql gives it: $name");
+	is($run->{error} // 'none', $status ? ($err =~ /(ERROR:.*)/)[0] : 'none', "as is the error: $name");
+}
+is(AtprotoTest::Statement->run($node, 'postgres', $_), undef, "psql has to run: $_")
+  foreach 'SELECT 1; SELECT 2', 'COPY s.repo TO STDOUT', '\\d', 'SELECT 1 \\gdesc';
+like(AtprotoTest::Statement->run($node, 'nowhere', 'SELECT 1')->{error}, qr/^FATAL:  database "nowhere" does not exist$/, 'there is no such database');
+like(AtprotoTest::Statement->run($node, 'postgres', 'SELECT pg_terminate_backend(pg_backend_pid())')->{error}, qr/^FATAL:  terminating connection/, 'the session ends early');
+like(AtprotoTest::Statement->run($node, 'postgres', 'CREATE TABLE IF NOT EXISTS s.repo (x int)')->{notices}, qr/^NOTICE:  relation "repo" already exists, skipping$/, 'a notice');
+eval { query('SELECT 1 / 0') };
+like($@, qr/^error running SQL: 'ERROR:  division by zero'/, 'an error in query() ends the test');
+is(try_query($_), undef, "and try_query() gives nothing: $_") foreach 'SELECT 1 / 0', 'SELECT 1 WHERE false';
+
 # The row of the first record whose value has an integer.
 my $one = "ctid = (SELECT ctid FROM s.record WHERE value ? 'n' ORDER BY did, collection, rkey LIMIT 1)";
 my $n    = "(value ->> 'n')";
@@ -129,4 +154,5 @@ foreach (@differences)
 is(table_copy($node, 'count', schema => 's') =~ tr/\n//, 8, 'and the changes were undone');
 
 $node->stop;
+like(AtprotoTest::Statement->run($node, 'postgres', 'SELECT 1')->{error}, qr/^no connection: /, 'without a server there is an error, too');
 done_testing();

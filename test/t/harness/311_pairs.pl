@@ -3,7 +3,7 @@
 #		capabilities; the test runs a share of its programs, the same on each machine, and one more at
 #		random, and compares the tables with the simulator's.
 #
-#		SHARE=42 runs all programs; DRAW=n runs the random program of seed n.
+#		SHARE=40 runs all programs; DRAW=n runs the random program of seed n.
 
 use strict;
 use warnings FATAL => 'all';

@@ -61,6 +61,19 @@ is(query("SELECT count(*) FROM v1.record_event e JOIN v1.record_event f USING (d
 	query("SELECT count(*) FROM relay.record_event e JOIN relay.record_event f USING (did, rev) WHERE (e.collection, e.rkey) < (f.collection, f.rkey)"),
 	'commits with several are whole');
 
+# Two record keys of one commit, whose paths have the same value of PostgreSQL's hash function: an account can choose them.
+my @alike = ('xxxxxil6p_8ODnxr1---v~n-_-BB2end', 'xxxxxDdWXLgEJKC5BKRY0AArEbAAaend');
+my $alike = make_capture('steps.py', "a 1 +$alike[0] +$alike[1]");
+
+is(query("SELECT count(DISTINCT hashtextextended(('app.bsky.feed.post/' || k) COLLATE \"C\", 0)) FROM unnest('{$alike[0],$alike[1]}'::text[]) k"), '1', 'equal hashes');
+foreach my $version (qw(v1 v2))
+{
+	$server{"alike$version"} = AtprotoTest::Server->start(texts($version, $alike));
+	follow("alike$version", "alike$version");
+	wait_for("SELECT sum(events) = 2 FROM atproto.cursor WHERE subscription = 'alike$version'");
+	is(query("SELECT count(*) FROM alike$version.record"), '2', "$version: both operations are applied");
+}
+
 # --- workers, slices, filters ---
 
 follow('shared', 'v2', workers => '3');

@@ -1,7 +1,8 @@
 # 235_upgrade.pl
 #		An operator upgrades the extension: install, restart, ALTER EXTENSION UPDATE.  Between the restart
 #		and the update the subscriptions rest, and one line in the log gives the reason; afterwards they go
-#		on at their cursors.  An updated extension has the same objects as a newly installed one.
+#		on at their cursors.  In a database that was updated before the restart, they rest until the restart.
+#		An updated extension has the same objects as a newly installed one.
 
 use strict;
 use warnings FATAL => 'all';
@@ -17,10 +18,11 @@ use Test::More;
 my $pds    = capture('pds.frames.gz');
 my $held   = 800;
 my $server = AtprotoTest::Server->start($pds, '--hold-at', $held);
+my $second = AtprotoTest::Server->start($pds, '--hold-at', $held);
 my $next   = AtprotoTest::NextVersion->new;
 my ($old, $new) = ($next->before, $next->version);
 # without autovacuum nothing wakes a process by chance
-my $node = make_node('upgrade', install_path => $next->install_path, conf => "autovacuum = off\nlog_min_messages = debug1\n");
+my $node = make_node('upgrade', install_path => $next->install_path, databases => 'postgres, early', conf => "autovacuum = off\nlog_min_messages = debug1\n");
 
 # How often the log says something.
 sub logged
@@ -60,19 +62,38 @@ my $before = query($kept);
 like($before, qr/^\d\d+\|at:/, 'there is something to keep');
 my $events = query('SELECT events FROM atproto.cursor');
 
+# --- the old library, the new catalogue of another database ---
+
+query('CREATE DATABASE early');
+query('CREATE EXTENSION atproto; ' . subscribe_sql('early', $second, cursor => 0), database => 'early');
+wait_for_seq($node, 'early', $held - 1, 'early');
+$next->install;
+query('ALTER EXTENSION atproto UPDATE', database => 'early');
+$node->poll_query_until('early', "SELECT state = 'not running' FROM atproto.stat_subscription")
+  or BAIL_OUT('the consumer goes on with another version');
+wait_until(sub { logged(qr/"early" is not at version \Q$old\E,/) }, 'the manager to say why');
+is(logged(qr/HINT:  Run ALTER EXTENSION atproto UPDATE\. If the update was made, restart the server\./), 1, 'an update before the restart: the manager says what is to do');
+is(query("SELECT atproto.next('did:plc:ewvi7nxzyoun6zhxrhs64oiz')", database => 'early'), 'did:plc:ewvi7nxzyoun6zhxrhs64oiz', 'what is new serves');
+
 # --- the new library, the old catalogue ---
 
+my $manager = "pg_stat_activity WHERE backend_type = 'atproto manager' AND datname = 'postgres'";
 $node->stop;
-$next->install;
 $node->start;
-$node->poll_query_until('postgres', "SELECT state = 'idle' FROM pg_stat_activity WHERE backend_type = 'atproto manager'");
+$node->poll_query_until('early', "SELECT state = 'streaming' FROM atproto.stat_subscription")
+  or BAIL_OUT('the restart did not start what was updated before');
+is(($second->cursors)[-1], $held - 1, 'after the restart, the updated database goes on where it was');
+$second->release;
+wait_for_seq($node, 'early', $PDS_LAST, 'early');
+is(query('SELECT events FROM atproto.cursor', database => 'early'), $PDS_LAST, 'each event was processed once');
+$node->poll_query_until('postgres', "SELECT state = 'idle' FROM $manager");
 is(logged(qr/extension "atproto" of database "postgres" is not at version \Q$new\E,/), 1, 'the manager says what is to do');
 is(query("SELECT state || ' ' || seq FROM atproto.stat_subscription"), 'not running ' . ($held - 1), 'the subscription rests');
 is(query($kept), $before, 'data and indexes serve');
-my $changed = query("SELECT state_change FROM pg_stat_activity WHERE backend_type = 'atproto manager'");
+my $changed = query("SELECT state_change FROM $manager");
 query('SELECT atproto.pause($$s$$); SELECT atproto.resume($$s$$)');
-$node->poll_query_until('postgres', "SELECT state = 'idle' AND state_change > '$changed' FROM pg_stat_activity WHERE backend_type = 'atproto manager'");
-is(logged(qr/is not at version/), 1, 'it looked again, and does not say it again');
+$node->poll_query_until('postgres', "SELECT state = 'idle' AND state_change > '$changed' FROM $manager");
+is(logged(qr/"postgres" is not at version/), 1, 'it looked again, and does not say it again');
 is(logged(qr/starting background worker process "atproto consumer s"/), 1, 'no consumer was started but the one before');
 
 # --- the update ---

@@ -53,6 +53,11 @@ wait_for("SELECT $pid <> $before");
 pass('so it does when it is terminated');
 is(notices("SELECT atproto.resume('s')"), '', 'resume() of a consumer that runs starts no other');
 
+# Another owner: the postmaster would restart the process with the rights of the former one.
+query("CREATE ROLE next LOGIN SUPERUSER; UPDATE atproto.subscription SET owner = 'next'");
+wait_for("SELECT count(*) = 1 AND min(usename) = 'next' FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
+pass('when the subscription changes hands, the consumer runs for the next owner');
+
 query("SELECT atproto.pause('s')");
 wait_for("SELECT $pid IS NULL");
 like(notices("SELECT atproto.resume('s')"), qr/NOTICE.*runs until the server stops/, 'resume() starts it again');

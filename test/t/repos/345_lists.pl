@@ -217,6 +217,21 @@ is(finished('same accounts'),
 	'R-62: pages without other accounts');
 forget('same accounts');
 
+# Names that an account can choose, so that of a public hash function each register has a long run of zeros: then no name
+# that follows would be longer.  The others have short runs.
+my ($chosen, $others) = split /\n/, query(<<'EOSQL');
+WITH name AS (SELECT 'did:web:a' || n || '.example.com' AS did, n FROM generate_series(1, 4000000) n),
+	hash AS (SELECT did, n, hashtextextended(did COLLATE "C", 0) AS h FROM name),
+	chosen AS (SELECT DISTINCT ON (h & 16383) did FROM hash WHERE h >> 60 & 15 = 0 ORDER BY h & 16383)
+SELECT string_agg(did, ' ') FROM chosen UNION ALL
+SELECT string_agg(did, ' ') FROM (SELECT did FROM hash WHERE h >> 60 & 15 <> 0 AND n > 3900000 LIMIT 15300) o;
+EOSQL
+is(scalar(split / /, $chosen), 16384, 'a name for each register');
+follow('chosen', 'collections', collections => q('{app.example.one}'), slice => q('0/10000'),
+	host => { page => 150, collections => { 'app.example.one' => [ split / /, "$chosen $others" ] } });
+like(finished('chosen', queued => 0), qr/^listReposByCollection app.example.one\|212\|31684\|.*\|t\|$/, 'R-62: chosen names do not end a list');
+forget('chosen');
+
 # --- failures ---
 
 my $good = { list => [ entry('a') ] };

@@ -12,6 +12,7 @@ use lib "$FindBin::RealBin/../../lib";
 
 use AtprotoTest;
 use AtprotoTest::Exports;
+use AtprotoTest::Points;
 use AtprotoTest::Simulated;
 use JSON::PP;
 use Test::More;
@@ -210,5 +211,56 @@ query("SELECT atproto.resync('$did', 'f')");
 wait_for_repo('f', $did, "sync = 'synchronized' AND verified");
 is(asked('unasked.example.com', $did), 0, 'R-10: a mirror is believed what the account has signed');
 like(($node->psql('postgres', "SELECT atproto.subscribe('x', 'wss://$HOST', repo_source => 'https://a/b')"))[2], qr/invalid value for "repo_source": "https:..a.b"/, 'R-10: a mirror is a host');
+
+# --- an export of which only the first slice has come into the tables, before the account was not active for a moment ---
+
+my $points = AtprotoTest::Points->new($node);
+my $large  = did('c');
+
+# Steps of the stream: before the fetch, during the fetch, and each after the one before.
+sub begin_slice
+{
+	my ($name, @steps) = @_;
+	my $stream = AtprotoTest::Server->start(make_capture('steps.py', @steps), map { ('--hold-at', $_) } 2 .. @steps);
+
+	$network->hosts({ $HOST => { stream => $stream->port } });
+	serve($HOST, $large, "$files/big.car");
+	query("CREATE SCHEMA $name; SELECT atproto.subscribe('$name', 'ws://$HOST', target => '$name', allow_insecure => true, cursor => 0, backfill => 'repair')");
+	wait_for_seq($node, $name, 1);
+	$points->hold('slice next', 'atproto fetcher');
+	query("SELECT atproto.resync('$large', '$name')");
+	$points->wait('slice next', 'atproto fetcher');
+	$stream->release;
+	wait_for_seq($node, $name, 2);
+	my $fault = $network->fault({ host => $HOST, path => 'getRepo\\b', status => 500 });
+	$points->release('slice next', 'atproto fetcher');
+	wait_for("SELECT hold IS NULL FROM $name.repo WHERE did = '$large'");
+	$stream->release;
+	wait_for_seq($node, $name, 3);
+	return ($stream, $fault);
+}
+
+sub end_slice
+{
+	my ($name, $fault) = @_;
+	$network->unfault($fault);
+	query("SELECT atproto.unsubscribe('$name')");
+	return;
+}
+
+my ($stream, $fault) = begin_slice('began', 'b 1 +x', 'c deactivated', 'c active', 'c 9 +x');
+$stream->release;
+wait_for_seq($node, 'began', 4);
+is(query("SELECT sync, (SELECT count(*) FROM began.record WHERE did = '$large') FROM began.repo WHERE did = '$large'"), 'desynchronized|10001',
+	'V-35: the first commit that the stream has does not prove the records of the export');
+end_slice('began', $fault);
+
+($stream, $fault) = begin_slice('gone', 'c 1 +x', 'c deactivated', 'c active', 'c deleted');
+is(query("SELECT sync, (SELECT count(*) FROM gone.record WHERE did = '$large') FROM gone.repo WHERE did = '$large'"), 'desynchronized|10001', 'a part of the export is there');
+$stream->release;
+wait_for_seq($node, 'gone', 4);
+wait_for("SELECT purge_rev IS NULL FROM gone.repo WHERE did = '$large'");
+is(query("SELECT count(*) FROM gone.record WHERE did = '$large'"), '0', 'F-15: the records of an export that are newer than the last commit go with the account');
+end_slice('gone', $fault);
 
 done_testing();

@@ -85,7 +85,9 @@ foreach my $table ('subscription', 'request_header', 'cursor', 'dead_letter', 'd
 
 	like($there, qr/super/, "$table: others have rows") if $table =~ /subscription|header|cursor/;
 	like(as('consumer', "SELECT DISTINCT $column FROM atproto.$table"), qr/^(own)?$/, "$table: it sees only its own");
-	is(as('consumer', "UPDATE atproto.$table SET $column = $column WHERE $column <> 'own'; DELETE FROM atproto.$table WHERE $column <> 'own'"),
+	# of gaps, a role may write only how they were closed
+	my $written = $table eq 'gap' ? 'closed_how' : $column;
+	is(as('consumer', "UPDATE atproto.$table SET $written = $written WHERE $column <> 'own'; DELETE FROM atproto.$table WHERE $column <> 'own'"),
 		'', "$table: others' rows do not exist for it");
 	is(query("SELECT string_agg(DISTINCT $column, ' ' ORDER BY $column) FROM atproto.$table"), $there, "$table: they are still there");
 }

@@ -14,6 +14,8 @@ use AtprotoTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
+# Freed memory is overwritten, so that a process that reads it cannot go on.
+$ENV{MALLOC_PERTURB_} = 165;
 my $node = make_node('hostile_owner', conf => <<'CONF');
 max_worker_processes = 16
 atproto.reconnect_delay = 20ms
@@ -62,11 +64,45 @@ foreach my $good ([ 'event_time', "'4714-11-24 00:00:00+00 BC'" ], [ 'event_time
 	is(query("SELECT count(*), count(lag_seconds) >= 1, count(events) FROM atproto.stat_subscription"), '2|t|2', 'and everybody sees his state');
 	query("DELETE FROM atproto.cursor WHERE subscription = 'odd'");
 }
+# counts that are no counts, or too large or too many to be added
+foreach my $skips (q('{"break": 1e30}'), q('{"verified": 1.5, "old": -7}'), q('{"mismatch": 9e130000}'), q(jsonb_build_object(repeat('x', 100000), 1)),
+	q((SELECT jsonb_object_agg(i, 1) FROM generate_series(1, 1000) i)))
+{
+	is(as('consumer', sprintf($cursor, 'skips', $skips)), '', 'the owner writes odd counts');
+	is(query("SELECT count(*), max(octet_length(skips::text)) < 5000 FROM (SELECT * FROM atproto.stat_subscription) v"), '2|t', 'and everybody sees the states');
+	query("DELETE FROM atproto.cursor WHERE subscription = 'odd'");
+}
+as('consumer', "INSERT INTO atproto.gap (subscription, endpoint, after_seq, reason) VALUES ('odd', 'x', 1, repeat('x', 100000))");
+as('consumer', "SELECT atproto.close_gap(id, repeat('x', 100000)) FROM atproto.gap");
+is(query("SELECT max(length(detail)), count(*) FROM atproto.subscription_log WHERE subscription = 'odd'"), '2000|2', 'nor does an owner fill the history');
 as('consumer', "UPDATE atproto.subscription SET stopped = repeat('x', 10000000)");
 is(query("SELECT length(last_error) FROM atproto.stat_subscription WHERE name = 'odd'"), '2000', 'nor can he fill the view');
 like(as('consumer', "UPDATE atproto.subscription SET url = 'wss://example.org/?' || repeat('a', 8192)"),
 	qr/the URL is too long/, 'or the memory of who reads all subscriptions');
 is(as('consumer', "SELECT atproto.unsubscribe('odd')"), '', '');
+
+# --- the tables of others ---
+
+# rows of atproto.gap that outlive their subscription are shown to the users of the target
+as('consumer', "INSERT INTO atproto.subscription (name, url, target) VALUES ('odd', 'wss://example.org', 'network');
+	INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason) VALUES ('odd', 'x', 1, 9, 'held events dropped')");
+like(as('consumer', "UPDATE atproto.gap SET target = 'other_network'"), qr/permission denied for table gap/, 'a gap is of no other target');
+like(as('consumer', "UPDATE atproto.gap SET events = 1"), qr/permission denied for table gap/, 'and has no number of events');
+is(as('consumer', "SELECT atproto.unsubscribe('odd')"), '', '');
+is(query('SELECT count(*) FROM atproto.gap'), '0', 'and does not outlive its subscription');
+
+# A second source of a target which has not received anything is not ahead; one whose owner may not fill the target any more counts for nothing.
+query('GRANT USAGE ON SCHEMA other_network TO consumer; GRANT ALL ON ALL TABLES IN SCHEMA other_network TO consumer');
+query("UPDATE other_network.repo SET sync = 'unproven'; INSERT INTO atproto.audit_state (target) VALUES ('other_network') ON CONFLICT DO NOTHING");
+is(as('consumer', "SELECT atproto.subscribe('0', 'wss://localhost:1', target => 'other_network')"), '', 'two roles share a target');
+is(as('other_consumer', "SELECT behind FROM atproto.stat_subscription"), '', 'a source without events is not ahead');
+is(as('other_consumer', 'SELECT unproven FROM atproto.audit_progress'), '1', 'the owner sees how many repositories are unproven');
+as('consumer', "UPDATE atproto.cursor SET event_time = now() WHERE subscription = '0'");
+isnt(as('other_consumer', "SELECT behind FROM atproto.stat_subscription"), '', 'a source with events may be ahead');
+query('REVOKE ALL ON ALL TABLES IN SCHEMA other_network FROM consumer');
+is(as('other_consumer', "SELECT behind FROM atproto.stat_subscription"), '', 'but not without the rights');
+is(query('SELECT unproven FROM atproto.audit_progress'), '1', 'and nobody looks with the rights that its owner has lost');
+query("SELECT atproto.unsubscribe('0'); REVOKE USAGE ON SCHEMA other_network FROM consumer; UPDATE other_network.repo SET sync = 'synchronized'");
 
 # --- numbers ---
 
@@ -156,6 +192,68 @@ foreach my $call (
 }
 query("SELECT atproto.unsubscribe('own')");
 
+# --- functions in the tables ---
+
+# The functions that an owner has put into the tables run with the owner's rights, whoever calls a function of the extension
+# that reads the tables of every target; PostgreSQL calls those in indexes and statistics already to plan a query.
+is(as('consumer', <<'SQL'), '', '');
+CREATE FUNCTION network.write() RETURNS int LANGUAGE plpgsql VOLATILE AS 'BEGIN INSERT INTO network.seen VALUES (current_user); RETURN 1; END';
+CREATE FUNCTION network.look(text) RETURNS int LANGUAGE plpgsql IMMUTABLE
+	AS 'BEGIN IF current_user <> $$consumer$$ THEN PERFORM network.write(); END IF; RETURN 1; END';
+CREATE FUNCTION network.changed() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM network.look($$$$); RETURN NEW; END';
+GRANT SELECT ON ALL TABLES IN SCHEMA network TO PUBLIC;
+TRUNCATE network.seen;
+UPDATE network.repo SET sync = 'unproven';
+SQL
+my %traps = (
+	index      => [ "CREATE INDEX trap ON network.record (network.look('x'))", 'DROP INDEX network.trap' ],
+	statistics => [ "CREATE STATISTICS network.trap ON (network.look('x') + length(rkey::text)), (length(rkey::text)) FROM network.record", 'DROP STATISTICS network.trap' ],
+	policy     => [ 'ALTER TABLE network.repo ENABLE ROW LEVEL SECURITY; CREATE POLICY trap ON network.repo USING (network.look(did::text) = 1)',
+		'DROP POLICY trap ON network.repo; ALTER TABLE network.repo DISABLE ROW LEVEL SECURITY' ],
+	trigger    => [ 'CREATE TRIGGER trap BEFORE UPDATE ON network.repo FOR EACH ROW EXECUTE FUNCTION network.changed()', 'DROP TRIGGER trap ON network.repo' ],
+);
+foreach my $trap (sort keys %traps)
+{
+	is(as('consumer', "$traps{$trap}[0]; UPDATE network.repo SET sync = 'unproven'"), '', "a trap: $trap");
+	foreach my $role ('postgres', 'other_consumer')
+	{
+		foreach my $call ('SELECT * FROM atproto.check(deep => true)', "SELECT * FROM atproto.check('network')",
+			$role eq 'postgres' ? ("CALL atproto.audit_all('network')", "SELECT atproto.audit('$mine', 'network')", "SELECT * FROM atproto.link_problems('network')") : ())
+		{
+			as($role, $call);
+			is(query('SELECT DISTINCT who FROM network.seen'), '', "$trap: $call of $role calls nothing with that role's rights");
+			query('TRUNCATE network.seen');
+		}
+	}
+	is(as('consumer', $traps{$trap}[1]), '', '');
+}
+
+# Nor does a policy read with the rights of the caller for its owner.
+query('GRANT USAGE ON SCHEMA other_network TO consumer');
+is(as('consumer', <<'SQL'), '', 'a trap: a policy that reads a foreign table');
+CREATE TABLE network.kept_text (x text);
+CREATE FUNCTION network.keep(text) RETURNS int LANGUAGE plpgsql VOLATILE AS 'BEGIN INSERT INTO network.kept_text VALUES ($1); RETURN 1; END';
+GRANT INSERT ON network.kept_text TO PUBLIC;
+ALTER TABLE network.repo ENABLE ROW LEVEL SECURITY;
+CREATE POLICY trap ON network.repo USING (network.keep((SELECT max(value::text) FROM other_network.record)) = 1);
+SQL
+like(as('other_consumer', "SELECT what, target, detail FROM atproto.check('network')"),
+	qr/^not readable\|network\|table "network.repo" belongs to a role that is not trusted, and row security is active$/m, 'check() says that it does not read the table');
+is(query('SELECT count(*) FROM network.kept_text'), '0', 'and gives away nothing');
+is(as('consumer', 'DROP POLICY trap ON network.repo; ALTER TABLE network.repo DISABLE ROW LEVEL SECURITY'), '', '');
+query('REVOKE USAGE ON SCHEMA other_network FROM consumer');
+
+# All rows are checked nevertheless, and an owner's fault ends no check of other targets.
+my $check = "SELECT what, target FROM atproto.check(deep => true) WHERE what IN ('records differ from the tree', 'not checked')";
+as('consumer', "UPDATE network.repo SET sync = 'synchronized'");
+is(query("SELECT count(*) FROM atproto.check(deep => true) WHERE what IN ('not readable', 'not checked')"), '0', 'a superuser can read all that check() reads');
+my $spoil = "BEGIN; DELETE FROM network.record WHERE rkey = (SELECT min(rkey) FROM network.record)";
+is(as('postgres', "$spoil; $check; ROLLBACK"), 'records differ from the tree|network', 'a superuser finds what is wrong in the tables of every role');
+my $fails = q(CREATE FUNCTION network.fail(text) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN IF $1 = $$now$$ AND pg_backend_pid() <> 0 THEN RAISE EXCEPTION $$no$$; END IF; RETURN 1; END');
+like(as('postgres', "BEGIN; SET LOCAL SESSION AUTHORIZATION consumer; $fails; CREATE STATISTICS network.trap ON (network.fail('now') + length(rkey::text)), (length(rkey::text)) FROM network.record;"
+	. " RESET SESSION AUTHORIZATION; DELETE FROM other_network.record WHERE rkey = 'x'; $check; ROLLBACK"),
+	qr/^records differ from the tree\|other_network$/m, 'and in the tables of a second role, while the functions of the first one fail');
+
 # --- the owner before ---
 
 my $refusing = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x'), '--status', '503');
@@ -165,6 +263,22 @@ query("BEGIN; SELECT atproto.unsubscribe('heritage'); SET LOCAL SESSION AUTHORIZ
 	. subscribe_sql('heritage', $server, cursor => 0, target => "'network'") . '; COMMIT');
 wait_for_seq($node, 'heritage', 2);
 is(query("SELECT last_error, drops, reconnects FROM atproto.stat_subscription WHERE name = 'heritage'"), '|{}|0', 'leaves no errors of his');
+
+# --- a trigger refuses that the wait for a fetch ends which nobody carries out ---
+
+query("SELECT atproto.unsubscribe('heritage')");
+as('consumer', <<'SQL');
+INSERT INTO network.repo (did, rev, sync, hold, host)
+	SELECT ('did:plc:' || lpad(translate(i::text, '0189', 'wxyz'), 24, 'a'))::did, '2222222222222', 'resyncing', 'resync', repeat('h', 1000) FROM generate_series(1, 900) i;
+CREATE FUNCTION network.insist() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'they wait' USING ERRCODE = '22000'; END $$;
+CREATE TRIGGER insist BEFORE UPDATE ON network.repo FOR EACH ROW WHEN (OLD.hold = 'resync') EXECUTE FUNCTION network.insist();
+SQL
+my $before = -s $node->logfile;
+as('consumer', subscribe_sql('heritage', $server, cursor => 0, target => "'network'"));
+$node->wait_for_log(qr/rows of table "repo" say that events wait, for atproto subscription "heritage": they wait/, $before);
+as('consumer', q{DROP TRIGGER insist ON network.repo; DELETE FROM network.repo WHERE hold = 'resync'});
+wait_for_seq($node, 'heritage', 2);
+pass('R-04: the consumer says so, and goes on');
 
 # --- subscriptions without number ---
 

@@ -94,6 +94,19 @@ judged_anew('full');
 is(query("SELECT string_agg(DISTINCT target, ','), count(*) FROM atproto.held_event"), "new|$waits", 'what is written meanwhile stands under the new name');
 is(query('SELECT stopped FROM atproto.subscription'), '', 'and nothing stops');
 
+# A schema that another role has made under the name of a dropped one: its renaming changes nothing of the subscription.
+query('SET client_min_messages = error; CREATE SCHEMA gone; GRANT CREATE ON DATABASE postgres TO renamer');
+query(subscribe_sql('gone', $steps, cursor => 0, target => "'gone'", backfill => "'repair'"));
+wait_for_seq($node, 'gone', 3);
+paused('gone');
+query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, next_try) VALUES ('gone', 'did:web:gone.example.com', 'gone', 1, 'test', 'infinity')");
+query('SET client_min_messages = error; DROP SCHEMA gone CASCADE; SET SESSION AUTHORIZATION renamer; CREATE SCHEMA gone; ALTER SCHEMA gone RENAME TO mine');
+my $of_gone = q{SELECT s.target, j.target FROM atproto.subscription s JOIN atproto.repo_job j ON j.subscription = s.name WHERE s.name = 'gone'};
+is(query($of_gone), 'gone|gone', 'a schema of the same name takes along no subscription of another role, and no job');
+query('ALTER SCHEMA mine RENAME TO gone; ALTER SCHEMA gone RENAME TO theirs');
+is(query($of_gone), 'theirs|theirs', 'unless who renames it may act as the owner of the subscription');
+query("SELECT atproto.unsubscribe('gone'); DROP SCHEMA theirs");
+
 # --- a subscription ---
 
 query(subscribe_sql('s', $steps, cursor => 0));

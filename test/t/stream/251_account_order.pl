@@ -57,5 +57,14 @@ query("SELECT atproto.set_cursor('other', 0)");
 $node->poll_query_until('postgres', "SELECT events = 3 * $last FROM atproto.cursor WHERE subscription = 'other'") or die;
 is(query("SELECT active, status_seq FROM atproto.repo WHERE did = '$comes'"), 't|3', 'until they are forgotten');
 
+# --- events that are ignored while the account is inactive ---
+
+my $missing = AtprotoTest::Server->start(make_capture('synth.py', 'missed'));
+
+query('CREATE SCHEMA missed; ' . subscribe_sql('missed', $missing, cursor => 0, target => "'missed'"));
+wait_for_seq($node, 'missed', 16);
+is(query('SELECT string_agg(sync, $$ $$ ORDER BY did), bool_and(active) FROM missed.repo'), 'desynchronized desynchronized synchronized desynchronized|t',
+	'V-38: the tables lack what was ignored, also when the account is active again');
+
 $node->stop;
 done_testing();

@@ -256,6 +256,97 @@ query("SELECT atproto.unsubscribe('swaps')");
 is(query('SELECT subscription, target, sum(events) FROM atproto.gap GROUP BY 1, 2'), '|after|4', 'R-32: what waits for tables that were dropped leaves a row when the subscription goes');
 clean();
 
+# --- the same at an isolation level with one snapshot for the whole transaction ---
+
+query('CREATE ROLE heir LOGIN SUPERUSER');
+foreach my $case ([ 'REPEATABLE READ', "target = 'becomes'" ], [ 'SERIALIZABLE', "owner = 'heir'" ])
+{
+	my ($isolation, $set) = @$case;
+	my $server = AtprotoTest::Server->start(make_capture('full.py', 'order'), '--hold-at', 1, '--hold-at', 5);
+
+	query(q{CREATE SCHEMA was; CREATE SCHEMA becomes; SELECT atproto.create_tables('becomes'); } . subscribe_sql('swaps', $server, cursor => 0, target => "'was'", verify => "'full'"));
+	my $session = $node->background_psql('postgres');
+	my $logged = -s $node->logfile;
+	$session->query_safe("BEGIN ISOLATION LEVEL $isolation; SELECT FROM atproto.subscription");
+	$server->release;
+	wait_for_seq($node, 'swaps', 4);
+	is(query('SELECT target, count(*) FROM atproto.held_event GROUP BY 1'), 'was|4', "$isolation: events wait that the session does not see");
+	ok(!eval { $session->query_safe("UPDATE atproto.subscription SET $set; COMMIT"); 1 }, "R-32: $isolation: the session cannot leave them behind: $set");
+	eval { $session->quit };
+	$node->wait_for_log(qr/could not serialize access/, $logged);
+	is(query('SELECT target, owner FROM atproto.subscription'), 'was|' . query('SELECT current_user'), "R-32: $isolation: the subscription stays what it was");
+	clean();
+	query('SET client_min_messages = warning; DROP SCHEMA was, becomes CASCADE');
+}
+
+# --- the subscription gets a new owner while a batch tells that a key may be out of date ---
+
+my $names = keys %who;
+my $rotations = AtprotoTest::Server->start(make_capture('full.py', 'rotations'), map { ('--hold-at', $names + $_) } 1, 6, 11);
+know($who{$_}{did}, $who{$_}{first}) foreach keys %who;
+query('CREATE SCHEMA handed; ' . subscribe_sql('handed', $rotations, cursor => 0, target => "'handed'", verify => "'full'"));
+wait_for_seq($node, 'handed', $names);
+$points->hold('cursor next', 'atproto handed');
+$rotations->release;
+$points->wait('cursor next', 'atproto handed');
+query("UPDATE atproto.subscription SET owner = 'heir'");
+$points->release('cursor next', 'atproto handed');
+wait_for_seq($node, 'handed', $names + 5);
+is(query("SELECT stale, 'heir'::regrole::oid = ANY (doubted_by) FROM atproto.identity WHERE did = '$who{former}{did}'"), 't|t', 'W-31: the next owner doubts it, too');
+$rotations->release;
+wait_for_seq($node, 'handed', $names + 10);
+is(query("SELECT string_agg(rkey::text, ',') FROM handed.record WHERE did = '$who{former}{did}'") . query("SELECT why FROM atproto.held_event WHERE did = '$who{former}{did}'"),
+	'10identity', 'W-31: and a commit with the former key waits');
+clean();
+
+# --- a subscription is removed while a batch, which has locked a repository of the held events, is about to refer to it ---
+
+# The batch asks for the status of an account: the subscription is its own.
+my %statuses = accounts_of('full.py', 'statuses');
+my $inactive = $statuses{active}{did};
+my $asks = AtprotoTest::Server->start(make_capture('full.py', 'statuses'), map { ('--hold-at', 2 * keys(%statuses) + $_) } 1, 2);
+query(q{CREATE SCHEMA asks; SELECT atproto.create_tables('asks');}
+	# rows are locked when they are read, where a trigger keeps them from being written directly
+	. ' CREATE TRIGGER looks BEFORE UPDATE ON asks.repo FOR EACH ROW WHEN (false) EXECUTE FUNCTION suppress_redundant_updates_trigger();'
+	. subscribe_sql('asks', $asks, cursor => 0, target => "'asks'", verify => "'full'", dids => "'{$inactive}'"));
+wait_for_seq($node, 'asks', 2 * keys %statuses);
+is(query('SELECT NOT active, hold FROM asks.repo') . query('SELECT count(*) FROM atproto.held_event'), 't|identity1', 'an event waits of an account that is not active');
+know($inactive, $statuses{active}{first});
+$points->hold('cursor next', 'atproto asks');
+$asks->release;
+$points->wait('cursor next', 'atproto asks');
+my $leaves = $points->session('leaves', "SELECT atproto.unsubscribe('asks')");
+$points->blocked('leaves');
+$points->release('cursor next', 'atproto asks');
+is(($leaves->finish)[1], '', 'V-39: a request for a status does not wait for unsubscribe(), which waits for the batch');
+clean();
+
+# The batch drops held events, and asks for a fetch: the subscription is another one.
+my ($drops, $fetches) = map { AtprotoTest::Server->start(@$_) } [ without($steps, 2), '--hold-at', 3, '--hold-at', 5 ], [ without($steps, 2, 3, 5), '--hold-at', 4 ];
+query('BEGIN; CREATE SCHEMA fetched; ' . subscribe_sql('drops', $drops, cursor => 0, target => "'fetched'", verify => "'hash'")
+	. '; UPDATE atproto.subscription SET max_held_events = 2; COMMIT');
+wait_for_seq($node, 'drops', 1);
+query(subscribe_sql('fetches', $fetches, cursor => 0, target => "'fetched'", verify => "'chain'", backfill => "'repair'"));
+wait_for_seq($node, 'fetches', 1);
+foreach my $server ($drops, $fetches)
+{
+	$server->release;
+	wait_for_seq($node, $server == $drops ? ('drops', 4) : ('fetches', 6));
+}
+is(query('SELECT subscription, count(*) FROM atproto.held_event GROUP BY 1 ORDER BY 1'), "drops|2\nfetches|1", 'events of two subscriptions wait');
+$points->hold('cursor next', 'atproto drops');
+$drops->release;
+$points->wait('cursor next', 'atproto drops');
+$leaves = $points->session('leaves', "SELECT atproto.unsubscribe('fetches')");
+$points->blocked('leaves');
+$points->release('cursor next', 'atproto drops');
+is(($leaves->finish)[1], '', 'R-34: nor does a batch that drops events wait for the subscription that would fetch the repository');
+wait_for_seq($node, 'drops', 6);
+is(query('SELECT (SELECT count(*) FROM atproto.held_event), (SELECT count(*) FROM atproto.repo_job)') . query("SELECT sync FROM fetched.repo WHERE did = '@{[did('a')]}'"),
+	'0|0desynchronized', 'R-34: the repository is marked');
+is(query(q{SELECT count(*) FROM atproto.subscription_log WHERE event = 'failed'}), '0', 'and no batch has failed');
+clean();
+
 # --- a consumer finds the repositories with held events by an index at its start ---
 
 sub rows_read

@@ -176,6 +176,36 @@ foreach my $path ('by statements', 'directly')
 	refill_is_well("$path, a refill before a batch", @before + $last, '');
 }
 
+# --- a subscription is removed whose refill has marked repositories, while a batch of another one locks them ---
+
+{
+	my $steps = make_capture('steps.py', 'b 1 +x', 'a 1 +x', 'a 2 +y', 'b 2 +y');
+	my ($first, $second) = map { AtprotoTest::Server->start($steps, @$_) } [ '--hold-at', 2, '--hold-at', 3 ], [ '--hold-at', 3 ];
+
+	start_over();
+	query(subscribe_sql('s', $first, cursor => 0));
+	wait_for_seq($node, 's', 1);
+	$first->release;
+	wait_for_seq($node, 's', 2);
+	query("SELECT atproto.pause('s')");
+	is(query("SELECT atproto.refill('s')"), 2, 'a refill is removed: its repositories are in another order than that of their DIDs');
+	query(subscribe_sql('t', $second, cursor => 2));
+	wait_for("SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = 't'");
+	my $locks = $node->background_psql('postgres');
+	$locks->query_safe("BEGIN; SELECT FROM atproto.repo WHERE did = '@{[did('b')]}' FOR UPDATE");
+	my $operator = $points->session('operator', "SELECT atproto.unsubscribe('s')");
+	$points->blocked('operator');
+	$second->release;
+	$points->blocked('atproto t');
+	$locks->query_safe('COMMIT');
+	$locks->quit;
+	is(($operator->finish)[1], '', 'a refill is removed: nobody is the victim of a deadlock');
+	wait_for_seq($node, 't', 4);
+	is(query(q{SELECT count(*) FROM atproto.subscription_log WHERE event = 'failed'}), 0, 'a refill is removed: nor is the batch');
+	tables_match($node, $steps, 'a refill is removed: the tables are what the oracle says');
+	is(query('SELECT count(*) FROM atproto.repo WHERE refill_by IS NOT NULL'), 0, 'a refill is removed: no repository is marked');
+}
+
 # --- a consumer stops for good, while the operator repairs the reason ---
 
 my $future = AtprotoTest::Server->start($capture, '--error', 'FutureCursor@0');

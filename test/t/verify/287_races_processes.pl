@@ -114,8 +114,10 @@ query("DELETE FROM pg_shdepend WHERE refobjid = 'former'::regrole AND objid = 'a
 $points->hold('cursor read', 'atproto s');
 query("SELECT atproto.resume('s')");
 $points->wait('cursor read', 'atproto s');
-query("UPDATE atproto.subscription SET owner = 'heir', enabled = false");
+$operator = $points->session('operator', "UPDATE atproto.subscription SET owner = 'heir', enabled = false");
+$points->blocked('operator');
 $points->release('cursor read', 'atproto s');
+is(($operator->finish)[1], '', 'cursor read, then another owner: the session waits for the consumer');
 wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
 is(query("SELECT refobjid::regrole FROM pg_shdepend WHERE objid = 'atproto.subscription'::regclass AND objsubid > 0"),
 	'heir', 'cursor read, then another owner: only that one cannot be dropped');

@@ -126,7 +126,7 @@ foreach my $case ([ 7, 3000 ], [ 8, undef ])
 		is(requests(path => "/$did"), 1, 'R-21: the directory is left alone for as long as it says');
 		is(records($account) . waiting(), '2', 'V-40: and two events wait');
 	}
-	sooner_or_later($nothing_waits);
+	sooner_or_later($nothing_waits, step => 300);
 	is(records($account), '10,20', "R-32: 429, $name: they are taken in the end");
 }
 

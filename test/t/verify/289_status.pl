@@ -51,6 +51,7 @@ wait_for_seq($node, 's', 3 * $all);
 is(query('SELECT count(*) FROM atproto.status_request'), $all - 1, 'V-39: who has signed a commit is asked for');
 is($statuses->asked('forged'), 0, 'V-39: who has not is not');
 is(query("SELECT count(*) FROM atproto.record WHERE rkey = '20'"), '0', 'V-38: the commit itself is ignored');
+is(query("SELECT string_agg(did::text, ',') FROM atproto.repo WHERE sync <> 'desynchronized'"), $who{forged}{did}, 'V-38: but missed, where the account has signed it');
 
 # during the request the stream has news: at once, as the request has a limited time
 $network->wait_for_log(1, host => $who{raced}{pds});
@@ -58,17 +59,17 @@ $server->release;
 wait_for_seq($node, 's', 3 * $all + 1);
 $network->release('raced');
 answered('raced');
-is(state_of('raced'), 'f|suspended|synchronized|127.0.0.1', 'R-13: an #account since the request wins');
+is(state_of('raced'), 'f|suspended|desynchronized|127.0.0.1', 'R-13: an #account since the request wins');
 
 answered(qw(active takendown refused back));
 is(state_of('active'), 't||desynchronized|active.example.com', 'V-39: active there: active here, and something was missed');
 wait_for("SELECT state <> 'suspended' FROM atproto.repo_job WHERE did = '$who{active}{did}'");
 query('DELETE FROM atproto.repo_job');
 pass('V-39: what was ignored is fetched');
-is(state_of('takendown'), 'f|takendown|synchronized|takendown.example.com', 'V-39: another status there is taken over');
-is(state_of('refused'), 'f|suspended|synchronized|refused.example.com', 'R-12: also when it is said as an error');
+is(state_of('takendown'), 'f|takendown|desynchronized|takendown.example.com', 'V-39: another status there is taken over');
+is(state_of('refused'), 'f|suspended|desynchronized|refused.example.com', 'R-12: also when it is said as an error');
 wait_for("SELECT error ~ 'status 400' FROM atproto.status_request WHERE did = '$who{'not-found'}{did}'");
-is(state_of('not-found'), 'f|deactivated|synchronized|127.0.0.1', 'R-13: not there: nothing follows');
+is(state_of('not-found'), 'f|deactivated|desynchronized|127.0.0.1', 'R-13: not there: nothing follows');
 $network->wait_for_log(1, host => 'plc.example.com', path => qr/\Q$who{'not-found'}{did}/);
 pass('R-13: but that it may be elsewhere');
 
