@@ -64,6 +64,11 @@ is(query(q{SELECT subscription, event_time AT TIME ZONE 'UTC' FROM atproto.curso
 	"labels|9999-12-30 23:59:59.999999\nrecords|9999-12-30 23:59:59.999999\ntexts|2255-06-05 23:47:34.740991", 'the time of the last event');
 is(query('SELECT count(*), bool_or(message ~ $$not valid UTF-8$$), bool_or(message ~ $$surrogate$$) FROM atproto.dead_letter'), '6|t|t', 'and six that nothing can hold');
 
+# Rows of work that is due at once: the time of the next try must be a time that drivers can read, too.
+query(sprintf q{INSERT INTO atproto.identity (did, state) VALUES ('%1$s', 'wanted'); INSERT INTO atproto.identity_request (did, web, next_try) SELECT '%1$s', false, next_try FROM (SELECT handle_next AS next_try FROM atproto.identity) i;
+	INSERT INTO atproto.repo_job (target, did, subscription, priority, reason) VALUES ('records', '%1$s', 'records', 3, 'test');
+	INSERT INTO atproto.enumeration (subscription, source, started_at) VALUES ('records', 'test', now())}, did('a'));
+
 # --- every table and view, and what functions give ---
 
 my @queries = split /\n/, query(<<'SQL');
