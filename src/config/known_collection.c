@@ -2,8 +2,8 @@
  * known_collection.c
  *		Names of collections that are probably misspelt.
  *
- * A subscription may name a collection of which no Lexicon is known: anybody may invent collections.  So a misspelt name is
- * no error, and its subscription waits for records that never come.  The NOTICE names the collection that was probably meant.
+ * Each author may invent collections, so a subscription may name a collection without a known Lexicon.  A misspelt name is no
+ * error, but the subscription waits for records that never come.  A NOTICE names the collection that was probably meant.
  */
 #include "postgres.h"
 
@@ -46,7 +46,7 @@ same_collections(AtpTuple a, AtpTuple b)
 	return x == NULL || y == NULL ? x == y : strcmp(x, y) == 0;
 }
 
-/* Does the name begin those of known Lexicons, as app.bsky.feed does? */
+/* Does the name begin names of known Lexicons, as app.bsky.feed does? */
 static bool
 begins_known(const char *name)
 {

@@ -29,6 +29,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "storage/proc.h"
 #include "utils/acl.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
@@ -38,6 +39,11 @@
 #include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(atp_subscription_owned);
+
+/* Longer than a batch of another consumer usually holds its rows, which it writes last. */
+#define QUEUE_WAIT_MS	100
+
+AtpQueueWait atp_queue_wait;
 
 void
 atp_owner_check(Oid role)
@@ -239,10 +245,11 @@ atp_caller_end(int nest)
 AtpCaller
 atp_owner_begin(Oid owner)
 {
-	AtpCaller	caller = {.nest = NewGUCNestLevel()};
+	AtpCaller	caller = {.nest = NewGUCNestLevel(), .in_queue = atp_queue_wait.in_queue};
 
 	GetUserIdAndSecContext(&caller.user, &caller.security);
 	SetUserIdAndSecContext(owner, caller.security | SECURITY_RESTRICTED_OPERATION);
+	atp_queue_wait.in_queue = false;
 	return caller;
 }
 
@@ -251,12 +258,32 @@ atp_owner_end(AtpCaller caller)
 {
 	AtEOXact_GUC(false, caller.nest);
 	SetUserIdAndSecContext(caller.user, caller.security);
+	atp_queue_wait.in_queue = caller.in_queue;
+}
+
+void
+atp_queue_wait_begin(void)
+{
+	char		limit[16];
+
+	if (!atp_queue_wait.limited)
+		return;
+	/* shorter than deadlock_timeout: the server must not find a deadlock first, and end the session's statement or the batch */
+	snprintf(limit, sizeof(limit), "%dms", Max(Min(QUEUE_WAIT_MS, DeadlockTimeout / 2), 1));
+	(void) set_config_option("lock_timeout", limit, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	atp_queue_wait.in_queue = true;
+}
+
+bool
+atp_queue_wait_failed(int sqlstate)
+{
+	return sqlstate == ERRCODE_LOCK_NOT_AVAILABLE && atp_queue_wait.in_queue;
 }
 
 AtpCaller
 atp_visitor_begin(const char *target, const char *name)
 {
-	AtpCaller	caller = {.nest = NewGUCNestLevel()};
+	AtpCaller	caller = {.nest = NewGUCNestLevel(), .in_queue = atp_queue_wait.in_queue};
 	Oid			schema = get_namespace_oid(target, true);
 	Oid			owner;
 

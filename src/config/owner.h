@@ -42,6 +42,7 @@ typedef struct AtpCaller
 	Oid			user;
 	int			security;
 	int			nest;
+	bool		in_queue;
 } AtpCaller;
 
 /*
@@ -62,5 +63,28 @@ extern void atp_owner_end(AtpCaller caller);
  * callers, and callers where the table does not exist, act as themselves.
  */
 extern AtpCaller atp_visitor_begin(const char *target, const char *name);
+
+/*
+ * Waits for rows of the extension's tables (requests for fetches, audits, statuses and look-ups, held events, dead letters).
+ *
+ * A session that has such a row locked may go on to lock tables that a batch has written to: BEGIN; unsubscribe(); DROP
+ * SCHEMA.  If the batch waited for the row, that would be a deadlock.  So while "limited" is set, statements on the
+ * extension's tables (atp_as_table_owner()) wait for a short time only, and then raise ERRCODE_LOCK_NOT_AVAILABLE; the
+ * caller gives back all locks and tries again.  After an ERROR, in_queue tells whether a statement on the extension's
+ * tables has raised the ERROR, rather than a user's trigger.
+ */
+typedef struct AtpQueueWait
+{
+	bool		limited;
+	bool		in_queue;
+} AtpQueueWait;
+
+extern AtpQueueWait atp_queue_wait;
+
+/* Limit the waits of the section that atp_owner_begin() has begun, as the owner of a table of the extension. */
+extern void atp_queue_wait_begin(void);
+
+/* Has a wait that was too long for the limit raised this ERROR? */
+extern bool atp_queue_wait_failed(int sqlstate);
 
 #endif							/* ATP_OWNER_H */

@@ -100,7 +100,7 @@ check_proxy(AtpTuple row)
 		atp_proxy_check(proxy);
 }
 
-/* The file may still be written, so that a fault is no error. */
+/* A warning, not an error: the operator may write the file later. */
 static void
 warn_of_ca_file(const char *ca_file)
 {
@@ -135,7 +135,7 @@ check_ca_file(const AtpTuple *old, AtpTuple row)
 				 errmsg("permission denied to set \"%s\"", "ca_file"),
 				 errdetail("Only roles with privileges of the role \"%s\" may name a file of the server.",
 						   "pg_read_server_files")));
-	/* a row that is restored, or comes from another server, may name a file that is to come */
+	/* no warning for restored and replicated rows: their files may be copied later */
 	if (subscribing || (old != NULL && SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA))
 		warn_of_ca_file(ca_file);
 }

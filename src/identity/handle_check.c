@@ -64,12 +64,15 @@ atp_handles_due(TimestampTz now, int max, AtpHandleCheck *due, bool *all)
 	atp_run(atp_identity_sql("DELETE FROM atproto.handle_request w USING atproto.identity i WHERE i.did OPERATOR(@.=) w.did"
 							 " AND i.handle_claimed IS NULL AND i.asked_at IS NOT NULL AND" NOT_BEING_READ),
 			ATP_NO_ARGS);
+	/* the roles take turns: a role may have asked for atproto.queue_limit checks before another role asks for one */
 	found = atp_query(atp_identity_sql("(SELECT i.did, i.handle_claimed::text AS handle, i.handle_state, i.handle_checked_at, i.handle_tries"
-									   " FROM (SELECT did, min(next_try) AS next_try FROM atproto.handle_request WHERE next_try <= $2 GROUP BY did) w"
+									   " FROM (SELECT did, min(next_try) AS next_try, min(turn) AS turn FROM"
+									   "  (SELECT did, next_try, row_number() OVER (PARTITION BY role ORDER BY next_try) AS turn"
+									   "   FROM atproto.handle_request WHERE next_try <= $2) h GROUP BY did) w"
 									   " JOIN atproto.identity i ON i.did OPERATOR(@.=) w.did"
 									   " WHERE i.handle_claimed IS NOT NULL"
 									   " AND" NOT_BEING_READ
-									   " ORDER BY w.next_try LIMIT $3) UNION ALL "
+									   " ORDER BY w.turn, w.next_try LIMIT $3) UNION ALL "
 									   "(SELECT did, handle_claimed::text, handle_state, handle_checked_at, handle_tries"
 									   " FROM atproto.identity w"
 									   " WHERE $1 AND handle_next <= $2 AND handle_claimed IS NOT NULL AND" NOT_BEING_READ

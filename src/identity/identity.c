@@ -58,13 +58,16 @@ AtpCaller
 atp_as_table_owner(const char *table)
 {
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(atp_relation(table)));
+	AtpCaller	caller;
 	Oid			owner;
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "table \"%s\" does not exist", table);
 	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
 	ReleaseSysCache(tuple);
-	return atp_owner_begin(owner);
+	caller = atp_owner_begin(owner);
+	atp_queue_wait_begin();
+	return caller;
 }
 
 char *

@@ -63,10 +63,12 @@ COMMENT ON COLUMN atproto.identity.error IS 'why the last look-up failed; NULL: 
 COMMENT ON COLUMN atproto.identity.did IS 'the account';
 
 -- The role and the kind of request are part of the key: so no transaction waits for a row that the
--- transaction of a different role has inserted, and a session changes no existing row.
+-- transaction of a different role has inserted, and a session changes no existing row.  The owner is part of
+-- the key, too: the row of one owner, with many more rows before this row, stands for no request of another owner.
 CREATE TABLE atproto.identity_request (
     did @extschema@.did NOT NULL,
     role oid NOT NULL DEFAULT 0,
+    owner oid NOT NULL DEFAULT 0,
     refresh boolean NOT NULL DEFAULT false,
     priority smallint NOT NULL DEFAULT 2
         CHECK (priority BETWEEN 0 AND 2),
@@ -74,14 +76,15 @@ CREATE TABLE atproto.identity_request (
     web boolean NOT NULL,
     failed boolean NOT NULL DEFAULT false,
     next_try timestamptz NOT NULL DEFAULT 'epoch',
-    PRIMARY KEY (did, role, refresh)
+    PRIMARY KEY (did, role, owner, refresh)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
-CREATE INDEX identity_request_due ON atproto.identity_request (web, failed, priority, next_try);
+CREATE INDEX identity_request_due ON atproto.identity_request (web, failed, priority, owner, next_try);
 CREATE INDEX identity_request_role ON atproto.identity_request (role) WHERE role <> 0;
 COMMENT ON TABLE atproto.identity_request IS 'requests for look-ups: accounts whose DID document the fetcher is to read; only the fetcher removes a row';
 COMMENT ON COLUMN atproto.identity_request.refresh IS 'read again, although the document read last is not old';
 COMMENT ON COLUMN atproto.identity_request.priority IS '0: a user waits for the result; 1: events are held until the result; 2: all other requests';
 COMMENT ON COLUMN atproto.identity_request.role IS 'the role that called atproto.resolve() or a similar function: atproto.queue_limit limits the rows of a role; 0: a consumer';
+COMMENT ON COLUMN atproto.identity_request.owner IS 'owner of the subscription that needs the identity, or the role that asked: look-ups are taken in turn from the owners';
 COMMENT ON COLUMN atproto.identity_request.web IS 'a did:web, looked up at the host in its name, which anybody can choose; all other DIDs are looked up in the directory';
 COMMENT ON COLUMN atproto.identity_request.failed IS 'looked up once without an answer: comes after requests not tried yet';
 COMMENT ON COLUMN atproto.identity_request.next_try IS 'no look-up before this time: a request whose host may not be asked now is put off, so that no other request waits behind this row';

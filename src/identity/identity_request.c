@@ -44,29 +44,29 @@ check_limit(Oid role, int n)
 }
 
 void
-atp_identity_requests_add(struct varlena *const *dids, int n, bool refresh, AtpRequestPriority priority, Oid role)
+atp_identity_requests_add(struct varlena *const *dids, int n, bool refresh, AtpRequestPriority priority, Oid owner, bool limited)
 {
 	AtpCaller	caller;
 
 	if (n == 0)
 		return;
 	caller = atp_as_table_owner("identity_request");
-	if (OidIsValid(role))
-		check_limit(role, n);
+	if (limited)
+		check_limit(owner, n);
 	/*
 	 * A stale document is requested with refresh, although it is not old.  A session's request (DO NOTHING)
 	 * updates no existing row: the session may commit much later, and its row lock would block others until
 	 * then.
 	 */
-	atp_run(atp_identity_sql(psprintf("INSERT INTO atproto.identity_request AS w (did, refresh, priority, requested_at, role, web)"
-									  " SELECT u.did, $2 OR COALESCE(i.stale, false), $3, $4, $5, starts_with(u.did::text, 'did:web:')"
+	atp_run(atp_identity_sql(psprintf("INSERT INTO atproto.identity_request AS w (did, refresh, priority, requested_at, role, owner, web)"
+									  " SELECT u.did, $2 OR COALESCE(i.stale, false), $3, $4, CASE WHEN $6 THEN $5 ELSE 0 END, $5, starts_with(u.did::text, 'did:web:')"
 									  " FROM unnest($1) u (did) LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) u.did"
 									  " ORDER BY u.did USING OPERATOR(@.<)"
-									  " ON CONFLICT (did, role, refresh) DO %s",
-									  OidIsValid(role) ? "NOTHING" : "UPDATE SET priority = excluded.priority WHERE excluded.priority < w.priority")),
+									  " ON CONFLICT (did, role, owner, refresh) DO %s",
+									  limited ? "NOTHING" : "UPDATE SET priority = excluded.priority WHERE excluded.priority < w.priority")),
 			ATP_ARGS(atp_dids_arg(dids, n), atp_bool_arg(refresh),
 					 (AtpArg) {Int16GetDatum(priority), INT2OID},
 					 atp_time_arg(atp_time_of_day()),
-					 (AtpArg) {ObjectIdGetDatum(role), OIDOID}));
+					 (AtpArg) {ObjectIdGetDatum(owner), OIDOID}, atp_bool_arg(limited)));
 	atp_owner_end(caller);
 }

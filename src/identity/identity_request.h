@@ -27,9 +27,10 @@ extern void atp_identity_request_init(void);
 /*
  * Request look-ups of n DIDs (sorted, without duplicates); with refresh, also of documents already known.
  * One statement, with the rights of the table's owner; SPI must be connected.  An existing request changes
- * only when its priority rises. role: the role against whose limit the requests count; InvalidOid: no limit.
+ * only when its priority rises.  owner: the owner of the subscription that needs the identities, or the role of the
+ * session; the fetcher takes the requests in turn from the owners.  limited: the requests count against the owner's limit.
  * Raises an ERROR when the role has too many requests.  The caller must wake the fetcher.
  */
-extern void atp_identity_requests_add(struct varlena *const *dids, int n, bool refresh, AtpRequestPriority priority, Oid role);
+extern void atp_identity_requests_add(struct varlena *const *dids, int n, bool refresh, AtpRequestPriority priority, Oid owner, bool limited);
 
 #endif							/* ATP_IDENTITY_REQUEST_H */

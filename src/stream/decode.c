@@ -197,13 +197,15 @@ new_event(const Incoming *in)
 }
 
 /*
- * Is the message's revision ahead of the clock, and the stream may be ahead, too?  True: unknown whether the
+ * Is the message's revision or the time of a label ahead of the clock, and the stream may be ahead, too?  True: unknown whether the
  * message or the clock is wrong.
  */
 static bool
 clock_may_be_wrong(Incoming *in)
 {
-	return in->err == ATP_OK && in->head.rev != 0 && atp_is_ahead(atp_tid_micros(in->head.rev)) &&
+	uint64		claimed = in->head.rev != 0 ? atp_tid_micros(in->head.rev) : Max(in->head.latest, 0);
+
+	return in->err == ATP_OK && claimed != 0 && atp_is_ahead(claimed) &&
 		atp_stream_may_be_ahead(in->decoder, in->batch, &in->head);
 }
 

@@ -34,6 +34,7 @@ typedef struct AtpHead
 	AtpSpan		time;			/* RFC 3339; ptr NULL: no time */
 	int64		micros;			/* the time in microseconds, if it is a number; 0: see time */
 	uint64		rev;			/* revision of the repository; 0: no revision */
+	int64		latest;			/* the latest creation time of the labels, in microseconds; 0: no labels */
 	AtpSpan		repo;			/* the DID whose events must keep their order; ptr NULL: no DID */
 } AtpHead;
 

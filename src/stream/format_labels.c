@@ -12,6 +12,7 @@
 #include "core/wire/labels_message.h"
 #include "lib/qunique.h"
 #include "stream/format.h"
+#include "stream/stream_time.h"
 #include "types/foreign_time.h"
 #include "types/types.h"
 #include "utils/builtins.h"
@@ -102,6 +103,23 @@ make_messages(const AtpBatch *batch, AtpEvent *event)
 	}
 }
 
+/* The latest creation time of the labels, in microseconds; 0: no label is valid.  msg is a copy, so the caller's reader stays at the first label. */
+static int64
+latest_cts(AtpLabelsMessage msg)
+{
+	int64		latest = 0;
+
+	for (uint64 i = 0; i < msg.nlabels; i++)
+	{
+		AtpLabel	label;
+		size_t		at;
+
+		if (atp_labels_next(&msg, &label, &at) == ATP_OK)
+			latest = Max(latest, label.cts);
+	}
+	return latest;
+}
+
 static AtpErr
 parse_label_head(AtpDecoder *decoder, AtpHead *head, size_t *at)
 {
@@ -111,6 +129,8 @@ parse_label_head(AtpDecoder *decoder, AtpHead *head, size_t *at)
 	head->what = msg->kind == ATP_LABELS_INFO ? atp_head_of_info(msg->name)
 		: msg->kind == ATP_LABELS_UNKNOWN ? ATP_HEAD_UNKNOWN : ATP_HEAD_EVENT;
 	head->seq = msg->seq;
+	if (err == ATP_OK && msg->kind == ATP_LABELS_LABELS)
+		head->micros = head->latest = latest_cts(*msg);
 	return err;
 }
 
@@ -129,6 +149,9 @@ make_label_event(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 		char	   *name = psprintf("labels/" UINT64_FORMAT, i);
 		AtpSpan		path = {name, strlen(name)};
 
+		/* F-33: the latest creation time wins, so the labeler could not take such a label back before this time */
+		if (err == ATP_OK && label.cts > 0 && atp_is_ahead(label.cts))
+			err = ATP_E_CTS_FUTURE;
 		if (err != ATP_OK)
 			atp_dead_letter(batch, "record", event, err, at)->path = path;
 		else

@@ -42,10 +42,11 @@ atp_on_time_reset(AtpOnTime *on_time)
 	*on_time = (AtpOnTime) {.message = {-1, -1}};
 }
 
+/* Messages of labels name no repository: each counts as a message of a different one, or a labeler's stream would never be decided. */
 static bool
 same_repo(AtpSpan a, AtpSpan b)
 {
-	return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+	return a.len == b.len && a.len > 0 && memcmp(a.ptr, b.ptr, a.len) == 0;
 }
 
 /* Is the message readable, and its time not ahead? */

@@ -303,7 +303,7 @@ fault("ignored-signed-unmarked", "tables/repos/admission.c", "event->effects.mis
 fault("status-long", "core/wire/repos_message.c", "if (msg->status.len > ATP_STATUS_MAX)", "if (msg->status.len > ATP_STATUS_MAX + 1)", "unit/test_repos")
 fault("remains-proven", "tables/repos/repo_effect.c", "if (!has_remains(s, repo))\n", "if (repo != NULL)\n", "t/348_repo_refusals")
 fault("remains-unmarked", "tables/repos/repo_state.c", "repo->head.has_rev || atp_records_any(a, repo->did) ?", "repo->head.has_rev ?", "t/348_repo_refusals")
-fault("remains-stay", "tables/apply/repos_sink.c", "if (!effect->has_rev || effect->beyond)", "if (!effect->has_rev)", "t/348_repo_refusals")
+fault("remains-stay", "tables/apply/repos_sink.c", "if ((!effect->has_rev || effect->beyond)", "if ((!effect->has_rev)", "t/348_repo_refusals")
 fault("first-unseen", "tables/repos/repo_effect.c", "event->proven == ATP_OPS_PROVEN_FIRST && atp_repo_is_empty(repo)", "event->proven != ATP_NOT_ASKED && atp_repo_is_empty(repo)", "t/281_chain")
 fault("incomplete-believed", "tables/repos/repo_effect.c", "else if ((event->proven == ATP_OPS_INCOMPLETE || event->lacking) &&", "else if (event->lacking &&", "t/281_chain")
 fault("lacking-believed", "tables/repos/repo_effect.c", "else if ((event->proven == ATP_OPS_INCOMPLETE || event->lacking) &&", "else if (event->proven == ATP_OPS_INCOMPLETE &&", "t/281_chain")
@@ -517,6 +517,7 @@ fault("identity-failed", "fetch/identities/identity_queue.c", "if (identity->sta
 fault("identity-clock", "fetch/identities/identity_queue.c", "if (identity->asked_at > now || request->requested_at > now + ATP_CLOCK_BACK_US)", "if (false)", REQUESTS)
 fault("identity-clock-soon", "fetch/identities/identity_queue.c", "request->requested_at > now + ATP_CLOCK_BACK_US)", "request->requested_at > now)", REQUESTS)
 fault("identity-old", "fetch/identities/identity_queue.c", " AND NOT EXISTS (SELECT FROM atproto.identity_request w WHERE w.did OPERATOR(@.=) t.did)", "", REQUESTS)
+fault("identity-turns", "fetch/identities/identity_queue.c", "OVER (ORDER BY t.turn, t.next_try)", "OVER (ORDER BY t.next_try)", REQUESTS)
 fault("identity-shares", "fetch/identities/identity_queue.c", "c.failed, w.n * (c.priority + 1), c.priority", "c.failed, c.priority", REQUESTS)
 fault("identity-once", "fetch/identities/task_identity.c", "list_has(&waiting[k], did) || list_has(&asked[k], did)", "list_has(&waiting[k], did)", STATES)
 fault("identity-site", "fetch/identities/task_identity.c", "#define SITE_PARALLEL	4", "#define SITE_PARALLEL	400", REQUESTS)
@@ -557,7 +558,7 @@ fault("list-turn-owner", "fetch/repositories/list_rows.c", "PARTITION BY owner O
 fault("list-host-share", "fetch/repositories/list_rows.c", ".listed_by = atp_list_is_of_host(listing) ?", ".listed_by = atp_list_is_of_hosts(listing) ?", "t/345_lists_of_hosts")
 fault("list-kept", "fetch/repositories/list_rows.c", "FOR KEY SHARE OF s SKIP LOCKED FOR UPDATE", "FOR UPDATE", "t/345_lists")
 fault("list-unsure", "fetch/repositories/list_rows.c", "r.rev IS NOT NULL AND u.rev IS NULL", "r.rev IS NOT NULL AND u.rev IS NOT NULL", "t/345_lists")
-fault("list-revs-many", "fetch/repositories/list_rows.c", "if (!many || ", "if (many || !many || ", "t/345_lists")
+fault("list-revs-many", "fetch/repositories/list_rows.c", "atp_list_is_recheck(listing) && atp_status_revs_are_many", "false && atp_status_revs_are_many", "t/345_lists")
 fault("status-rev-newer", "fetch/repositories/task_status.c", "AND active AND rev OPERATOR(@.<) $2", "AND active AND rev OPERATOR(@.<=) $2", "t/345_lists")
 fault("status-rev-active", "fetch/repositories/task_status.c", "if (!asking->active || !asking->has_rev)", "if (!asking->has_rev)", "t/345_lists")
 fault("status-rev-replaced", "tables/repos/status_request.c", "excluded.why = 'deleted' OR w.why = 'rev'", "excluded.why = 'deleted'", "t/289_status")
@@ -570,7 +571,10 @@ fault("limit-day", "fetch/repositories/repo_limits.h", "f.at[20] +", "f.at[19] +
 fault("limit-asked-for", "fetch/repositories/repo_rows.c", "j.priority > 0 AND COALESCE(", "j.priority >= 0 AND COALESCE(", "t/348_repo_limits")
 fault("limit-again", "fetch/repositories/repo_limits.c", "WHERE state = 'throttled' AND next_try <= now()", "WHERE state = 'throttled' AND next_try = 'infinity'", "t/348_repo_limits")
 fault("limit-storm", "fetch/repositories/repo_limits.c", "#define STORM_JOBS		1000", "#define STORM_JOBS		999", "t/348_repo_limits")
-fault("limit-storm-over", "fetch/repositories/repo_limits.c", " AND j.queued_at > COALESCE(o.until, '-infinity')", "", "t/348_repo_limits")
+fault("limit-storm-over", "fetch/repositories/repo_limits.c", " AND o.until >= b.queued_at", " AND o.until IS NULL", "t/348_repo_limits")
+fault("limit-storm-of-a-host", "fetch/repositories/repo_limits.c", "LEAST(n, $3)", "LEAST(n, $3 + $2)", "t/348_repo_limits")
+fault("label-ahead", "stream/format_labels.c", "label.cts > 0 && atp_is_ahead(label.cts)", "label.cts < 0 && atp_is_ahead(label.cts)", "t/243_clock_behind")
+fault("held-goes-in-silence", "tables/repos/held.c", "	if (lost)\n		atp_gap_erased", "	if (!lost)\n		atp_gap_erased", "t/282_full_meanwhile")
 fault("limit-storm-of-all", "fetch/repositories/repo_limits.h", "t.owner::oid = s.owner::oid", "s.owner IS NOT NULL", "t/348_repo_limits")
 fault("limit-storm-asked-for", "fetch/repositories/repo_rows.c", "(j.priority = 0 OR NOT \" ATP_REPO_STORM \")", "(j.priority <= 1 OR NOT \" ATP_REPO_STORM \")", "t/348_repo_limits")
 fault("limit-reset", "fetch/repositories/repo_rows.c", "tries = tries + 1, next_try = now() + \" BACK_OFF(\"interval \" SOON) \",", "next_try = now(),", "t/346_repos")
@@ -578,12 +582,17 @@ fault("limit-reset", "fetch/repositories/repo_rows.c", "tries = tries + 1, next_
 # --- owners ---
 
 OWNERS = "t/356_repo_owners"
+fault("owner-turns", "fetch/repositories/repo_rows.c", "which_owner \" ORDER BY turn, chance LIMIT $1)\"", "which_owner \" ORDER BY j.priority, j.next_try LIMIT $1)\"", "t/333_fetcher_for_all")
+fault("owner-chance", "fetch/repositories/repo_rows.c", "random() AS chance", "j.priority AS chance", "t/333_fetcher_for_all")
+fault("owner-revs", "tables/repos/status_request.c", "o.owner = s.owner", "true", "t/333_fetcher_for_all")
+fault("owner-statuses", "fetch/repositories/task_status.c", "ORDER BY turn, chance LIMIT", "ORDER BY next_try LIMIT", "t/333_fetcher_for_all")
+fault("owner-handles", "identity/handle_check.c", "ORDER BY w.turn, w.next_try", "ORDER BY w.next_try", "t/333_fetcher_for_all")
 fault("owner-rests", "fetch/engine/owner_backoff.c", "if (owners[i].until > now)", "if (owners[i].until > now + 1000000000000)", OWNERS)
 fault("owner-locked-job", "fetch/repositories/repo_rows.c", "atp_run(atp_identity_sql(\"DELETE FROM atproto.repo_job\" OF_FREE_JOB)", "atp_run(atp_identity_sql(\"DELETE FROM atproto.repo_job\" OF_JOB)", OWNERS)
 fault("owner-changed", "config/subscription.c", "if (a->ncollections != b->ncollections || memcmp", "if (memcmp", OWNERS)
 fault("owner-unchanged", "fetch/repositories/repo_transfer.c", "(sub->version == t->sub->version || atp_subscription_same_rows(sub, t->sub))", "sub->version == t->sub->version", OWNERS)
 fault("owner-export", "tables/export/export_owner.c", "\"backfill = 'none', name\"", "\"name\"", OWNERS)
-fault("owner-none", "fetch/repositories/repo_rows.c", "s.name = j.subscription AND s.backfill <> 'none'", "s.name = j.subscription", OWNERS)
+fault("owner-none", "fetch/repositories/repo_rows.c", "WHERE s.backfill <> 'none' AND \" which_owner", "WHERE \" which_owner", OWNERS)
 fault("owner-heir", "tables/commands/job_reassign.c", "CROSS JOIN o WHERE k.subscription = $1", "CROSS JOIN o WHERE false AND k.subscription = $1", OWNERS)
 fault("owner-heir-dids", "tables/commands/job_reassign.c", "AND o.dids IS NULL", "", OWNERS)
 fault("repo-packed", "fetch/repositories/task_repo.c", ".gzip = true, .stream = true", ".gzip = false, .stream = true", "t/353_repo_hosts")
@@ -677,7 +686,7 @@ fault("status-not-found", "fetch/repositories/task_status.c", "*not_found = refu
 # --- who agrees with a deletion ---
 
 T = "t/289_deletions"
-fault("deletion-at-once", "tables/repos/repo_effect.c", "event->effects.unconfirmed = s->apply->sub->settings.verify == ATP_VERIFY_FULL &&", "event->effects.unconfirmed = s->apply->sub->settings.verify != ATP_VERIFY_FULL &&", T)
+fault("deletion-at-once", "tables/repos/repo_effect.c", "is_doubted = s->apply->sub->settings.verify == ATP_VERIFY_FULL &&", "is_doubted = s->apply->sub->settings.verify != ATP_VERIFY_FULL &&", T)
 fault("deletion-letters", "tables/apply/repos_sink.c", " && !event->effects.unconfirmed)", ")", T)
 fault("deletion-former-server", "fetch/repositories/task_status.c", "asking->gone = asking->fresh && (", "asking->gone = (", T)
 fault("deletion-left-server", "fetch/repositories/task_status.c", "asking->gone = asking->fresh && (deleted || (", "asking->gone = deleted || (asking->fresh && (", "t/354_repo_changes")
@@ -721,6 +730,14 @@ fault("held-by-role", "tables/repos/held_by.c", "has_privs_of_role(taker->owner,
 fault("held-status-later", "tables/repos/repo_state.c", "		return event->seq >= repo->account.status_seq;\n", "		return true;\n", "t/282_full_owners")
 fault("held-format-present", "tables/apply/release_find.c", "if (row->source == NULL)", "if (row->rev > 0)", "t/282_full_owners")
 fault("held-left-unmarked", "tables/repos/held_leave.c", "int			n = atp_repos_mark_left(a, l->dids, l->ndids, &marked);", "int			n = atp_repos_mark_left(a, l->dids, 0, &marked);", "t/282_full_owners")
+fault("letters-left-unmarked", "tables/repos/held_leave.c", "	leave_letters(sub, removed);\n", "	if (!OidIsValid(sub->owner))\n		leave_letters(sub, removed);\n", "t/356_repo_owners")
+fault("letters-after-lock", "process/manager/control.c", "	atp_subscription_leaves(text_to_cstring(PG_GETARG_TEXT_PP(0)));\n", "", "t/356_repo_owners")
+fault("letters-supersede-own", "tables/repos/dead_letter.c", "(o.subscription <> $5 AND $6)", "($5 IS NOT NULL AND $6)", "t/356_repo_owners")
+fault("letters-superseded-mark", "tables/repos/held_leave.c", "(seq IS NOT NULL OR superseded_rev IS NULL) AND ", "", "t/356_repo_owners")
+fault("letters-of-stream", "tables/repos/table_repo.c", "WHEN sync IN ('synchronized', 'unproven') THEN did OPERATOR(@.=) ANY ($2)", "WHEN sync IN ('synchronized', 'unproven') THEN true", "t/356_repo_owners")
+fault("letters-beyond-export", "tables/repos/dead_letter.c", "	if (l->beyond_seq > 0)\n		atp_mark_repo", "	if (l->beyond > 0)\n		atp_mark_repo", "t/356_repo_owners")
+fault("refill-ends-unfetched", "tables/repos/held_leave.c", "	request_fetch(l, marked, atp_sort_dids(marked, n));\n", "	request_fetch(l, marked, atp_sort_dids(marked, 0));\n", "t/356_repo_owners")
+fault("letters-gap", "tables/repos/held_leave.c", "	if (!mark_repos(&l, mark_lettered))\n		atp_gap_letters(sub, removed);\n", "	(void) mark_repos(&l, mark_lettered);\n", "t/356_repo_owners")
 fault("held-drops-others", "tables/repos/held.c", "   AND subscription = $4 FOR UPDATE SKIP LOCKED)", "   AND $4 IS NOT NULL FOR UPDATE SKIP LOCKED)", "t/282_full_owners")
 fault("held-named-each-start", "tables/apply/release_find.c", "		\"  AND r.kind = h.kind AND r.subscription = h.subscription)\",\n", "		\"  AND r.kind = h.kind AND r.subscription = h.subscription AND r.id < 0)\",\n", "t/282_full_owners")
 fault("letter-format-present", "tables/apply/dead_letter_retry.c", "return source == NULL ? sub->source : source;", "return source == NULL ? source : sub->source;", "t/282_full_owners")
@@ -789,6 +806,10 @@ fault("hold-release-nobody", "tables/repos/hold.c", "	if (h->nheld + h->nothers 
 fault("hold-others-forgotten", "tables/repos/hold.c", "	if (h->state == ATP_HOLD_NONE || h->nothers > 0)\n		return false;", "	if (h->state == ATP_HOLD_NONE)\n		return false;", "t/282_full_owners")
 fault("hold-ends-fetch", "tables/repos/hold.h", "\"hold IN (\" ATP_SQL_IDENTITY \", \" ATP_SQL_GAP \", \" ATP_SQL_RELEASE \")\"", "\"hold IS NOT NULL\"", RESYNC)
 fault("hold-given-up", "tables/repos/repo_state.c", "repo->head.has_rev || atp_records_any(a, repo->did) ? ATP_SYNC_DESYNCHRONIZED : ATP_SYNC_PARTIAL);\n	return", "ATP_SYNC_PARTIAL);\n	return", "t/346_repos")
+FETCHED = "t/354_repo_meanwhile"
+fault("hold-slice-job", "fetch/repositories/repo_transfer.c", "if (why == NULL && !atp_repo_job_lock(&t->job))", "if (why != NULL && !atp_repo_job_lock(&t->job))", FETCHED)
+fault("hold-first-event", "tables/repos/held.h", "[1] = 'gap' OR", "[1] = 'none' OR", FETCHED)
+fault("hold-looks-again", "tables/apply/release.c", "(held.batch->nmessages > 0 || has_used_queue(&held))", "(held.batch->nmessages > 0 || held.nnamed > 0)", FETCHED)
 
 # --- exports, and repositories that are not in step ---
 

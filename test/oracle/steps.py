@@ -8,7 +8,7 @@ A step is one event of an account, named by a letter:
     a 3 +x =y -z    its commit of revision 3: creates x, updates y, deletes z;
                     !x creates an invalid record; >x creates a like, which has a link; @TIME is the time written in the event;
                     a name with a slash is a path, a name without is the key of a post
-    a deleted       an #account event: deleted, deactivated, ..., or active
+    a deleted       an #account event: deleted, deactivated, ..., or active; the next commit of a deleted account is a first one
     a is NAME       an #identity event with this handle
     a sync 4        a #sync of revision 4, with an unknown tree
 
@@ -43,6 +43,9 @@ class Stream(synth.Stream):
         if not words[1].isdigit():
             active = words[1] == "active"
             extra = {} if active else {"status": words[1]}
+            if words[1] == "deleted":
+                self.heads.pop(who, None)
+                self.records.pop(who, None)
             time = f"2026-01-01T00:00:{self.seq:02}Z"
             return self.message("#account", {"did": who, "active": active, "time": time, **extra})
         ops = [(ACTIONS[op[0]], op[1:] if "/" in op else POST + op[1:], self.record(op, words[1]))

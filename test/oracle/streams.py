@@ -2,6 +2,7 @@
 """Makes captures of streams other than subscribeRepos.
 
     streams.py labels > FILE      the rules of F-30 to F-33, one by one
+    streams.py ahead > FILE       labels of 2999, and their negations with true times
     streams.py events N > FILE    N messages of an unknown lexicon, with seq 2, 4, 6, ...
     streams.py plain N > FILE     N messages without a seq
     streams.py types > FILE       three messages, the second with a type of 10,000 characters
@@ -113,7 +114,6 @@ def labels():
     # times before and after those that all drivers can read: the nearest of these
     yield s.labels(label(POST, "never-expires", 1, exp="9999-12-31T23:59:59Z"), label(POST, "expired-long-ago", 1, exp="0000-01-01T00:00:00Z"))
     yield s.labels({**label(POST, "from-year-0", 1), "cts": "0000-02-29T12:00:00Z"})
-    yield s.labels({**label(POST, "from-year-10000", 1), "cts": "9999-12-31T23:59:59.999-12:00"})
     # no more than is required; the longest value
     yield s.labels({"src": SRC, "uri": POST, "val": "bare", "cts": time(1)})
     yield s.labels(label(POST, "é" * 64, 1), {**label(POST, "unknown-field", 1), "x": {"y": [1]}})
@@ -124,6 +124,15 @@ def labels():
     yield s.message("#labels", {"labels": {}})
     yield s.message("#unknown", {"labels": [GOOD]})
     yield s.labels(label(POST, "last", 1))
+
+
+def ahead():
+    s = Stream()
+    yield s.labels(label(POST, "true", 1))
+    yield s.labels({**label(POST, "poison", 1), "cts": "2999-01-01T00:00:00Z"})
+    yield s.labels(label(POST, "poison", 2, neg=True), label(POST, "beside", 2))
+    yield s.labels({**label(POST, "poison", 3), "cts": "2999-01-01T00:00:00Z"}, label(POST, "beside", 3, neg=True))
+    yield s.labels(label(POST, "true", 4, neg=True))
 
 
 def payload(i):
@@ -169,7 +178,7 @@ def paths():
 
 
 def main():
-    makers = {"types": types, "paths": paths, "labels": labels, "events": lambda: events(int(sys.argv[2])), "plain": lambda: plain(int(sys.argv[2]))}
+    makers = {"types": types, "paths": paths, "labels": labels, "ahead": ahead, "events": lambda: events(int(sys.argv[2])), "plain": lambda: plain(int(sys.argv[2]))}
     synth.run(makers, __doc__)
 
 

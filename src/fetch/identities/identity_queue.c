@@ -32,11 +32,23 @@
 /* All values of the index columns failed and priority, most urgent first. */
 #define CLASSES	"(VALUES (false, 0), (false, 1), (false, 2), (true, 0), (true, 1), (true, 2)) c (failed, priority)"
 
+/*
+ * The owners with rows of a class c (and web = w): one step in the index for each owner, however many rows an owner
+ * has.
+ */
+#define NEXT_OWNER(w, condition) \
+	"(SELECT owner FROM atproto.identity_request WHERE web = " w " AND failed = c.failed AND priority = c.priority" \
+	"  AND owner " condition " ORDER BY owner LIMIT 1)"
+#define OWNERS(w) \
+	"(WITH RECURSIVE o AS (" NEXT_OWNER(w, ">= 0::oid") " UNION ALL SELECT n.owner FROM o CROSS JOIN LATERAL " NEXT_OWNER(w, "> o.owner") " n)" \
+	" SELECT owner FROM o) o"
+
 /* A row of atproto.identity_request. */
 typedef struct LookupRequest
 {
 	struct varlena *did;
 	Datum		role;
+	Datum		owner;
 	bool		refresh;
 	TimestampTz requested_at;
 	TimestampTz until;			/* new next_try */
@@ -77,13 +89,16 @@ read_requests(const AtpIdentityWork *work, TimestampTz now, LookupRequest **requ
 {
 	/*
 	 * priorities are interleaved, so that no priority starves: of eleven rows six are of sessions
-	 * (0), three of held events (1), two of priority 2
+	 * (0), three of held events (1), two of priority 2; within a class the owners take turns
 	 */
-	AtpResult	found = atp_query("SELECT w.did, w.role, w.refresh, w.requested_at FROM " CLASSES
-								  " CROSS JOIN LATERAL (SELECT *, row_number() OVER (ORDER BY w.next_try) AS n"
-								  "  FROM atproto.identity_request w WHERE w.web = $1 AND w.failed = c.failed"
-								  "  AND w.priority = c.priority AND w.next_try <= $2"
-								  "  ORDER BY w.next_try LIMIT CASE WHEN c.failed THEN $4 ELSE $3 END) w"
+	AtpResult	found = atp_query("SELECT w.did, w.role, w.owner, w.refresh, w.requested_at FROM " CLASSES
+								  " CROSS JOIN LATERAL (SELECT t.*, row_number() OVER (ORDER BY t.turn, t.next_try) AS n FROM"
+								  "  (SELECT w.*, row_number() OVER (PARTITION BY w.owner ORDER BY w.next_try) AS turn"
+								  "    FROM " OWNERS("$1")
+								  "    CROSS JOIN LATERAL (SELECT * FROM atproto.identity_request w WHERE w.web = $1 AND w.failed = c.failed"
+								  "     AND w.priority = c.priority AND w.owner = o.owner AND w.next_try <= $2"
+								  "     ORDER BY w.next_try LIMIT CASE WHEN c.failed THEN $4 ELSE $3 END) w) t"
+								  "  ORDER BY t.turn, t.next_try LIMIT CASE WHEN c.failed THEN $4 ELSE $3 END) w"
 								  " ORDER BY c.failed, w.n * (c.priority + 1), c.priority",
 								  ATP_ARGS(atp_bool_arg(work->web), atp_time_arg(now),
 										   atp_int8_arg(work->limit), atp_int8_arg(work->retried)));
@@ -98,6 +113,7 @@ read_requests(const AtpIdentityWork *work, TimestampTz now, LookupRequest **requ
 
 		request->did = get_did(row);
 		request->role = atp_get(row, "role", OIDOID, &isnull);
+		request->owner = atp_get(row, "owner", OIDOID, &isnull);
 		request->refresh = atp_get_bool(row, "refresh");
 		request->requested_at = DatumGetTimestampTz(atp_get(row, "requested_at", TIMESTAMPTZOID, &isnull));
 	}
@@ -168,34 +184,35 @@ judge_request(LookupRequest *request, const AtpIdentity *identity, TimestampTz n
 
 /* The key columns and new times of rows, as parameters. */
 static void
-key_args(LookupRequest *const *requests, int n, AtpArg args[4])
+key_args(LookupRequest *const *requests, int n, AtpArg args[5])
 {
-	Datum	   *values[4];
-	static const Oid types[] = {InvalidOid, OIDOID, BOOLOID, TIMESTAMPTZOID};
+	Datum	   *values[5];
+	static const Oid types[] = {InvalidOid, OIDOID, OIDOID, BOOLOID, TIMESTAMPTZOID};
 
-	for (int c = 0; c < 4; c++)
+	for (int c = 0; c < lengthof(types); c++)
 		values[c] = palloc(sizeof(Datum) * n);
 	for (int i = 0; i < n; i++)
 	{
 		values[0][i] = PointerGetDatum(requests[i]->did);
 		values[1][i] = requests[i]->role;
-		values[2][i] = BoolGetDatum(requests[i]->refresh);
-		values[3][i] = TimestampTzGetDatum(requests[i]->until);
+		values[2][i] = requests[i]->owner;
+		values[3][i] = BoolGetDatum(requests[i]->refresh);
+		values[4][i] = TimestampTzGetDatum(requests[i]->until);
 	}
-	for (int c = 0; c < 4; c++)
+	for (int c = 0; c < lengthof(types); c++)
 		args[c] = atp_array_arg(c == 0 ? atp_type("did") : types[c], values[c], NULL, n);
 }
 
 #define LOCKED_KEYS \
-	"WITH l AS (SELECT w.did, w.role, w.refresh, u.until FROM unnest($1, $2, $3, $4) u (did, role, refresh, until)" \
-	"  JOIN atproto.identity_request w ON w.did OPERATOR(@.=) u.did AND w.role = u.role AND w.refresh = u.refresh" \
+	"WITH l AS (SELECT w.did, w.role, w.owner, w.refresh, u.until FROM unnest($1, $2, $3, $4, $5) u (did, role, owner, refresh, until)" \
+	"  JOIN atproto.identity_request w ON w.did OPERATOR(@.=) u.did AND w.role = u.role AND w.owner = u.owner AND w.refresh = u.refresh" \
 	"  FOR UPDATE OF w SKIP LOCKED)"
-#define OF_KEYS	" WHERE w.did OPERATOR(@.=) l.did AND w.role = l.role AND w.refresh = l.refresh"
+#define OF_KEYS	" WHERE w.did OPERATOR(@.=) l.did AND w.role = l.role AND w.owner = l.owner AND w.refresh = l.refresh"
 
 static void
 write_requests(const char *sql, LookupRequest *const *requests, int n)
 {
-	AtpArg		args[4];
+	AtpArg		args[5];
 
 	if (n == 0)
 		return;
@@ -257,9 +274,9 @@ TimestampTz
 atp_identity_next(TimestampTz now)
 {
 	AtpResult	found = atp_query("SELECT COALESCE(min(w.next_try), 'infinity') AS at FROM " CLASSES
-								  " CROSS JOIN (VALUES (false), (true)) k (web)"
+								  " CROSS JOIN (VALUES (false), (true)) k (web) CROSS JOIN LATERAL " OWNERS("k.web")
 								  " CROSS JOIN LATERAL (SELECT w.next_try FROM atproto.identity_request w WHERE w.web = k.web"
-								  "  AND w.failed = c.failed AND w.priority = c.priority AND w.next_try > $1"
+								  "  AND w.failed = c.failed AND w.priority = c.priority AND w.owner = o.owner AND w.next_try > $1"
 								  "  ORDER BY w.next_try LIMIT 1) w",
 								  ATP_ARGS(atp_time_arg(now)));
 	bool		isnull;
@@ -283,7 +300,7 @@ atp_identity_put_off(struct varlena *const *dids, int n, TimestampTz *until, boo
 		return;
 	for (int i = 0; i < n; i++)
 		times[i] = TimestampTzGetDatum(until[i]);
-	atp_run(atp_identity_sql("WITH l AS (SELECT w.did, w.role, w.refresh, u.until FROM unnest($1, $2) u (did, until)"
+	atp_run(atp_identity_sql("WITH l AS (SELECT w.did, w.role, w.owner, w.refresh, u.until FROM unnest($1, $2) u (did, until)"
 							 "  JOIN atproto.identity_request w ON w.did OPERATOR(@.=) u.did FOR UPDATE OF w SKIP LOCKED)"
 							 " UPDATE atproto.identity_request w SET next_try = l.until, failed = w.failed OR $3 FROM l" OF_KEYS),
 			ATP_ARGS(atp_dids_arg(dids, n), atp_array_arg(TIMESTAMPTZOID, times, NULL, n), atp_bool_arg(failed)));
@@ -294,7 +311,7 @@ atp_identity_granted(struct varlena *const *dids, int n)
 {
 	if (n == 0)
 		return;
-	atp_run(atp_identity_sql("WITH l AS (SELECT w.did, w.role, w.refresh FROM unnest($1) u (did)"
+	atp_run(atp_identity_sql("WITH l AS (SELECT w.did, w.role, w.owner, w.refresh FROM unnest($1) u (did)"
 							 "  JOIN atproto.identity_request w ON w.did OPERATOR(@.=) u.did"
 							 "  WHERE NOT EXISTS (SELECT FROM atproto.identity i WHERE i.did OPERATOR(@.=) w.did AND i.stale)"
 							 "  FOR UPDATE OF w SKIP LOCKED)"
@@ -305,7 +322,7 @@ atp_identity_granted(struct varlena *const *dids, int n)
 void
 atp_identity_wake_all(TimestampTz now)
 {
-	atp_run(atp_identity_sql("WITH l AS (SELECT did, role, refresh FROM atproto.identity_request WHERE next_try > $1 FOR UPDATE SKIP LOCKED)"
+	atp_run(atp_identity_sql("WITH l AS (SELECT did, role, owner, refresh FROM atproto.identity_request WHERE next_try > $1 FOR UPDATE SKIP LOCKED)"
 							 " UPDATE atproto.identity_request w SET next_try = 'epoch' FROM l" OF_KEYS), ATP_ARGS(atp_time_arg(now)));
 }
 
@@ -332,7 +349,7 @@ atp_identity_clean(struct varlena *after, TimestampTz now)
 	if (found.n > 0)
 		to.value = PointerGetDatum(get_did(atp_result_row(found, 0)));
 	atp_result_free(found);
-	atp_run(atp_identity_sql(psprintf("WITH l AS (SELECT t.did, t.role, t.refresh FROM atproto.identity_request t"
+	atp_run(atp_identity_sql(psprintf("WITH l AS (SELECT t.did, t.role, t.owner, t.refresh FROM atproto.identity_request t"
 									  "  WHERE (t.requested_at < $3 OR (t.requested_at < $4 AND t.role = 0 AND t.priority = 1"
 									  "   AND NOT EXISTS (SELECT FROM atproto.held_event h WHERE h.did OPERATOR(@.=) t.did))) AND %s FOR UPDATE SKIP LOCKED)"
 									  " DELETE FROM atproto.identity_request w USING l" OF_KEYS, range)),

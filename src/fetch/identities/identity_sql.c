@@ -61,7 +61,7 @@ check_method(struct varlena *did)
 static void
 request_lookup(struct varlena *did, bool refresh)
 {
-	atp_identity_requests_add(&did, 1, refresh, ATP_REQUEST_USER, GetUserId());
+	atp_identity_requests_add(&did, 1, refresh, ATP_REQUEST_USER, GetUserId(), true);
 	atp_wake_fetcher();
 }
 
@@ -250,7 +250,7 @@ atp_check_handle(PG_FUNCTION_ARGS)
 				 errmsg("handles are not verified by this build"),
 				 errhint("Build the extension where c-ares and its header are installed.")));
 	SPI_connect();
-	atp_identity_requests_add(&did, 1, false, ATP_REQUEST_USER, role);
+	atp_identity_requests_add(&did, 1, false, ATP_REQUEST_USER, role, true);
 	caller = atp_as_table_owner("handle_request");
 	found = atp_query("SELECT count(*) >= $2 AS full FROM (SELECT FROM atproto.handle_request WHERE role = $1 LIMIT $2) w",
 					  ATP_ARGS((AtpArg) {ObjectIdGetDatum(role), OIDOID}, atp_int8_arg(atp_queue_limit)));

@@ -32,7 +32,7 @@
 								 * (R-62) */
 #define FRUITLESS_MAX	100		/* ... or after so many pages in a row without a new account */
 #define SOON_S			60
-#define JOBS_WAIT		"10 s"	/* pause of a host's list while too many jobs of that list wait */
+#define JOBS_WAIT		"10 s"	/* pause of a list while too many of its jobs or requests wait */
 #define FIND_MS			1000	/* time limit for reading the owner's table repo */
 #define ADD_MS			2000	/* time limit for waiting on sessions that have locked the jobs */
 
@@ -159,14 +159,24 @@ read_listing(AtpTuple row, TimestampTz now)
 
 /*
  * R-63: a host may name only so many repositories whose jobs wait; strangers could name any number
- * of repositories that do not exist.  Until jobs are done the list waits, and its place is free.
+ * of repositories that do not exist.  Until jobs are done the list waits.  NULL: the list can be read on.
  */
-static void
-wait_for_jobs(const AtpListing *listing, TimestampTz now)
+static const char *
+why_list_waits(const AtpListing *listing)
 {
-	atp_run("UPDATE atproto.enumeration SET next_try = $3 + interval '" JOBS_WAIT "',"
-			" error = 'as many repositories wait as one host may name' WHERE subscription = $1 AND source = $2",
-			ATP_ARGS(atp_text_arg(listing->subscription), atp_text_arg(listing->source), atp_time_arg(now)));
+	if (atp_list_is_of_host(listing) && atp_jobs_of_list_are_many(listing->subscription, listing->source))
+		return "as many repositories wait as one host may name";
+	if (atp_list_is_recheck(listing) && atp_status_revs_are_many(listing->subscription))
+		return "as many requests for revisions wait as the owner may have";
+	return NULL;
+}
+
+/* The list has a later time, so that its place is free for the lists of other owners. */
+static void
+make_list_wait(const AtpListing *listing, TimestampTz now, const char *why)
+{
+	atp_run("UPDATE atproto.enumeration SET next_try = $3 + interval '" JOBS_WAIT "', error = $4 WHERE subscription = $1 AND source = $2",
+			ATP_ARGS(atp_text_arg(listing->subscription), atp_text_arg(listing->source), atp_time_arg(now), atp_text_arg(why)));
 }
 
 List *
@@ -176,20 +186,19 @@ atp_lists_due(int limit)
 	AtpCaller	caller = atp_as_table_owner("enumeration");
 	List	   *due = NIL;
 	AtpResult	found;
-	bool		many;
 
 	atp_run("DELETE FROM atproto.enumeration WHERE ctid = ANY (ARRAY (SELECT ctid FROM atproto.enumeration e WHERE NOT EXISTS"
 			" (SELECT FROM atproto.wanted_list l WHERE (l.subscription, l.source) = (e.subscription, e.source)) FOR UPDATE SKIP LOCKED))",
 			ATP_NO_ARGS);
-	many = atp_status_revs_are_many();
 	found = query_due(DUE_AND_FREE, now, limit, atp_jobs_owners_of_many());
 	for (uint64 i = 0; i < found.n; i++)
 	{
 		AtpListing *listing = read_listing(atp_result_row(found, i), now);
+		const char *why = why_list_waits(listing);
 
-		if (atp_list_is_of_host(listing) && atp_jobs_of_list_are_many(listing->subscription, listing->source))
-			wait_for_jobs(listing, now);
-		else if (!many || !atp_list_is_recheck(listing))
+		if (why != NULL)
+			make_list_wait(listing, now, why);
+		else
 			due = lappend(due, listing);
 	}
 	atp_result_free(found);

@@ -3,8 +3,8 @@
  *		SQL: atproto.repo_states(): how many repositories of a target are in which state.
  *
  * The function counts as the subscription's owner, since the owner may have put any view or trigger
- * there.  If the owner cannot read the table, the result is NULL, so that a view still shows all
- * its remaining rows.
+ * there.  If the owner cannot read the table, or a session has locked the table, the result is NULL,
+ * so that a view still shows all its remaining rows.
  */
 #include "postgres.h"
 
@@ -16,6 +16,7 @@
 #include "identity/identity.h"
 #include "miscadmin.h"
 #include "tables/audit/audit.h"
+#include "tables/base/lock_patience.h"
 #include "tables/base/table.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -57,8 +58,8 @@ count_states(Oid owner, const char *target)
 }
 
 /*
- * count_states() in a subtransaction; NULL: the owner may not read the table, or the table does not
- * exist.
+ * count_states() in a subtransaction; NULL: the owner may not read the table, the table does not
+ * exist, or a session has locked the table.
  */
 static char *
 try_to_count_states(Oid owner, const char *target)
@@ -71,6 +72,7 @@ try_to_count_states(Oid owner, const char *target)
 	MemoryContextSwitchTo(cxt);
 	PG_TRY();
 	{
+		atp_lock_patience();
 		states = count_states(owner, target);
 		ReleaseCurrentSubTransaction();
 	}
@@ -79,6 +81,7 @@ try_to_count_states(Oid owner, const char *target)
 		MemoryContextSwitchTo(cxt);
 		if (geterrcode() == ERRCODE_QUERY_CANCELED)
 			PG_RE_THROW();
+		(void) atp_lock_is_reason(geterrcode());
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
 		states = NULL;

@@ -31,8 +31,9 @@ CREATE TABLE atproto.repo_job (
         CHECK (octet_length(listed_by) <= 400),
     PRIMARY KEY (target, did)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
-CREATE INDEX repo_job_due ON atproto.repo_job (priority, next_try) WHERE state = 'queued';
-CREATE INDEX repo_job_new ON atproto.repo_job (priority, next_try) WHERE state = 'queued' AND host IS NULL;
+-- by subscription: the fetcher takes the jobs in turn from the owners of the subscriptions, whoever has more jobs
+CREATE INDEX repo_job_due ON atproto.repo_job (subscription, priority, next_try) WHERE state = 'queued';
+CREATE INDEX repo_job_new ON atproto.repo_job (subscription, priority, next_try) WHERE state = 'queued' AND host IS NULL;
 CREATE INDEX repo_job_running ON atproto.repo_job (target, did) WHERE state = 'running';
 CREATE INDEX repo_job_throttled ON atproto.repo_job (next_try) WHERE state = 'throttled';
 CREATE INDEX repo_job_breaks ON atproto.repo_job (queued_at) WHERE priority = 1;
@@ -82,11 +83,14 @@ COMMENT ON COLUMN atproto.repo_fetched.target IS 'schema of the tables';
 COMMENT ON COLUMN atproto.repo_fetched.did IS 'the account';
 
 CREATE TABLE atproto.repo_storm (
-    owner regrole PRIMARY KEY,
-    until timestamptz NOT NULL
+    owner regrole NOT NULL,
+    until timestamptz NOT NULL,
+    host text NOT NULL DEFAULT '',
+    PRIMARY KEY (owner, host)
 );
-COMMENT ON TABLE atproto.repo_storm IS 'roles with too many broken repositories at once; in no dump';
+COMMENT ON TABLE atproto.repo_storm IS 'roles with too many broken repositories at once, and hosts; in no dump';
 COMMENT ON COLUMN atproto.repo_storm.owner IS 'owner of the subscriptions; repositories of all remaining roles are fetched as before';
+COMMENT ON COLUMN atproto.repo_storm.host IS 'only repositories of this host broke, and only these wait; empty: repositories of all hosts';
 COMMENT ON COLUMN atproto.repo_storm.until IS 'until this time only repositories that a session asks for are fetched';
 
 CREATE TABLE atproto.enumeration (

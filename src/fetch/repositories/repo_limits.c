@@ -16,6 +16,8 @@
  * STORM_PAUSE_MIN minutes.
  */
 #define STORM_JOBS		1000
+/* Of one host, so many repositories count for a storm of all hosts: a single host must not be able to begin it. */
+#define STORM_JOBS_OF_HOST	100
 #define STORM_WITHIN	"interval '60 s'"
 #define STORM_PAUSE_MIN	5
 
@@ -25,23 +27,37 @@
 void
 atp_repo_storms(void)
 {
-	/* jobs queued before the owner's last storm ended do not count again */
-	AtpResult	begun = atp_query("INSERT INTO atproto.repo_storm AS r (owner, until)"
-								  " SELECT b.owner, now() + make_interval(mins => $1) FROM"
-								  "  (SELECT s.owner FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription"
-								  "    LEFT JOIN atproto.repo_storm o ON o.owner::oid = s.owner::oid"
-								  "   WHERE j.priority = 1 AND j.queued_at > now() - " STORM_WITHIN " AND j.queued_at > COALESCE(o.until, '-infinity')"
-								  "   LIMIT " STORM_COUNTED ") b GROUP BY b.owner HAVING count(*) > $2"
-								  " ON CONFLICT (owner) DO UPDATE SET until = excluded.until"
+	/* jobs queued before the last storm ended that stopped them do not count again */
+	AtpResult	begun = atp_query(atp_identity_sql("WITH broken AS (SELECT s.owner, " ATP_REPO_HOST " AS host, j.queued_at"
+								  "   FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription"
+								  "    LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) j.did"
+								  "   WHERE j.priority = 1 AND j.queued_at > now() - " STORM_WITHIN " LIMIT " STORM_COUNTED "),"
+								  "  of_host AS (SELECT b.owner, b.host, count(*) AS n FROM broken b"
+								  "   WHERE NOT EXISTS (SELECT FROM atproto.repo_storm o WHERE o.owner::oid = b.owner::oid"
+								  "    AND (o.host = '' OR o.host = b.host) AND o.until >= b.queued_at) GROUP BY b.owner, b.host)"
+								  " INSERT INTO atproto.repo_storm AS r (owner, host, until)"
+								  " SELECT owner, host, now() + make_interval(mins => $1) FROM of_host WHERE host IS NOT NULL AND n > $2"
+								  " UNION ALL SELECT owner, '', now() + make_interval(mins => $1) FROM of_host"
+								  "  GROUP BY owner HAVING sum(CASE WHEN host IS NULL THEN n ELSE LEAST(n, $3) END) > $2"
+								  " ON CONFLICT (owner, host) DO UPDATE SET until = excluded.until"
 								  "  WHERE r.until <= now() OR r.until > now() + make_interval(mins => $1)"
-								  " RETURNING owner::text AS owner", ATP_ARGS(atp_int4_arg(STORM_PAUSE_MIN), atp_int8_arg(STORM_JOBS)));
+								  " RETURNING owner::text AS owner, NULLIF(host, '') AS host"),
+								  ATP_ARGS(atp_int4_arg(STORM_PAUSE_MIN), atp_int8_arg(STORM_JOBS), atp_int8_arg(STORM_JOBS_OF_HOST)));
 
 	for (uint64 i = 0; i < begun.n; i++)
+	{
+		char	   *owner = atp_get_text(atp_result_row(begun, i), "owner");
+		char	   *host = atp_get_text_or_null(atp_result_row(begun, i), "host");
+
 		ereport(LOG,
 				(errmsg("more than %d repositories have come out of step within a minute", STORM_JOBS),
-				 errdetail("They are of subscriptions of role \"%s\". For %d minutes none is fetched for these but those that somebody asks for.",
-						   atp_get_text(atp_result_row(begun, i), "owner"), STORM_PAUSE_MIN),
+				 host == NULL
+				 ? errdetail("They are of subscriptions of role \"%s\". For %d minutes none is fetched for these but those that somebody asks for.",
+							 owner, STORM_PAUSE_MIN)
+				 : errdetail("They are of subscriptions of role \"%s\", and of host \"%s\". For %d minutes none of this host is fetched for these but those that somebody asks for.",
+							 owner, host, STORM_PAUSE_MIN),
 				 errhint("See the gaps and last errors of the subscriptions.")));
+	}
 	atp_result_free(begun);
 }
 

@@ -14,11 +14,15 @@
  * is not the repositories (a gap of the stream, for example).  Until the storm ends, only
  * repositories that a session asked for are fetched for this role; repositories of all remaining
  * roles are fetched as before.
+ *
+ * If the repositories are of one host, only the repositories of this host wait: the operator of a
+ * host can break any number of repositories, which must not stop the repairs of other accounts.
  */
 extern void atp_repo_storms(void);
 
-/* SQL: is the owner of subscription s in a storm? */
+/* SQL: is the owner of subscription s in a storm that stops the job j? */
 #define ATP_REPO_STORM	"EXISTS (SELECT FROM atproto.repo_storm t WHERE t.owner::oid = s.owner::oid" \
+	" AND (t.host = '' OR t.host = " ATP_REPO_HOST ")" \
 	" AND t.until > now() AND t.until <= now() + interval '5 min')"
 
 /*

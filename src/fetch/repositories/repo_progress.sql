@@ -30,7 +30,7 @@ COMMENT ON FUNCTION atproto.rate_now(double precision, timestamptz) IS 'what a r
 
 CREATE FUNCTION atproto.repo_states(subscription text) RETURNS jsonb
     LANGUAGE c STABLE STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_repo_states';
-COMMENT ON FUNCTION atproto.repo_states(text) IS 'how many repositories of a subscription''s target are in which state (repo.sync): reads the whole table repo, with the rights of the subscription''s owner; only for the owner and members of pg_monitor; NULL: the owner cannot read the table';
+COMMENT ON FUNCTION atproto.repo_states(text) IS 'how many repositories of a subscription''s target are in which state (repo.sync): reads the whole table repo, with the rights of the subscription''s owner; only for the owner and members of pg_monitor; NULL: the owner cannot read the table, or a session has locked the table';
 
 CREATE VIEW atproto.repo_progress WITH (security_barrier) AS
     SELECT s.name AS subscription,
@@ -78,7 +78,7 @@ COMMENT ON VIEW atproto.repo_progress IS 'a row for each subscription: lists tha
 COMMENT ON COLUMN atproto.repo_progress.subscription IS 'name of the subscription';
 COMMENT ON COLUMN atproto.repo_progress.target IS 'schema of the subscription''s tables';
 COMMENT ON COLUMN atproto.repo_progress.backfill IS 'which repositories the subscription fetches';
-COMMENT ON COLUMN atproto.repo_progress.repositories IS 'repositories of the target by state (repo.sync); NULL: the owner cannot read the table';
+COMMENT ON COLUMN atproto.repo_progress.repositories IS 'repositories of the target by state (repo.sync); NULL: the owner cannot read the table, or a session has locked the table';
 COMMENT ON COLUMN atproto.repo_progress.lists IS 'lists of repositories that the subscription reads';
 COMMENT ON COLUMN atproto.repo_progress.lists_ended IS 'lists that were read to their end';
 COMMENT ON COLUMN atproto.repo_progress.enumerated IS 'entries of the lists, so far';
@@ -113,7 +113,7 @@ CREATE VIEW atproto.repo_problem WITH (security_barrier) AS
     FROM atproto.host
     WHERE backoff_until > now()
     UNION ALL
-    SELECT NULL, NULL, NULL, 'storm', NULL, NULL, until, 'too many repositories of role "' || owner || '" came out of step at once'
+    SELECT NULL, NULL, NULL, 'storm', NULLIF(host, ''), NULL, until, 'too many repositories of role "' || owner || '" came out of step at once'
     FROM atproto.repo_storm
     WHERE until > now() AND (pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(owner, 'USAGE'))
     UNION ALL
@@ -147,7 +147,7 @@ CREATE VIEW atproto.audit_progress WITH (security_barrier) AS
         OR EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname = a.target AND pg_catalog.has_schema_privilege(n.oid, 'USAGE'));
 COMMENT ON VIEW atproto.audit_progress IS 'a row for each target that had unproven repositories: how many are left, how many were audited by the fetcher, how many a second, and when the next audit is due';
 COMMENT ON COLUMN atproto.audit_progress.target IS 'schema of the tables';
-COMMENT ON COLUMN atproto.audit_progress.unproven IS 'unproven repositories';
+COMMENT ON COLUMN atproto.audit_progress.unproven IS 'unproven repositories; NULL: not known, or a session has locked the table repo';
 COMMENT ON COLUMN atproto.audit_progress.audited IS 'repositories that the fetcher has audited, so far';
 COMMENT ON COLUMN atproto.audit_progress.different IS 'audited repositories whose records differed from what the account signed';
 COMMENT ON COLUMN atproto.audit_progress.rate IS 'repositories a second, averaged over about a minute';

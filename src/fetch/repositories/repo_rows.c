@@ -97,8 +97,21 @@ read_job(AtpTuple row)
 	return job;
 }
 
-/* Jobs that are due, with their servers.  During a storm only jobs that a session asked for. */
-#define DUE_JOBS	"SELECT j.target::text, j.did, j.subscription, j.host, j.force, i.state AS identity," \
+/*
+ * Jobs that are due, with their servers, at most $1.  During a storm only jobs that a session asked for.
+ *
+ * The jobs are taken in turn from the owners: the most urgent job of each owner, then the next of each.  By priority
+ * alone, a role with millions of jobs would keep the fetcher from the less urgent jobs of all other roles for days.
+ * With a single free place at a time, random() decides which owner's job comes first: no order would be fair.
+ * An index returns the first jobs of each subscription: no more rows are read, however many jobs wait.
+ */
+#define DUE_JOBS(which, which_owner) \
+	"WITH due AS (SELECT j.*, random() AS chance, row_number() OVER (PARTITION BY s.owner ORDER BY j.priority, j.next_try) AS turn" \
+	"  FROM atproto.subscription s CROSS JOIN LATERAL (SELECT * FROM atproto.repo_job j WHERE j.subscription = s.name" \
+	"   AND j.state = 'queued' AND j.next_try <= now() AND (j.priority = 0 OR NOT " ATP_REPO_STORM ") AND " which \
+	"   ORDER BY j.priority, j.next_try LIMIT $1) j" \
+	"  WHERE s.backfill <> 'none' AND " which_owner " ORDER BY turn, chance LIMIT $1)" \
+	" SELECT j.target::text, j.did, j.subscription, j.host, j.force, i.state AS identity," \
 	" " ATP_REPO_SERVER " AS server, " ATP_REPO_SOURCE " = 'pds' AS at_pds," \
 	" (" ATP_REPO_SOURCE " = 'pds' OR s.verify = 'full') AND (i.resolved_at IS NULL OR i.resolved_at < now() - interval " IDENTITY_AGE ")" \
 	"  AND (i.asked_at IS NULL OR i.asked_at < now() - interval " IDENTITY_AGE ")" \
@@ -106,10 +119,10 @@ read_job(AtpTuple row)
 	" CASE WHEN j.doubted = " KNOWN " THEN j.error END AS failed, s.owner::oid AS owner," \
 	" j.priority <= 1 AS urgent, j.priority = 1 AS broke, j.priority > 0 AS by_itself," \
 	" j.priority > 0 AND COALESCE(" ATP_REPO_MAY_BE_FETCHED " > now(), false) AS too_often" \
-	" FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription AND s.backfill <> 'none'" \
+	" FROM due j JOIN atproto.subscription s ON s.name = j.subscription" \
 	" LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) j.did" \
 	" LEFT JOIN atproto.repo_fetched f ON f.target = j.target AND f.did OPERATOR(@.=) j.did" \
-	" WHERE j.state = 'queued' AND j.next_try <= now() AND (j.priority = 0 OR NOT " ATP_REPO_STORM ")"
+	" ORDER BY j.turn, j.chance"
 
 static List *
 read_jobs(const char *sql, const AtpArg *args, int nargs)
@@ -137,20 +150,26 @@ texts_arg(char **texts, int n)
 	return atp_array_arg(TEXTOID, values, nulls, n);
 }
 
+static AtpArg
+oids_arg(const Oid *oids, int n)
+{
+	Datum	   *values = palloc(sizeof(Datum) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+		values[i] = ObjectIdGetDatum(oids[i]);
+	return atp_array_arg(OIDOID, values, NULL, n);
+}
+
 List *
 atp_repo_jobs_due(char **hosts, int nhosts, const Oid *owners, int nowners, int max)
 {
-	Datum	   *oids = palloc(sizeof(Datum) * Max(nowners, 1));
-
-	for (int i = 0; i < nowners; i++)
-		oids[i] = ObjectIdGetDatum(owners[i]);
-	return read_jobs(DUE_JOBS " AND j.host IS NOT NULL AND j.host <> ALL ($1) AND s.owner::oid <> ALL ($2) ORDER BY j.priority, j.next_try LIMIT $3",
-					 ATP_ARGS(texts_arg(hosts, nhosts), atp_array_arg(OIDOID, oids, NULL, nowners), atp_int4_arg(max)));
+	return read_jobs(DUE_JOBS("j.host IS NOT NULL AND j.host <> ALL ($2)", "s.owner::oid <> ALL ($3)"),
+					 ATP_ARGS(atp_int4_arg(max), texts_arg(hosts, nhosts), oids_arg(owners, nowners)));
 }
 
-/* Queue look-ups of the jobs' identities, urgent jobs with a higher priority. */
+/* Queue look-ups of the identities of an owner's jobs, urgent jobs with a higher priority. */
 static void
-request_lookups(List *jobs, bool urgent)
+request_lookups_of(Oid owner, List *jobs, bool urgent)
 {
 	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(list_length(jobs), 1));
 	ListCell   *cell;
@@ -160,10 +179,25 @@ request_lookups(List *jobs, bool urgent)
 	{
 		const AtpRepoJob *job = lfirst(cell);
 
-		if (job->asks && job->urgent == urgent)
+		if (job->asks && job->owner == owner && job->urgent == urgent)
 			dids[n++] = job->did;
 	}
-	atp_identity_requests_add(dids, atp_sort_dids(dids, n), true, urgent ? ATP_REQUEST_HELD : ATP_REQUEST_OTHER, InvalidOid);
+	atp_identity_requests_add(dids, atp_sort_dids(dids, n), true, urgent ? ATP_REQUEST_HELD : ATP_REQUEST_OTHER, owner, false);
+}
+
+static void
+request_lookups(List *jobs)
+{
+	List	   *owners = NIL;
+	ListCell   *cell;
+
+	foreach(cell, jobs)
+		owners = list_append_unique_oid(owners, ((const AtpRepoJob *) lfirst(cell))->owner);
+	foreach(cell, owners)
+	{
+		request_lookups_of(lfirst_oid(cell), jobs, true);
+		request_lookups_of(lfirst_oid(cell), jobs, false);
+	}
 }
 
 /*
@@ -173,7 +207,7 @@ request_lookups(List *jobs, bool urgent)
 List *
 atp_repo_jobs_place(int max, int *placed)
 {
-	List	   *jobs = read_jobs(DUE_JOBS " AND j.host IS NULL ORDER BY j.priority, j.next_try LIMIT $1", ATP_ARGS(atp_int4_arg(max)));
+	List	   *jobs = read_jobs(DUE_JOBS("j.host IS NULL", "true"), ATP_ARGS(atp_int4_arg(max)));
 	char	  **targets = palloc(sizeof(char *) * Max(list_length(jobs), 1));
 	Datum	   *dids = palloc(sizeof(Datum) * Max(list_length(jobs), 1));
 	char	  **hosts = palloc(sizeof(char *) * Max(list_length(jobs), 1));
@@ -206,8 +240,7 @@ atp_repo_jobs_place(int max, int *placed)
 								 "  next_try = CASE WHEN l.host IS NULL THEN now() + interval " SOON " ELSE j.next_try END"
 								 " FROM l WHERE j.target = l.target AND j.did OPERATOR(@.=) l.did"),
 				ATP_ARGS(texts_arg(targets, n), atp_array_arg(atp_type("did"), dids, NULL, n), texts_arg(hosts, n)));
-	request_lookups(jobs, true);
-	request_lookups(jobs, false);
+	request_lookups(jobs);
 	return problems;
 }
 
@@ -233,6 +266,17 @@ bool
 atp_repo_job_is_running(const AtpRepoJob *job)
 {
 	AtpResult	found = atp_query(atp_identity_sql("SELECT FROM atproto.repo_job" OF_JOB " AND state = 'running'"),
+								  ATP_ARGS(atp_text_arg(job->target), did_arg(job)));
+
+	atp_result_free(found);
+	return found.n > 0;
+}
+
+/* SKIP LOCKED: the process that is about to remove the job may wait for rows that this transaction has written. */
+bool
+atp_repo_job_lock(const AtpRepoJob *job)
+{
+	AtpResult	found = atp_query(atp_identity_sql("SELECT FROM atproto.repo_job" OF_JOB " AND state = 'running' FOR KEY SHARE SKIP LOCKED"),
 								  ATP_ARGS(atp_text_arg(job->target), did_arg(job)));
 
 	atp_result_free(found);
@@ -320,7 +364,7 @@ atp_repo_job_failed(const AtpRepoJob *job, const char *error, AtpRepoFault fault
 					ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(text)));
 			break;
 		case ATP_REPO_DOUBTED:
-			atp_identity_requests_add(&job->did, 1, true, ATP_REQUEST_HELD, InvalidOid);
+			atp_identity_requests_add(&job->did, 1, true, ATP_REQUEST_HELD, job->owner, false);
 			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, next_try = now(), doubted_at = $4,"
 									 " doubted = COALESCE((SELECT " KNOWN " FROM atproto.identity i WHERE i.did OPERATOR(@.=) $2), '')" OF_FREE_JOB),
 					ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(text), atp_time_arg(atp_time_of_day())));

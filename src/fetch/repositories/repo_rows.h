@@ -29,6 +29,9 @@
 	" WHEN " ATP_REPO_SOURCE " <> 'pds' THEN " ATP_REPO_SOURCE \
 	" WHEN i.pds LIKE 'http://%' THEN i.pds WHEN i.pds IS NOT NULL THEN 'https://' || i.pds END"
 
+/* SQL: the host of a row j of atproto.repo_job, also before the job has a host; NULL: not known. */
+#define ATP_REPO_HOST	"COALESCE(j.host, substring(" ATP_REPO_SERVER " FROM '^https?://([^/]+)'))"
+
 typedef struct AtpRepoJob
 {
 	char	   *target;
@@ -78,8 +81,8 @@ extern void atp_repo_jobs_reset(const AtpRepoJob **running, int n, const char *e
 extern List *atp_repo_jobs_place(int max, int *placed);
 
 /*
- * Due jobs whose host is known, most urgent first, except jobs of these hosts and owners; in the
- * current memory context.
+ * Due jobs whose host is known, except jobs of these hosts and owners: in turn from the owners of
+ * the subscriptions, most urgent first within an owner; in the current memory context.
  */
 extern List *atp_repo_jobs_due(char **hosts, int nhosts, const Oid *owners, int nowners, int max);
 
@@ -88,6 +91,12 @@ extern List *atp_repo_jobs_due(char **hosts, int nhosts, const Oid *owners, int 
  * job.
  */
 extern bool atp_repo_job_is_running(const AtpRepoJob *job);
+
+/*
+ * Lock a running job until the end of the transaction, so that the job cannot be removed before the
+ * transaction's rows are visible.  False: the job was removed or suspended, or is being removed.
+ */
+extern bool atp_repo_job_lock(const AtpRepoJob *job);
 
 /* Write the host that is asked instead of the host in the row; NULL: determine the server again. */
 extern void atp_repo_job_moves(const AtpRepoJob *job, const char *host);

@@ -311,6 +311,11 @@ merge_slice(AtpTransfer *t, bool *more, AtpRefusal *refusal)
 	}
 	atp_nodes_mark(t->statements, t->sub);
 	atp_owner_end(caller);
+	if (why == NULL && !atp_repo_job_lock(&t->job))
+	{
+		*refusal = ATP_REFUSED_REMOVED;
+		return "the repository is not to be fetched any more";
+	}
 	if (*more || why != NULL)
 		return why;
 	/*
@@ -394,6 +399,9 @@ fault_of_refusal(const AtpTransfer *t, AtpRefusal refusal, bool before)
 		case ATP_REFUSED_OLD:
 			/* W-36: a server that the account has left still sends the old repository */
 			return t->job.at_pds ? ATP_REPO_DOUBTED : ATP_REPO_FAULT;
+		case ATP_REFUSED_REMOVED:
+			/* a row that is there again is a new job */
+			return ATP_REPO_NOTED;
 		case ATP_REFUSED_CHANGED:
 			return ATP_REPO_LATER;
 		default:

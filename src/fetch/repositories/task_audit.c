@@ -13,6 +13,7 @@
 
 #include "common/clock.h"
 #include "config/extension.h"
+#include "config/owner.h"
 #include "config/spi.h"
 #include "config/transaction.h"
 #include "fetch/repositories/task_audit.h"
@@ -160,6 +161,21 @@ audit_some(void *arg)
 						   "SELECT " ATP_AUDIT_COLUMNS UNPROVEN " AND (audited_at IS NULL OR audited_at <= $1)"
 						   " ORDER BY audited_at NULLS FIRST",
 						   atp_time_arg(share->now - EVERY), share->limit, &share->counts, &last);
+}
+
+/*
+ * audit_some() and audit_one() lock repositories, and then request fetches of those that differ: a session with a job
+ * locked may want the tables (atp_queue_wait).
+ */
+static AtpRunResult
+run_audits(TargetShare *share, const char *activity, int ms, void (*work) (void *), char **why)
+{
+	AtpRunResult result;
+
+	atp_queue_wait.limited = true;
+	result = atp_run_as_owner(share->owner, activity, ms, work, share, why);
+	atp_queue_wait.limited = false;
+	return result;
 }
 
 /* Note the try at the first repository that is due, before its audit. */
@@ -329,7 +345,7 @@ audit_alone(TargetShare *share, char **why)
 	slow_at = -1;
 	return atp_run_as_owner(share->owner, "auditing repositories", SHARE_MS, mark_one, share, why) == ATP_RUN_DONE &&
 		(share->did == NULL ||
-		 atp_run_as_owner(share->owner, "auditing a large repository", LARGE_MS, audit_one, share, why) == ATP_RUN_DONE);
+		 run_audits(share, "auditing a large repository", LARGE_MS, audit_one, why) == ATP_RUN_DONE);
 }
 
 /* Audit a share of the target.  False: the target is postponed. */
@@ -342,7 +358,7 @@ audit_share(TargetShare *share, char **why)
 	if (is_slow && slow_at == 0)
 		return audit_alone(share, why);
 	share->limit = is_slow ? slow_at : ATP_AUDIT_SHARE;
-	result = atp_run_as_owner(share->owner, "auditing repositories", SHARE_MS, audit_some, share, why);
+	result = run_audits(share, "auditing repositories", SHARE_MS, audit_some, why);
 	slow_at = -1;
 	if (result == ATP_RUN_DONE ? is_slow : result == ATP_RUN_LATE && !is_slow)
 	{

@@ -185,6 +185,16 @@ read_asking(AtpTuple row)
 }
 
 /*
+ * At most "max" due requests that satisfy the condition, in turn from the owners: a role with any number of requests
+ * does not keep the fetcher from the requests of other roles.  With a single free place at a time, random() decides
+ * which owner comes first.  The requests are sent in this order, since a host may have places for the first few only.
+ */
+#define DUE(condition, max) \
+	"(SELECT target, did, turn, chance FROM (SELECT w.*, random() AS chance, row_number() OVER (PARTITION BY s.owner ORDER BY w.next_try) AS turn FROM atproto.subscription s" \
+	"  CROSS JOIN LATERAL (SELECT target, did, next_try FROM atproto.status_request WHERE subscription = s.name AND " condition \
+	"   AND next_try <= $1 AND answered_at IS NULL ORDER BY next_try LIMIT " max " FOR UPDATE SKIP LOCKED) w) w ORDER BY turn, chance LIMIT " max ")"
+
+/*
  * Delete rows that are answered or too old, and return rows that are due, as many as may be asked
  * now.
  */
@@ -197,11 +207,8 @@ claim_rows(TimestampTz now)
 	atp_status_requests_take_from_unentitled();
 	atp_run("DELETE FROM atproto.status_request WHERE ctid = ANY (ARRAY (SELECT ctid FROM atproto.status_request WHERE next_try <= $1"
 			" AND (answered_at IS NOT NULL OR (why <> 'deleted' AND requested_at < $1 - " DAYS ")) FOR UPDATE SKIP LOCKED))", ATP_ARGS(atp_time_arg(now)));
-	found = atp_query(atp_identity_sql("WITH others AS (SELECT target, did FROM atproto.status_request WHERE why <> 'rev' AND next_try <= $1 AND answered_at IS NULL"
-									   "  ORDER BY next_try LIMIT $2 FOR UPDATE SKIP LOCKED),"
-									   " revs AS (SELECT target, did FROM atproto.status_request WHERE why = 'rev' AND next_try <= $1 AND answered_at IS NULL"
-									   "  ORDER BY next_try LIMIT $4 FOR UPDATE SKIP LOCKED),"
-									   " due AS (SELECT * FROM others UNION ALL SELECT * FROM revs)"
+	found = atp_query(atp_identity_sql("WITH due AS MATERIALIZED (" DUE("why <> 'rev'", "$2") " UNION ALL " DUE("why = 'rev'", "$4") "),"
+									   " claimed AS ("
 									   " UPDATE atproto.status_request w SET tries = w.tries + 1,"
 									   "  next_try = LEAST($1 + LEAST(interval '10 min' * power(2, LEAST(w.tries, 10)), interval '1 day'),"
 									   "   CASE WHEN w.why = 'deleted' AND w.requested_at + $3 * interval '1 s' > $1 THEN w.requested_at + $3 * interval '1 s' END)"
@@ -222,7 +229,8 @@ claim_rows(TimestampTz now)
 									   "   AND COALESCE(i.asked_at <= w.requested_at, true) AS unread,"
 									   "  COALESCE(i.resolved_at > w.requested_at, false) AS fresh,"
 									   "  w.why = 'deleted' AND (w.requested_at + $3 * interval '1 s' <= $1"
-									   "   OR COALESCE(i.state = 'gone' AND i.denied_at IS NULL AND i.asked_at > w.requested_at, false)) AS gone"),
+									   "   OR COALESCE(i.state = 'gone' AND i.denied_at IS NULL AND i.asked_at > w.requested_at, false)) AS gone, due.turn, due.chance)"
+									   " SELECT * FROM claimed ORDER BY asks_rev, turn, chance"),
 					  ATP_ARGS(atp_time_arg(now), atp_int8_arg(ASKED_MAX - nasked), atp_int4_arg(atp_purge_after_s),
 							   atp_int8_arg(REVS_MAX - nrevs)));
 	for (uint64 i = 0; i < found.n; i++)
@@ -277,13 +285,13 @@ start_request(Asking *asking, TimestampTz now)
 
 	if (asking->server == NULL)
 	{
-		atp_identity_requests_add(&asking->did, 1, asking->deletion, ATP_REQUEST_OTHER, InvalidOid);
+		atp_identity_requests_add(&asking->did, 1, asking->deletion, ATP_REQUEST_OTHER, asking->owner, false);
 		change_request(asking, "error = $3", atp_text_arg("the account's server is not known"));
 		return false;
 	}
 	if (asking->unread)
 	{
-		atp_identity_requests_add(&asking->did, 1, true, ATP_REQUEST_OTHER, InvalidOid);
+		atp_identity_requests_add(&asking->did, 1, true, ATP_REQUEST_OTHER, asking->owner, false);
 		put_off_request(asking, now, DOCUMENT_MS);
 		return false;
 	}
@@ -295,7 +303,7 @@ start_request(Asking *asking, TimestampTz now)
 		put_off_request(asking, now, wait_ms);
 	/* the directory may confirm the deletion, or have a new server of the account */
 	else if (asking->deletion)
-		atp_identity_requests_add(&asking->did, 1, true, ATP_REQUEST_OTHER, InvalidOid);
+		atp_identity_requests_add(&asking->did, 1, true, ATP_REQUEST_OTHER, asking->owner, false);
 	return http != NULL;
 }
 
@@ -452,7 +460,7 @@ note_answer(void *arg)
 		change_request(asking, "error = left($3, 250)", atp_text_arg(outcome->fault));
 	/* the server does not know the account, which may have moved */
 	if (outcome->moved)
-		atp_identity_requests_add(&asking->did, 1, true, ATP_REQUEST_OTHER, InvalidOid);
+		atp_identity_requests_add(&asking->did, 1, true, ATP_REQUEST_OTHER, asking->owner, false);
 }
 
 static AtpRunResult

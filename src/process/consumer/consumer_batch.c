@@ -248,6 +248,10 @@ atp_consumer_collect(Consumer *c)
 {
 	if (atp_shards_collect(c->shards, &c->cursor))
 		note_progress(c);
+	/*
+	 * A worker also ends when the settings change while it starts.  Reading the settings again here would not do: batches
+	 * that were handed to the worker, and the batch in the ring's memory, have to be received once more anyway.
+	 */
 	if (atp_shards_failed(c->shards))
 		atp_consumer_leave(c, "one of its workers ended", true);
 }

@@ -23,6 +23,8 @@
 #include "common/quotable.h"
 #include "source.h"
 #include "tables/base/gap.h"
+#include "tables/base/job.h"
+#include "tables/repos/held.h"
 #include "tables/repos/status_request.h"
 #include "tables/base/table.h"
 #include "utils/builtins.h"
@@ -230,7 +232,9 @@ Datum
 atp_unsubscribe(PG_FUNCTION_ARGS)
 {
 	SPI_connect();
+	atp_jobs_lock_heirs(text_to_cstring(PG_GETARG_TEXT_PP(0)));
 	atp_status_requests_leave(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	atp_subscription_leaves(text_to_cstring(PG_GETARG_TEXT_PP(0)));
 	on_subscription(fcinfo, "DELETE FROM atproto.subscription WHERE name = $1");
 	SPI_finish();
 	PG_RETURN_VOID();

@@ -37,7 +37,7 @@ CREATE FUNCTION atproto.subscribe(
 COMMENT ON FUNCTION atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text, text, text, text, boolean, text, boolean, boolean, text, text, text, text) IS 'follow an event stream; cursor NULL: from now on, 0: from the oldest event the server has, n: from the event after n; verify NULL: chain, but hash where the stream allows no more; for the other parameters see the columns of atproto.subscription';
 CREATE FUNCTION atproto.unsubscribe(name text) RETURNS void
     LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_unsubscribe';
-COMMENT ON FUNCTION atproto.unsubscribe(text) IS 'remove a subscription, its cursor, gaps and dead letters; records stay, and so do gaps about held events that were dropped';
+COMMENT ON FUNCTION atproto.unsubscribe(text) IS 'remove a subscription, its cursor, gaps and dead letters; the repositories of the dead letters become desynchronized; records stay, and so do gaps about held events or dead letters that were dropped';
 CREATE FUNCTION atproto.pause(name text) RETURNS void
     LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_pause';
 COMMENT ON FUNCTION atproto.pause(text) IS 'disconnect; the cursor stays';

@@ -46,6 +46,8 @@ atp_process_connected(const char *appname)
 	SetConfigOption("role", "none", PGC_SUSET, PGC_S_OVERRIDE);
 	/* as in atp_planning_begin(), but for the whole life of the process */
 	SetConfigOption("plan_cache_mode", "auto", PGC_SUSET, PGC_S_OVERRIDE);
+	/* the planner takes a queue of millions of rows for an expensive query, and compiling costs a second for each look */
+	SetConfigOption("jit", "off", PGC_SUSET, PGC_S_OVERRIDE);
 	pgstat_report_appname(appname);
 }
 

@@ -9,12 +9,16 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "common/clock.h"
 #include "config/extension.h"
+#include "config/owner.h"
 #include "config/spi.h"
 #include "config/target.h"
 #include "config/transaction.h"
 #include "common/injection.h"
 #include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/latch.h"
 #include "stream/rev_cache.h"
 #include "tables/apply/apply.h"
 #include "tables/apply/apply_pieces.h"
@@ -33,6 +37,10 @@
 
 /* The number of batches applied with statements after a direct insert has met a conflict. */
 #define AFTER_CONFLICT	16
+
+/* Pauses between attempts while a session has a row locked that the batch needs: each is twice as long as the one before. */
+#define PAUSE_MIN_MS	50
+#define PAUSE_MAX_MS	1600
 
 typedef enum ApplyWay
 {
@@ -303,6 +311,7 @@ try_once(AtpApply *a, ApplyWay way, AtpApplied *result, bool *others)
 
 	a->direct = way == WAY_DIRECT;
 	*others = false;
+	atp_queue_wait = (AtpQueueWait) {.limited = true};
 	a->rows = a->noop_rows = a->removed = a->subxacts = a->refused = 0;
 	memset(a->skips, 0, sizeof(a->skips));
 	atp_suspects_begin(a->suspects);
@@ -315,6 +324,7 @@ try_once(AtpApply *a, ApplyWay way, AtpApplied *result, bool *others)
 		error = take_error(a);
 	}
 	PG_END_TRY();
+	atp_queue_wait.limited = false;
 	if (error != NULL || *others)
 	{
 		a->batch->letters = list_truncate(a->batch->letters, letters);
@@ -371,6 +381,32 @@ stop_subscription(AtpApply *a, const ErrorData *error, const char **reason)
 }
 
 /*
+ * Wait without any lock, before a batch is applied again that would have waited too long for a row of the extension's
+ * tables.  The ERROR does not name the row, so this process cannot wait for the end of the session's transaction itself.
+ */
+static void
+pause_for(AtpApply *a, const ErrorData *error, int *pause_ms)
+{
+	AtpTime		begun = atp_now();
+	long		left;
+
+	if (*pause_ms == PAUSE_MAX_MS / 2)
+		ereport(LOG,
+				(errmsg("atproto subscription \"%s\" waits for another session: %s", a->sub->name, error->message),
+				 error->context ? errcontext("%s", error->context) : 0));
+	pgstat_report_activity(STATE_IDLE, "waiting for a row that a session has locked");
+	while ((left = atp_remaining(atp_now(), begun, *pause_ms)) > 0)
+	{
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, left, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+	/* the main loop looks for the events whose latch events were consumed here */
+	SetLatch(MyLatch);
+	*pause_ms = Min(*pause_ms * 2, PAUSE_MAX_MS);
+}
+
+/*
  * Apply events from a->lo on in one transaction, at least one event if the batch has any; repeat the transaction
  * after errors that allow a repetition.
  */
@@ -384,6 +420,7 @@ apply_some(AtpApply *a, const char **reason)
 	};
 	AtpApplied	result = ATP_APPLIED;
 	bool		others;
+	int			pause_ms = PAUSE_MIN_MS;
 	ErrorData  *error;
 
 	a->suspects = &suspects;
@@ -413,6 +450,12 @@ apply_some(AtpApply *a, const char **reason)
 		}
 		else if (error->sqlerrcode == ATP_ERRCODE_TRY_AGAIN)
 			continue;
+		else if (atp_queue_wait_failed(error->sqlerrcode))
+		{
+			pause_for(a, error, &pause_ms);
+			if (!a->progress->await(a->progress, a))
+				return ATP_APPLY_CURSOR_MOVED;
+		}
 		else if (way != WAY_PIECES && atp_sqlstate_may_be_row(error->sqlerrcode))
 		{
 			way = WAY_PIECES;

@@ -68,14 +68,14 @@ has_taken(const AtpBatch *batch)
 	return false;
 }
 
-/* Did the step achieve anything?  False: all events of the batch wait on, and no row of the queue was used up. */
+/* Has the step used up rows of the queue?  Repositories found by repo.hold or by a time limit have no row. */
 static bool
-has_moved(const AtpHeldBatch *held, bool taken)
+has_used_queue(const AtpHeldBatch *held)
 {
 	for (int i = 0; i < held->nnamed; i++)
 		if (DatumGetInt64(held->named[i]) != 0)
 			return true;
-	return taken || held->batch->nevents == 0;
+	return false;
 }
 
 AtpReleaser
@@ -153,7 +153,8 @@ atp_release(AtpReleaser *r, const AtpSubscription *sub, const AtpSink *sink, Atp
 	atp_commit();
 	if (extension != ATP_EXTENSION_READY)
 		return ATP_APPLY_GONE;
-	r->more = held.ndids > 0;
+	/* without a message, all events of the repositories may be left to a taker: the next look is soon enough */
+	r->more = held.ndids > 0 && (held.batch->nmessages > 0 || has_used_queue(&held));
 	MemoryContextSwitchTo(cxt);
 	if (held.ndids > 0 && held.batch->nmessages > 0)
 	{
@@ -164,7 +165,8 @@ atp_release(AtpReleaser *r, const AtpSubscription *sub, const AtpSink *sink, Atp
 		{
 			memcpy(skips, held.batch->skips, sizeof(held.batch->skips));
 			r->taken = has_taken(held.batch);
-			r->more = has_moved(&held, r->taken);
+			/* false: all events of the batch wait on, and no row of the queue was used up */
+			r->more = r->taken || has_used_queue(&held);
 		}
 		else if (result == ATP_APPLY_CURSOR_MOVED)
 		{

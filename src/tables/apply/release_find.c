@@ -40,17 +40,18 @@ enum
 	NAME_ALL,					/* the parameters of NAMED_REPOS, the last: only accounts whose events all have why = order */
 	DUE_GAPS,					/* the parameters of NAMED_REPOS, the last: milliseconds; takers, milliseconds (LEFT_TO_TAKER) -> did */
 	FORGET_STRAY,				/* no parameters */
-	READ_HELD					/* target, did[], kind, names, own name, takers, milliseconds (LEFT_TO_TAKER) */
+	READ_HELD					/* target, did[], kind, names, takers, milliseconds (LEFT_TO_TAKER) */
 };
 
 /*
- * Is this event of the subscription itself left to a taker (held_by.h)?  A taker holds events of the repository, and
- * all of these wait for a missing commit.  The time limit is for a taker whose consumer does not get to it.  Most
- * subscriptions have no taker: cardinality() comes first, so that the taker's events are not looked for at each event.
+ * Is this event left to a taker (held_by.h), whichever subscription has received the event?  A taker holds events of the
+ * repository, and the first of these waits for a missing commit.  The time limit is for a taker whose consumer does not
+ * get to it.  Most subscriptions have no taker: cardinality() comes first, so that the taker's events are not looked for
+ * at each event.
  */
-#define LEFT_TO_TAKER(own, takers, ms) \
-	" AND NOT (cardinality(" takers ") > 0 AND h.subscription = " own " AND h.held_at BETWEEN now() - " ms " * interval '1 ms' AND now()" \
-	" AND (SELECT bool_and(t.why IN ('gap', 'order')) FROM atproto.held_event t WHERE t.target = h.target" \
+#define LEFT_TO_TAKER(takers, ms) \
+	" AND NOT (cardinality(" takers ") > 0 AND h.held_at BETWEEN now() - " ms " * interval '1 ms' AND now()" \
+	" AND (SELECT " ATP_HELD_WAITS_FOR_COMMIT("t.rev", "t.why", "") " FROM atproto.held_event t WHERE t.target = h.target" \
 	"  AND t.did OPERATOR(@.=) h.did AND t.kind = h.kind AND t.subscription = ANY (" takers ")) IS TRUE)"
 
 #define OF_SHARD(last)	{ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), \
@@ -61,7 +62,7 @@ enum
 static const AtpStatement statements[] = {
 	[DUE_GAPS] = {
 		"SELECT DISTINCT did FROM (SELECT did FROM atproto.held_event h WHERE target = $1::name AND shard_key % $2 = $3 AND kind = $4"
-		TAKEN " AND why = 'gap' AND held_at NOT BETWEEN now() - $8 * interval '1 ms' AND now()" LEFT_TO_TAKER("$5", "$9", "$10")
+		TAKEN " AND why = 'gap' AND held_at NOT BETWEEN now() - $8 * interval '1 ms' AND now()" LEFT_TO_TAKER("$9", "$10")
 		" LIMIT " CppAsString2(NAMED) ") h",
 		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID),
 		ATP_ARRAY(ATP_TYPE_TEXT), ATP_TYPE_INT8, ATP_ARRAY(ATP_TYPE_TEXT), ATP_TYPE_INT8}, {ATP_TYPE_DID}
@@ -97,8 +98,8 @@ static const AtpStatement statements[] = {
 	[READ_HELD] = {
 		"SELECT did, rev, subscription, seq, why, asked_at, bytes, held_at, verify, format, endpoint FROM atproto.held_event h"
 		" WHERE target = $1::name AND did OPERATOR(@.=) ANY ($2) AND kind = $3 AND subscription = ANY ($4)"
-		LEFT_TO_TAKER("$5", "$6", "$7") ATP_ORDER_OF_HELD,
-		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_TEXT), ATP_TYPE_TEXT,
+		LEFT_TO_TAKER("$5", "$6") ATP_ORDER_OF_HELD,
+		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_TEXT),
 		ATP_ARRAY(ATP_TYPE_TEXT), ATP_TYPE_INT8},
 		{ATP_TYPE_DID, ATP_TYPE_TID, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TIMESTAMP, ATP_TYPE_BYTEA, ATP_TYPE_TIMESTAMP,
 		ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_TEXT}
@@ -270,9 +271,8 @@ static void
 read_events(const AtpApply *a, AtpHeldBatch *held)
 {
 	AtpStatements *set = a->statements;
-	Datum		args[7] = {
-		target_of(set), (Datum) 0, name_kind(a), atp_array(set, ATP_TYPE_TEXT, held->by.takes, NULL, held->by.ntakes),
-		CStringGetTextDatum(a->sub->name)
+	Datum		args[6] = {
+		target_of(set), (Datum) 0, name_kind(a), atp_array(set, ATP_TYPE_TEXT, held->by.takes, NULL, held->by.ntakes)
 	};
 	AtpCaller	caller = atp_as_table_owner("held_event");
 	MemoryContext old = CurrentMemoryContext;
@@ -280,7 +280,7 @@ read_events(const AtpApply *a, AtpHeldBatch *held)
 	uint64		n;
 
 	args[1] = atp_array(set, ATP_TYPE_DID, (Datum *) held->dids, NULL, held->ndids);
-	taker_args(set, &held->by, args + 5);
+	taker_args(set, &held->by, args + 4);
 	portal = atp_open(set, &statements[READ_HELD], args);
 	held->rows = palloc(sizeof(AtpHeldRow) * ATP_BATCH_EVENTS);
 	held->all = true;
@@ -372,7 +372,10 @@ unhold_repos(AtpApply *a, int unused, int unused2)
 		unhold_empty(held, a);
 		return;
 	}
+	/* after a wait that is too long, the process ends, and the next process looks again */
+	atp_queue_wait.limited = true;
 	atp_resync_end_abandoned(a);
+	atp_queue_wait.limited = false;
 	atp_repos_unhold(a, NULL, 0);
 }
 

@@ -9,6 +9,7 @@
 #include "postgres.h"
 
 #include "common/injection.h"
+#include "tables/base/job.h"
 #include "tables/repos/resync.h"
 #include "tables/repos/held.h"
 #include "tables/repos/admission.h"
@@ -18,6 +19,33 @@
 #include "tables/base/rows.h"
 #include "types/types.h"
 #include "utils/builtins.h"
+
+/*
+ * F-15: an export that did not come to its end may have left records newer than the repository's revision, or records of
+ * a repository without a revision.  All of them are deleted now: atp_purge() would also delete records up to the
+ * export's revision that come later, from a stream that is behind the export.  If the records may not be deleted now
+ * (now is false), atp_purge() gets *rev, the revision of the newest record.  False: the repository has no records.
+ *
+ * The job goes first: the fetcher commits no slice without the job (atp_repo_job_lock()), so each slice either is committed
+ * before, and its records are deleted here, or is rolled back.
+ */
+static bool
+erase_export(AtpApply *a, const AtpEvent *event, const AtpEffect *effect, bool now, uint64 *rev)
+{
+	uint64		last;
+
+	if (atp_is_deletion(event))
+		atp_jobs_remove(atp_target(a->statements), &event->did, 1);
+	if (!atp_records_last_rev(a, event->did, &last))
+		return false;
+	if (effect->has_rev && last <= effect->rev)
+		return true;
+	if (now)
+		atp_records_undo(a, event->did, last, DT_NOBEGIN, event->seq);
+	else
+		*rev = last;
+	return !now;
+}
 
 /*
  * F-15: erase the records of a deleted account.  A bounded number of records is deleted now (unless now is false);
@@ -31,17 +59,8 @@ erase_repo(AtpApply *a, int index, const AtpEffect *effect, bool now)
 
 	if (atp_is_deletion(event))
 		atp_held_erase(a, index);
-
-	/* the row may have no revision although there are records: a user may have changed the row */
-	if (!effect->has_rev || effect->beyond)
-	{
-		uint64		last;
-
-		if (atp_records_last_rev(a, event->did, &last))
-			rev = effect->has_rev ? Max(rev, last) : last;
-		else if (!effect->has_rev)
-			return;
-	}
+	if ((!effect->has_rev || effect->beyond) && !erase_export(a, event, effect, now, &rev))
+		return;
 	if (now)
 		atp_records_erase(a, event->did, rev, event->seq);
 	if (atp_repo_leave_to_purge(a, event, rev))

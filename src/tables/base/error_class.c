@@ -7,6 +7,7 @@
 
 #include "access/xact.h"
 #include "mb/pg_wchar.h"
+#include "config/owner.h"
 #include "tables/base/derived.h"
 #include "tables/base/error_class.h"
 #include "utils/memutils.h"
@@ -149,6 +150,8 @@ atp_attempt(AtpApply *a, AtpStep step, int first, int second)
 		*a = before;
 		if (atp_error_class(error->sqlerrcode) == ATP_ERROR_PASSING && !atp_error_may_be_row(a, error))
 			ReThrowError(error);
+		/* the section that the ERROR has left open is not the place of a later ERROR */
+		atp_queue_wait.in_queue = false;
 	}
 	return error;
 }

@@ -12,6 +12,9 @@
 /* The reason of a gap of held events that were dropped without a mark on a repository's row. */
 #define DROPPED		"'held events dropped'"
 
+/* The reason of a gap of dead letters that were deleted with the subscription, without a mark on a repository's row. */
+#define LETTERS		"'dead letters dropped'"
+
 /*
  * Closes the gaps that the cursors of the subscription have passed again.  A row may hold any numbers, since the
  * subscription's owner may write gaps by hand.  again_since is infinity until the oldest event of the server has
@@ -128,6 +131,26 @@ atp_gap_lost(AtpApply *a, struct varlena *did, const AtpLost *lost)
 }
 
 void
+atp_gap_erased(const AtpApply *a, struct varlena *did, Datum takes)
+{
+	AtpCaller	caller = atp_as_table_owner("gap");
+
+	atp_run(atp_identity_sql("WITH lost AS (SELECT subscription, endpoint, count(*) AS events, min(seq) - 1 AS after_seq, max(seq) + 1 AS before_seq"
+							 "  FROM atproto.held_event WHERE target = $1::name AND did OPERATOR(@.=) $2 AND kind = 'repo' AND subscription = ANY ($3)"
+							 "  GROUP BY subscription, endpoint),"
+							 " added AS (UPDATE atproto.gap g SET events = g.events + l.events, detected_at = now(),"
+							 "  after_seq = LEAST(g.after_seq, l.after_seq), before_seq = GREATEST(g.before_seq, l.before_seq)"
+							 "  FROM lost l WHERE g.subscription = l.subscription AND g.endpoint = l.endpoint AND g.target = $1::name"
+							 "  AND g.reason = " DROPPED " AND g.closed_at IS NULL AND g.did IS NULL RETURNING l.subscription, l.endpoint)"
+							 " INSERT INTO atproto.gap (subscription, target, endpoint, events, after_seq, before_seq, reason)"
+							 " SELECT l.subscription, $1::name, l.endpoint, l.events, l.after_seq, l.before_seq, " DROPPED " FROM lost l"
+							 "  WHERE NOT EXISTS (SELECT FROM added d WHERE d.subscription = l.subscription AND d.endpoint = l.endpoint)"),
+			ATP_ARGS(atp_text_arg(a->sub->target), (AtpArg) {PointerGetDatum(did), atp_type("did"), false},
+					 (AtpArg) {takes, TEXTARRAYOID, false}));
+	atp_owner_end(caller);
+}
+
+void
 atp_gap_left(const AtpSubscription *sub, bool removed)
 {
 	AtpCaller	caller = atp_as_table_owner("gap");
@@ -141,9 +164,21 @@ atp_gap_left(const AtpSubscription *sub, bool removed)
 	atp_owner_end(caller);
 }
 
+void
+atp_gap_letters(const AtpSubscription *sub, bool removed)
+{
+	AtpCaller	caller = atp_as_table_owner("gap");
+
+	atp_run("INSERT INTO atproto.gap (subscription, target, endpoint, events, after_seq, before_seq, reason)"
+			" SELECT CASE WHEN NOT $3 THEN $1 END, $2::name, $4, count(*), GREATEST(min(seq), 1) - 1, max(seq) FILTER (WHERE seq < 9223372036854775807) + 1, " LETTERS
+			" FROM atproto.dead_letter WHERE subscription = $1",
+			ATP_ARGS(atp_text_arg(sub->name), atp_text_arg(sub->target), atp_bool_arg(removed), atp_text_arg(sub->ep->scope)));
+	atp_owner_end(caller);
+}
+
 /*
- * The roles that use the target's schema see such a row.  So events must not be NULL: the owner of a subscription may insert
- * gaps with this reason, but has no privilege to write the columns events and target (doc/operate/operations.md).
+ * The roles that use the target's schema see a row with the target.  So events must not be NULL: the owner of a subscription may insert
+ * gaps with these reasons, but has no privilege to write the columns events and target (doc/operate/operations.md).
  */
 void
 atp_gap_keep(const AtpSubscription *sub)
@@ -151,7 +186,7 @@ atp_gap_keep(const AtpSubscription *sub)
 	AtpCaller	caller = atp_as_table_owner("gap");
 
 	atp_run("UPDATE atproto.gap SET subscription = NULL, target = COALESCE(target, $2::name)"
-			" WHERE subscription = $1 AND reason = " DROPPED " AND closed_at IS NULL AND events IS NOT NULL",
+			" WHERE subscription = $1 AND reason IN (" DROPPED ", " LETTERS ") AND closed_at IS NULL AND events IS NOT NULL",
 			ATP_ARGS(atp_text_arg(sub->name), atp_text_arg(sub->target)));
 	atp_owner_end(caller);
 }

@@ -68,10 +68,19 @@ typedef struct AtpLost
 extern void atp_gap_lost(AtpApply *a, struct varlena *did, const AtpLost *lost);
 
 /*
+ * Record the held events of an account, of the subscriptions in takes (an array of names), as gaps of these subscriptions,
+ * in the same rows as atp_gap_lost().  Runs in the transaction that drops the events.
+ */
+extern void atp_gap_erased(const AtpApply *a, struct varlena *did, Datum takes);
+
+/*
  * Record all events that the subscription holds, and that are about to be dropped, as gaps: a row for each stream, and for
  * labels for each labeler.  removed: the subscription is being deleted, so no row may refer to its name.
  */
 extern void atp_gap_left(const AtpSubscription *sub, bool removed);
+
+/* Record the dead letters of the subscription as a gap: marking their repositories failed. */
+extern void atp_gap_letters(const AtpSubscription *sub, bool removed);
 
 /*
  * R-34: the subscription is being deleted.  Rows about events that a limit has dropped stay, because the tables go on

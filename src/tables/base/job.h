@@ -64,6 +64,13 @@ extern void atp_jobs_resume(const char *target, struct varlena *const *dids, int
 extern void atp_jobs_repair(const char *target, struct varlena *const *dids, int n, AtpJobPriority priority, const char *reason);
 
 /*
+ * Called before a subscription is deleted: lock the subscription, and its heirs (the other subscriptions of the target)
+ * against removal, in the order of the names.  The deletion locks the subscription, and then gives jobs, requests and held
+ * events to heirs: without the order, two sessions that delete two subscriptions of a target would end in a deadlock.
+ */
+extern void atp_jobs_lock_heirs(const char *name);
+
+/*
  * R-01: an owner that has lost the right to fill a target fetches nothing into the target.  Give the jobs of such
  * owners to another subscription of the target, so that the repositories are fetched.  Runs as the tables' owner,
  * with SPI connected.

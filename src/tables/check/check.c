@@ -22,6 +22,7 @@
 #include "tables/check/check.h"
 #include "tables/check/check_query.h"
 #include "tables/base/distributed.h"
+#include "tables/base/lock_patience.h"
 #include "tables/base/node_mark.h"
 #include "tables/base/table.h"
 #include "utils/acl.h"
@@ -49,6 +50,7 @@ typedef struct CheckRun
 	bool		deep;
 	const char *sample;			/* TABLESAMPLE clause for tables of which a share is enough */
 	List	   *noted;			/* OIDs of relations reported as not readable */
+	bool		locked;			/* a session has locked a table of the target, so the target is not checked further */
 	bool		foreign;		/* the present query reads tables of a role that the caller does not trust */
 } CheckRun;
 
@@ -320,11 +322,18 @@ run_invariant(CheckRun *c, const AtpInvariant *invariant)
  * user's tables or rights.  False: any other error ends check().
  */
 static bool
-say_failed(const CheckRun *c, const AtpInvariant *invariant, const ErrorData *error)
+say_failed(CheckRun *c, const AtpInvariant *invariant, const ErrorData *error)
 {
 	int			category = ERRCODE_TO_CATEGORY(error->sqlerrcode);
 
-	if (error->sqlerrcode == ERRCODE_INSUFFICIENT_PRIVILEGE || error->sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED)
+	if (atp_lock_is_reason(error->sqlerrcode))
+	{
+		c->locked = (invariant->flags & ATP_CHECK_ONCE) == 0;
+		add_finding(c, "not readable", c->target, NULL, invariant->what,
+					psprintf("%s: a session has locked a table%s", error->message, c->locked ? ", and the target was not checked further" : ""),
+					"Look for the session in pg_locks, and check again.");
+	}
+	else if (error->sqlerrcode == ERRCODE_INSUFFICIENT_PRIVILEGE || error->sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED)
 		add_finding(c, "not readable", c->target, NULL, invariant->what, error->message, NULL);
 	/* a user has dropped a column or changed its type, or a function of the user has failed */
 	else if ((c->foreign && category != ERRCODE_TO_CATEGORY(ERRCODE_OPERATOR_INTERVENTION)) || category == ERRCODE_TO_CATEGORY(ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION) ||
@@ -351,6 +360,7 @@ try_to_run(CheckRun *c, const AtpInvariant *invariant)
 	MemoryContextSwitchTo(old);
 	PG_TRY();
 	{
+		atp_lock_patience();
 		run_invariant(c, invariant);
 		ReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(old);
@@ -427,7 +437,7 @@ check_all(CheckRun *c, bool once)
 		check_columns(c);
 	for (int l = 0; l < lengthof(lists); l++)
 		for (const AtpInvariant *i = lists[l]; i->what != NULL; i++)
-			if (once == ((i->flags & ATP_CHECK_ONCE) != 0) && invariant_applies(c, i))
+			if (!c->locked && once == ((i->flags & ATP_CHECK_ONCE) != 0) && invariant_applies(c, i))
 				try_to_run(c, i);
 }
 
@@ -504,7 +514,10 @@ atp_check(PG_FUNCTION_ARGS)
 	foreach(lc, targets)
 	{
 		c.target = lfirst(lc);
-		check_all(&c, false);
+		c.locked = false;
+		/* the owner may have dropped the schema while check() read other targets */
+		if (OidIsValid(get_namespace_oid(c.target, true)))
+			check_all(&c, false);
 	}
 	AtEOXact_GUC(false, nest);
 	SPI_finish();

@@ -46,6 +46,18 @@ hand_over(AtpTuple old, bool leaves)
 }
 
 void
+atp_jobs_lock_heirs(const char *name)
+{
+	static const char *const parts[][2] = {{"name < $1", "KEY SHARE"}, {"name = $1", "UPDATE"}, {"name > $1", "KEY SHARE"}};
+	AtpCaller	caller = atp_as_table_owner("subscription");
+
+	for (int i = 0; i < lengthof(parts); i++)
+		atp_run(psprintf("SELECT FROM atproto.subscription WHERE %s AND target = (SELECT target FROM atproto.subscription WHERE name = $1)"
+						 " ORDER BY name FOR %s", parts[i][0], parts[i][1]), ATP_ARGS(atp_text_arg(name)));
+	atp_owner_end(caller);
+}
+
+void
 atp_jobs_take_from_unentitled(void)
 {
 	AtpResult	found = atp_query("SELECT name, target FROM atproto.subscription s WHERE NOT atproto.role_may_fill(owner, target, target_owner)"

@@ -301,7 +301,7 @@ atp_admission_judge(AtpRepos *s, int index)
 	AtpRepoState *repo = s->of_event[index - s->first];
 
 	event->verdict.judged = ATP_JUDGED_TRUE;
-	event->verdict.request_identity = event->verdict.refresh = event->effects.doubts = event->effects.missed = false;
+	event->verdict.request_identity = event->verdict.refresh = event->effects.doubts = event->effects.drops_held = event->effects.missed = false;
 	if (is_of_repo(event))
 		judge_event(s, repo, event);
 	else if (event->kind == ATP_REPOS_ACCOUNT && s->apply->sub->settings.verify == ATP_VERIFY_FULL)

@@ -179,7 +179,7 @@ atp_admission_compare_dids(const void *a, const void *b)
 
 /* Request look-ups for the events with this refresh and priority.  The events are sorted by DID. */
 static void
-request_lookups(AtpEvent *const *events, int n, bool refresh, AtpRequestPriority priority)
+request_lookups(const AtpApply *a, AtpEvent *const *events, int n, bool refresh, AtpRequestPriority priority)
 {
 	struct varlena **dids = palloc(sizeof(struct varlena *) * n);
 	int			ndids = 0;
@@ -190,7 +190,7 @@ request_lookups(AtpEvent *const *events, int n, bool refresh, AtpRequestPriority
 			dids[ndids++] = events[i]->did;
 	if (ndids == 0)
 		return;
-	atp_identity_requests_add(dids, ndids, refresh, priority, InvalidOid);
+	atp_identity_requests_add(dids, ndids, refresh, priority, a->sub->owner, false);
 	atp_wake_fetcher();
 }
 
@@ -227,7 +227,7 @@ atp_admission_write(AtpApply *a, AtpEvent *const *events, int n)
 	qsort(requests, nrequests, sizeof(AtpEvent *), atp_admission_compare_dids);
 	for (int refresh = 0; refresh < 2; refresh++)
 	{
-		request_lookups(requests, nrequests, refresh, ATP_REQUEST_HELD);
-		request_lookups(requests, nrequests, refresh, ATP_REQUEST_OTHER);
+		request_lookups(a, requests, nrequests, refresh, ATP_REQUEST_HELD);
+		request_lookups(a, requests, nrequests, refresh, ATP_REQUEST_OTHER);
 	}
 }

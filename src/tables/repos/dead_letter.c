@@ -4,8 +4,8 @@
  *
  * The bytes of a message are stored once in atproto.dead_frame, however many letters refer to the message.  A
  * repository gets only a share of the subscription's limits, so that no account can use them up: the letters
- * beyond the share become one letter of stage beyond, without bytes, and the repository is marked.  Replaying a
- * letter is dead_letter_retry.c's task.
+ * beyond the share become one letter of stage beyond, without bytes, and the repository is marked (not by an
+ * export).  Replaying a letter is dead_letter_retry.c's task.
  */
 #include "postgres.h"
 
@@ -126,8 +126,7 @@ static const AtpStatement statements[] = {
 		ATP_ARRAY(ATP_TYPE_TEXT)}
 	},
 	[FORGET_REPO] = {
-		"DELETE FROM atproto.dead_letter WHERE subscription = $1 AND did OPERATOR(@.=) $2"
-		" AND stage IN ('commit', 'record', 'apply', 'beyond') AND (seq IS NULL OR path NOT LIKE '#%')",
+		"DELETE FROM atproto.dead_letter WHERE subscription = $1 AND did OPERATOR(@.=) $2 AND " ATP_SQL_LACKING,
 		SPI_OK_DELETE, {ATP_TYPE_TEXT, ATP_TYPE_DID}
 	},
 };
@@ -192,7 +191,7 @@ atp_mark_repo(AtpApply *a, struct varlena *did)
 		(void) atp_attempt(a, mark_repo, 0, 0);
 }
 
-/* Write the letter of stage beyond for the last repository, and mark the repository. */
+/* Write the letter of stage beyond for the last repository, and mark the repository, unless the letter is about an export. */
 static void
 store_beyond(Letters *l)
 {
@@ -211,7 +210,12 @@ store_beyond(Letters *l)
 		l->all.letters++;
 		(void) atp_execute(l->apply->statements, &statements[ADD_BEYOND], args, nulls);
 	}
-	atp_mark_repo(l->apply, l->did);
+	/*
+	 * Letters without a seq are about records of an export.  At the export's end the repository is synchronized, with or
+	 * without letters (R-56); a mark would have the export fetched once more, in vain.
+	 */
+	if (l->beyond_seq > 0)
+		atp_mark_repo(l->apply, l->did);
 	l->beyond = 0;
 }
 
@@ -460,9 +464,13 @@ atp_dead_letters_forget_account(const char *subscription, struct varlena *did, A
  * simply be deleted here: only the letter's message tells whether the letter is older than the removal.  So the
  * removal's revision is noted in superseded_rev, and atproto.retry() compares.  Without matching letters nothing is
  * written.
+ *
+ * A letter about a record of an export (without a seq) is only superseded by a later export, of another subscription: the
+ * subscription's own letters are deleted when its next export begins.  retry() leaves such letters alone; but
+ * superseded_rev tells whether the tables still lack the record (held_leave.c).
  */
-void
-atp_dead_letters_supersede(AtpApply *a, const AtpRows *removed)
+static void
+supersede_letters(AtpApply *a, const AtpRows *removed, bool by_export)
 {
 	Datum		values[3];
 	AtpCaller	caller;
@@ -477,13 +485,21 @@ atp_dead_letters_supersede(AtpApply *a, const AtpRows *removed)
 							 "  JOIN atproto.dead_letter o ON o.did OPERATOR(@.=) u.did"
 							 "   AND CASE WHEN u.path IS NULL THEN o.path NOT LIKE '#%' ELSE o.path = u.path END"
 							 "  JOIN atproto.subscription s ON s.name = o.subscription AND s.target = $1::name"
+							 "   AND (o.seq IS NOT NULL OR (o.subscription <> $5 AND $6))"
 							 "  ORDER BY o.id, u.rev DESC) l"
 							 " WHERE d.id = l.id AND (d.superseded_rev IS NULL OR d.superseded_rev OPERATOR(@.<) l.rev)"),
 			ATP_ARGS(atp_text_arg(atp_target(a->statements)),
 					 (AtpArg) {values[0], get_array_type(atp_element(a->statements, ATP_TYPE_DID)), false},
 					 (AtpArg) {values[1], TEXTARRAYOID, false},
-					 (AtpArg) {values[2], get_array_type(atp_element(a->statements, ATP_TYPE_TID)), false}));
+					 (AtpArg) {values[2], get_array_type(atp_element(a->statements, ATP_TYPE_TID)), false},
+					 atp_text_arg(a->sub->name), atp_bool_arg(by_export)));
 	atp_owner_end(caller);
+}
+
+void
+atp_dead_letters_supersede(AtpApply *a, const AtpRows *removed)
+{
+	supersede_letters(a, removed, false);
 }
 
 void
@@ -495,7 +511,7 @@ atp_dead_letters_supersede_repo(AtpApply *a, struct varlena *did, uint64 rev)
 	atp_put_ref(rows, did);
 	atp_put_ref(rows, NULL);
 	atp_put(rows, AtpTidGetDatum(rev), false);
-	atp_dead_letters_supersede(a, rows);
+	supersede_letters(a, rows, true);
 }
 
 void

@@ -11,6 +11,9 @@
 #include "tables/base/rows.h"
 #include "tables/base/sink.h"
 
+/* SQL: does the dead letter say that the tables lack something of a repository? */
+#define ATP_SQL_LACKING	"stage IN ('commit', 'record', 'apply', 'beyond') AND (seq IS NULL OR path NOT LIKE '#%')"
+
 /*
  * Store the batch's letters (a List of AtpDeadLetter).  Raises ATP_ERRCODE_STOP when the limit of the subscription is
  * reached: the consumer stops rather than pass over an event without a letter.

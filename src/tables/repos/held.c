@@ -76,10 +76,10 @@ enum
 
 static const AtpStatement statements[] = {
 	[COUNT_HELD] = {
-		"SELECT u.n::integer, h.events, h.rev, h.only_gap, h.own, h.bytes, h.every, h.gap FROM unnest($2) WITH ORDINALITY u (did, n),"
+		"SELECT u.n::integer, h.events, h.rev, h.awaits_commit, h.own, h.bytes, h.every, h.gap FROM unnest($2) WITH ORDINALITY u (did, n),"
 		" LATERAL (SELECT count(*) FILTER (WHERE subscription = ANY ($4)) AS events,"
 		"   (array_agg(rev ORDER BY rev) FILTER (WHERE subscription = ANY ($4)))[1] AS rev,"
-		"   bool_and(why IN ('gap', 'order')) FILTER (WHERE subscription = ANY ($4)) AS only_gap,"
+		"   (" ATP_HELD_WAITS_FOR_COMMIT("rev", "why", " FILTER (WHERE subscription = ANY ($4))") ") AS awaits_commit,"
 		"   count(*) FILTER (WHERE subscription = $5) AS own,"
 		"   COALESCE(sum(octet_length(bytes)) FILTER (WHERE subscription = $5), 0)::bigint AS bytes,"
 		"   count(*) AS every, COALESCE(bool_or(why = 'gap'), false) AS gap"
@@ -212,7 +212,7 @@ count_held(AtpApply *a, struct varlena *const *dids, int n, AtpHeldCount *counts
 		counts[which] = (AtpHeldCount) {
 			.n = DatumGetInt64(v[1]), .own = DatumGetInt64(v[4]), .all = DatumGetInt64(v[6]), .any_gap = DatumGetBool(v[7]),
 			.first_rev = null[2] ? 0 : DatumGetAtpTid(v[2]),
-			.only_gap = !null[3] && DatumGetBool(v[3])
+			.awaits_commit = !null[3] && DatumGetBool(v[3])
 		};
 		if (bytes != NULL)
 			bytes[which] = DatumGetInt64(v[5]);
@@ -488,7 +488,8 @@ drop_repo(AtpApply *a, AtpEvent *const *events, int n)
 
 /*
  * A unique number among the events of a revision.  In a stream whose positions are times, several events may have the
- * same position, so the number is taken from the path's hash.
+ * same position, so the number is taken from the path's hash.  Only operations of one account and revision are compared: an
+ * account that makes two paths with one hash loses an operation of its own.
  */
 static int64
 number_of(const AtpApply *a, const AtpEvent *event)
@@ -591,9 +592,13 @@ atp_held_erase(AtpApply *a, int index)
 {
 	AtpBatch   *batch = a->batch;
 	struct varlena *did = batch->events[index].did;
+	bool		lost = batch->events[index].effects.drops_held;
+	AtpLost		new = {0};
 	AtpHeldBy	by = atp_held_by(a);
 	Datum		args[4] = {target_of(a), PointerGetDatum(did), name_kind(a), atp_array(a->statements, ATP_TYPE_TEXT, by.takes, NULL, by.ntakes)};
 
+	if (lost)
+		atp_gap_erased(a, did, args[3]);
 	a->skips[ATP_SKIP_INACTIVE] += execute_as_table_owner(a, ERASE_HELD, args, NULL);
 	for (int i = a->lo; i < index; i++)
 	{
@@ -604,7 +609,10 @@ atp_held_erase(AtpApply *a, int index)
 		atp_admission_ignore(event, ATP_SKIP_INACTIVE);
 		a->skips[ATP_SKIP_INACTIVE]++;
 		a->skips[ATP_SKIP_HELD]--;
+		if (lost)
+			note_lost(a, &new, event->seq);
 	}
+	atp_gap_lost(a, NULL, &new);
 }
 
 void

@@ -43,12 +43,20 @@ extern void atp_held_look_for_room(AtpApply *a);
 /* End the pause, since no label is held; a later pause gets the full time again. */
 extern void atp_held_end_stall(void);
 
+/*
+ * SQL, an aggregate over held events of a repository: does the first of them wait for a missing commit?  An event behind
+ * the first may still have a reason from before, for example from a fetch that has ended.  If each event waits behind an
+ * earlier one, or for a missing commit, the event in front has gone; the first event is taken to wait for a commit.
+ */
+#define ATP_HELD_WAITS_FOR_COMMIT(rev, why, filter) \
+	"(array_agg(" why " ORDER BY " rev ", " why ")" filter ")[1] = 'gap' OR bool_and(" why " IN ('gap', 'order'))" filter
+
 /* The held events of a repository. */
 typedef struct AtpHeldCount
 {
 	int64		n;				/* held events that this subscription may take, and behind which its own events wait (held_by.h) */
 	uint64		first_rev;		/* the lowest revision among the n events; 0 if n is 0 */
-	bool		only_gap;		/* each of the n waits for a missing commit, or behind an earlier held event */
+	bool		awaits_commit;	/* the first of the n waits for a missing commit (ATP_HELD_WAITS_FOR_COMMIT) */
 	int64		own;			/* held events received by this subscription itself */
 	int64		all;			/* held events of all subscriptions of the target */
 	bool		any_gap;		/* at least one event waits for a missing commit */
@@ -90,7 +98,8 @@ extern void atp_held_set_why(AtpApply *a, const AtpEvent *event);
  * F-15: event index of the batch deletes the account.  Remove the held events of the account's repository that this
  * subscription may take, and ignore the batch's earlier events of the repository that were about to be held; both
  * are counted as inactive.  All of these events precede the deletion.  Kept, they would add old records to the
- * repository of an account that begins again under this DID.  The caller has written the repository's row.
+ * repository of an account that begins again under this DID.  If no server has confirmed the deletion (drops_held), rows
+ * of atproto.gap count the events.  The caller has written the repository's row.
  */
 extern void atp_held_erase(AtpApply *a, int index);
 
@@ -103,6 +112,13 @@ extern void atp_held_erase_all(const char *target, struct varlena *did);
  * events waiting.
  */
 extern void atp_held_release(struct varlena *const *dids, int n);
+
+/*
+ * R-56: a session is about to delete the subscription with this name: mark the repositories of the subscription's dead
+ * letters.  The trigger on the table marks them, too; but the trigger runs with the subscription's row locked, for which
+ * a consumer waits that writes a letter and has locked the repository's row.
+ */
+extern void atp_subscription_leaves(const char *name);
 
 /* The reason with this name in the column why. */
 extern AtpWhyHeld atp_held_why(const char *name);

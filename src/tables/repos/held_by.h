@@ -11,9 +11,9 @@
  * A subscription's own events wait behind the held events that the subscription may take.  Behind held events of
  * other subscriptions they do not wait: a subscription with a higher level, a foreign owner, or a stopped consumer
  * could otherwise block them.  There is one exception, limited in time (release_find.c): the other subscription runs and
- * may take this subscription's events, and its held events wait only for a missing commit.  Then its consumer applies
- * the events of both in the order of their revisions; this subscription's consumer would apply its own newer
- * events first, and the other's events would be old.
+ * may take this subscription's events, and the first of its held events waits for a missing commit.  Then its consumer
+ * applies the events of both in the order of their revisions; this subscription's consumer would apply newer events
+ * first, its own or those of a third subscription that both may take, and the other's events would be old.
  */
 #ifndef ATP_HELD_BY_H
 #define ATP_HELD_BY_H

@@ -1,12 +1,12 @@
 /*
  * held_leave.c
  *		SQL: the trigger that completes rows of atproto.held_event from older dumps, and the trigger that keeps
- *		the held events of a subscription from getting lost without a trace (R-32, R-35).
+ *		the held events and the dead letters of a subscription from getting lost without a trace (R-32, R-35, R-56).
  *
  * If a subscription is removed, or its target or kind of stream changes, no process would judge its held events
  * any more.  A second subscription gets the events if that subscription may take them (held_by.h).  Otherwise this
- * transaction drops the events, marks their repositories, and counts the events in a row of atproto.gap.  A refill
- * (refill.c) ends with its subscription.
+ * transaction drops the events, marks their repositories, and counts the events in a row of atproto.gap.  The
+ * repositories of the subscription's dead letters are marked, too.  A refill (refill.c) ends with its subscription.
  */
 #include "postgres.h"
 
@@ -28,6 +28,7 @@
 #include "tables/base/error_class.h"
 #include "tables/base/gap.h"
 #include "tables/repos/held.h"
+#include "tables/repos/dead_letter.h"
 #include "tables/repos/held_by.h"
 #include "tables/base/job.h"
 #include "tables/repos/repo.h"
@@ -94,8 +95,10 @@ atp_held_event_fill(PG_FUNCTION_ARGS)
 typedef struct Leaving
 {
 	const AtpSubscription *sub;
-	struct varlena **dids;		/* the accounts with events held by the subscription, sorted */
+	struct varlena **dids;		/* the accounts with events held by the subscription, or with its letters, sorted */
 	int			ndids;
+	struct varlena **exported;	/* the accounts with letters about records of an export, sorted */
+	int			nexported;
 	bool		removed;		/* the subscription is being deleted, so no row may refer to its name */
 } Leaving;
 
@@ -109,20 +112,21 @@ run_as_table_owner(const char *sql, const AtpArg *args, int nargs)
 	return n;
 }
 
-static void
-find_dids(Leaving *l)
+/* The accounts of the rows that the subscription has in the table, and that satisfy the condition; returns their number. */
+static int
+find_dids(const Leaving *l, const char *table, const char *condition, struct varlena ***dids)
 {
-	AtpCaller	caller = atp_as_table_owner("held_event");
-	AtpResult	found = atp_query("SELECT DISTINCT did FROM atproto.held_event WHERE subscription = $1 AND target = $2::name",
+	AtpCaller	caller = atp_as_table_owner(table);
+	AtpResult	found = atp_query(psprintf("SELECT DISTINCT did FROM atproto.%s WHERE subscription = $1 AND %s", table, condition),
 								  ATP_ARGS(atp_text_arg(l->sub->name), atp_text_arg(l->sub->target)));
 	bool		isnull;
 
 	atp_owner_end(caller);
-	l->dids = palloc(sizeof(struct varlena *) * Max(found.n, 1));
+	*dids = palloc(sizeof(struct varlena *) * Max(found.n, 1));
 	for (uint64 i = 0; i < found.n; i++)
-		l->dids[i] = PG_DETOAST_DATUM_COPY(atp_get(atp_result_row(found, i), "did", atp_type("did"), &isnull));
+		(*dids)[i] = PG_DETOAST_DATUM_COPY(atp_get(atp_result_row(found, i), "did", atp_type("did"), &isnull));
 	atp_result_free(found);
-	l->ndids = atp_sort_dids(l->dids, found.n);
+	return atp_sort_dids(*dids, found.n);
 }
 
 /* A subscription that may take the held events, preferably a running one; NULL: no subscription may. */
@@ -214,41 +218,124 @@ mark_dropped(AtpApply *a, int unused, int unused2)
 	request_fetch(l, marked, n);
 }
 
-/* Mark the repositories.  False: the tables could not be written, so only the row of atproto.gap records the loss. */
+/* Mark the repositories of dead letters, with the rights of the subscription's owner. */
+static void
+mark_lettered(AtpApply *a, int unused, int unused2)
+{
+	Leaving    *l = ((Marking *) a)->leaving;
+	AtpCaller	caller = atp_target_begin(l->sub);
+	struct varlena **marked;
+	int			n = atp_repos_mark_lettered(a, l->dids, l->ndids, l->exported, l->nexported, &marked);
+
+	atp_owner_end(caller);
+	request_fetch(l, marked, n);
+}
+
+/* Mark the repositories in a subtransaction.  False: the tables could not be written; *error has the reason, if the database gave one. */
 static bool
-mark_repos(Leaving *l)
+try_marks(Leaving *l, AtpStep step, ErrorData **error)
 {
 	AtpBatch	batch = {.cxt = CurrentMemoryContext};
 	Marking		m = {.apply = {.sub = l->sub, .sink = l->sub->source->sink, .batch = &batch}, .leaving = l};
-	ErrorData  *volatile error;
+	ErrorData  *volatile refused;
 
+	*error = NULL;
 	if (!(m.apply.sink->uses & ATP_USE_REPOS) || !OidIsValid(l->sub->owner))
 		return false;
 	m.apply.statements = atp_statements_create(l->sub->target, ATP_WRITER_OTHER);
 	PG_TRY();
 	{
-		error = atp_attempt(&m.apply, mark_dropped, 0, 0);
+		refused = atp_attempt(&m.apply, step, 0, 0);
 	}
 	PG_FINALLY();
 	{
 		atp_statements_free(m.apply.statements);
 	}
 	PG_END_TRY();
+	*error = refused;
+	return refused == NULL;
+}
+
+/* Mark the repositories.  False: the tables could not be written, so only a row of atproto.gap records the loss. */
+static bool
+mark_repos(Leaving *l, AtpStep step)
+{
+	ErrorData  *error;
+	bool		marked = try_marks(l, step, &error);
+
 	if (error != NULL)
 		ereport(WARNING,
-				(errmsg("repositories of which events waited could not be marked in schema \"%s\": %s", l->sub->target, error->message),
-				 errdetail("A row of atproto.gap tells how many events are dropped.")));
-	return error == NULL;
+				(errmsg("repositories could not be marked as desynchronized in schema \"%s\": %s", l->sub->target, error->message),
+				 errdetail("A row of atproto.gap tells how many events or dead letters are dropped.")));
+	return marked;
+}
+
+/* The target's table of repositories; InvalidOid if the target has none. */
+static Oid
+repo_table_of(const AtpSubscription *sub)
+{
+	Oid			schema = sub->source->by_repo ? get_namespace_oid(sub->target, true) : InvalidOid;
+	Oid			relid = OidIsValid(schema) ? get_relname_relid(atp_repo_table.name, schema) : InvalidOid;
+
+	return OidIsValid(relid) && atp_table_is_ours(&atp_repo_table, relid) ? relid : InvalidOid;
+}
+
+/*
+ * R-56: the tables lack what a dead letter is about.  After an export the repository is synchronized all the same, so the
+ * letter may be the only row that tells.  The letter goes with its subscription, or with the next export into the new
+ * target.  A superseded letter of an export does not count: a later export of another subscription has judged its record.
+ */
+static void
+find_letters(Leaving *l)
+{
+	const char *condition = "did IS NOT NULL AND (seq IS NOT NULL OR superseded_rev IS NULL) AND " ATP_SQL_LACKING;
+
+	if (!OidIsValid(repo_table_of(l->sub)))
+		return;
+	l->ndids = find_dids(l, "dead_letter", condition, &l->dids);
+	l->nexported = find_dids(l, "dead_letter", psprintf("%s AND seq IS NULL", condition), &l->exported);
+}
+
+static void
+leave_letters(const AtpSubscription *sub, bool removed)
+{
+	Leaving		l = {.sub = sub, .removed = removed};
+	int			nest;
+
+	find_letters(&l);
+	if (l.ndids == 0)
+		return;
+	nest = atp_caller_begin();
+	if (!mark_repos(&l, mark_lettered))
+		atp_gap_letters(sub, removed);
+	atp_caller_end(nest);
+}
+
+void
+atp_subscription_leaves(const char *name)
+{
+	Leaving		l = {.sub = atp_subscription_get(name, CurrentMemoryContext), .removed = true};
+	ErrorData  *error;
+	int			nest;
+
+	if (l.sub == NULL)
+		return;
+	find_letters(&l);
+	if (l.ndids == 0)
+		return;
+	nest = atp_caller_begin();
+	/* if the database refuses, it will refuse the trigger's attempt, too, which tells */
+	(void) try_marks(&l, mark_lettered, &error);
+	atp_caller_end(nest);
 }
 
 /* Does the target have repositories that the subscription's owner may change? */
 static bool
 may_end_refills(const AtpSubscription *sub)
 {
-	Oid			schema = get_namespace_oid(sub->target, true);
-	Oid			relid = OidIsValid(schema) ? get_relname_relid(atp_repo_table.name, schema) : InvalidOid;
+	Oid			relid = repo_table_of(sub);
 
-	return sub->source->by_repo && OidIsValid(relid) && atp_table_is_ours(&atp_repo_table, relid) &&
+	return OidIsValid(relid) &&
 		get_attnum(relid, "refill_at") != InvalidAttrNumber && atp_role_may_fill(sub->owner, sub->target, sub->target_owner);
 }
 
@@ -257,11 +344,13 @@ may_end_refills(const AtpSubscription *sub)
  * the refill would never end, and the fetcher would never audit the repository, since repositories in a refill are not
  * audited.  So end the refill, and request an audit.  Rows written by an earlier version have the subscription's name in
  * place of its id.  A repository without a tree cannot be audited: a record of the refill may have been removed by an
- * event that the refill has not reached.  So such a repository is marked, as soon as one event was read again.
+ * event that the refill has not reached.  So such a repository is marked, as soon as one event was read again, and
+ * fetched for another subscription.
  */
 static void
 end_refills(AtpApply *a, int unused, int unused2)
 {
+	const Leaving *l = ((Marking *) a)->leaving;
 	const AtpSubscription *sub = a->sub;
 	AtpCaller	caller = atp_owner_begin(sub->owner);
 	bool		distributed = atp_is_distributed(atp_table_in(sub->target, atp_repo_table.name));
@@ -273,12 +362,26 @@ end_refills(AtpApply *a, int unused, int unused2)
 	char	   *sql = psprintf("%sUPDATE #.repo r SET sync = CASE WHEN r.data IS NULL AND r.sync IN ('partial', 'unproven')"
 							   "  AND r.refill_rev IS NOT NULL AND (r.refill_rev OPERATOR(@.=) r.deleted_rev) IS NOT TRUE"
 							   "  THEN 'desynchronized' ELSE r.sync END, refill_by = NULL, refill_rev = NULL, refill_data = NULL, refill_sync = NULL,"
-							   " refill_to = NULL, refill_at = NULL, updated_at = now()%s", locked, of_refill);
-	uint64		n = atp_run(atp_expand_sql(sql, sub->target), ATP_ARGS(atp_text_arg(sub->id), atp_text_arg(sub->name)));
+							   " refill_to = NULL, refill_at = NULL, updated_at = now()%s"
+							   " RETURNING CASE WHEN r.sync = 'desynchronized' THEN r.did END AS did", locked, of_refill);
+	AtpResult	found = atp_query(atp_expand_sql(sql, sub->target), ATP_ARGS(atp_text_arg(sub->id), atp_text_arg(sub->name)));
+	struct varlena **marked = palloc(sizeof(struct varlena *) * Max(found.n, 1));
+	int			n = 0;
 
 	atp_owner_end(caller);
-	if (n > 0)
+	for (uint64 i = 0; i < found.n; i++)
+	{
+		bool		isnull;
+		Datum		did = atp_get(atp_result_row(found, i), "did", atp_type("did"), &isnull);
+
+		if (!isnull)
+			marked[n++] = PG_DETOAST_DATUM_COPY(did);
+	}
+	if (found.n > 0)
 		atp_audit_request(sub->target);
+	atp_result_free(found);
+	/* no later commit of these repositories may come that would have them fetched */
+	request_fetch(l, marked, atp_sort_dids(marked, n));
 }
 
 /* A user's trigger on the table may refuse the update: then the row stays as it is, and atproto.check() reports it. */
@@ -286,14 +389,15 @@ static void
 leave_refills(const AtpSubscription *sub)
 {
 	AtpBatch	batch = {.cxt = CurrentMemoryContext};
-	AtpApply	apply = {.sub = sub, .sink = sub->source->sink, .batch = &batch};
+	Leaving		l = {.sub = sub};
+	Marking		m = {.apply = {.sub = sub, .sink = sub->source->sink, .batch = &batch}, .leaving = &l};
 	ErrorData  *error;
 	int			nest;
 
 	if (!may_end_refills(sub))
 		return;
 	nest = atp_caller_begin();
-	error = atp_attempt(&apply, end_refills, 0, 0);
+	error = atp_attempt(&m.apply, end_refills, 0, 0);
 	atp_caller_end(nest);
 	if (error != NULL)
 		ereport(WARNING,
@@ -310,7 +414,8 @@ leave_held(const AtpSubscription *sub, bool removed)
 	if (removed)
 		atp_gap_keep(sub);
 	leave_refills(sub);
-	find_dids(&l);
+	leave_letters(sub, removed);
+	l.ndids = find_dids(&l, "held_event", "target = $2::name", &l.dids);
 	if (l.ndids == 0)
 		return;
 	if ((heir = find_heir(&l)) != NULL)
@@ -321,7 +426,7 @@ leave_held(const AtpSubscription *sub, bool removed)
 	atp_gap_left(sub, removed);
 	/* constraint triggers run now, with the owner's rights: deferred to commit, they would run with the caller's rights */
 	nest = atp_caller_begin();
-	if (!mark_repos(&l))
+	if (!mark_repos(&l, mark_dropped))
 		remove_rows(&l);
 	atp_caller_end(nest);
 }

@@ -108,7 +108,7 @@ atp_hold_count(AtpRepoHold *h, const AtpHeldCount *count)
 	h->any_gap = count->any_gap;
 	h->first_rev = count->first_rev;
 	h->waits = count->n > 0 || h->state == ATP_HOLD_RESYNC;
-	h->gap = count->only_gap && h->state != ATP_HOLD_RESYNC;
+	h->gap = count->awaits_commit && h->state != ATP_HOLD_RESYNC;
 }
 
 void

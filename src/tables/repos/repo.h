@@ -62,6 +62,14 @@ extern int	atp_repos_mark_dropped(AtpApply *a, struct varlena **dids, int n, str
  */
 extern int	atp_repos_mark_left(AtpApply *a, struct varlena *const *dids, int n, struct varlena ***marked);
 
+/*
+ * Mark repositories with dead letters that are about to be deleted, like atp_repos_mark_left(); *marked has only rows that
+ * were not desynchronized before.  exported: those of the repositories with a letter about a record of an export.  A repository without such a
+ * letter became synchronized after its letters, or is going to be audited (unproven).
+ */
+extern int	atp_repos_mark_lettered(AtpApply *a, struct varlena *const *dids, int n, struct varlena *const *exported, int nexported,
+									struct varlena ***marked);
+
 /* Delete the repositories' rows, except rows with more information than the DID. */
 extern void atp_repos_forget(AtpApply *a, struct varlena *const *dids, int n);
 

@@ -65,6 +65,19 @@ is_old_status(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event
 	return status_at < repo->account.status_at || (same_stream && event->seq < repo->account.status_seq);
 }
 
+/*
+ * Delete the records of the repository.  The tables may have records newer than the repository's revision: the slices of
+ * an export write such records, and they stay if the fetch is given up before its last slice.  task_status.c has the same
+ * rule for deletions that are confirmed later.
+ */
+static void
+erase_records(const AtpRepoState *repo, AtpEffect *effect)
+{
+	effect->has_rev = repo->head.has_rev;
+	effect->rev = repo->head.rev;
+	effect->beyond = atp_repo_is_sync(repo, ATP_SYNC_DESYNCHRONIZED) || atp_repo_is_sync(repo, ATP_SYNC_RESYNCING);
+}
+
 static void
 take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 {
@@ -72,13 +85,15 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 
 	/* V-47; a repository that is being fetched for the first time may have records without a revision */
 	bool		has_some = !atp_repo_is_empty(repo) || repo->hold.state == ATP_HOLD_RESYNC;
+	bool		is_doubted = s->apply->sub->settings.verify == ATP_VERIFY_FULL && atp_purge_after_s > 0 && atp_is_deletion(event);
 
-	event->effects.unconfirmed = s->apply->sub->settings.verify == ATP_VERIFY_FULL && atp_purge_after_s > 0 &&
-		atp_is_deletion(event) && has_some;
+	event->effects.unconfirmed = is_doubted && has_some;
+	event->effects.drops_held = is_doubted && !has_some && (repo->hold.nheld > 0 || repo->hold.adds);
 	if (is_old_status(s, repo, event, status_at))
 	{
 		s->apply->skips[ATP_SKIP_OLD]++;
 		event->effects.passed = true;
+		event->effects.drops_held = false;
 		return;
 	}
 	repo->account.active = event->active;
@@ -96,15 +111,12 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	/* a second source can bring the missing commits only after this event, when they have no effect */
 	if (event->effects.closes && !atp_is_deletion(event))
 		atp_repo_note_break(s, repo);
-	if (event->effects.unconfirmed || (event->verdict.by_stranger && !repo->account.active && has_some))
+	if (event->effects.unconfirmed || event->effects.drops_held || (event->verdict.by_stranger && !repo->account.active && has_some))
 		atp_repo_doubt(repo, event);
 	if (event->effects.unconfirmed || !atp_is_deletion(event))
 		return;
 	effect->erase = true;
-	effect->has_rev = repo->head.has_rev;
-	effect->rev = repo->head.rev;
-	/* task_status.c has the same rule for deletions that are confirmed later */
-	effect->beyond = atp_repo_is_sync(repo, ATP_SYNC_DESYNCHRONIZED) || atp_repo_is_sync(repo, ATP_SYNC_RESYNCING);
+	erase_records(repo, effect);
 	/* the deleted records must not come back by a refill: note deleted_rev, and end the refill */
 	if (repo->head.has_rev)
 	{
@@ -250,8 +262,7 @@ static void
 begin_anew(AtpRepos *s, AtpRepoState *repo, AtpEffect *effect)
 {
 	effect->erase = repo->head.has_rev;
-	effect->has_rev = repo->head.has_rev;
-	effect->rev = repo->head.rev;
+	erase_records(repo, effect);
 	if (!atp_repo_is_sync(repo, ATP_SYNC_RESYNCING) && !has_remains(s, repo))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
 }

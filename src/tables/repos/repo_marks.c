@@ -2,9 +2,9 @@
  * repo_marks.c
  *		Marks in rows of the table repo, set without the states of the repositories.
  *
- * These statements change one or two columns: sync and hold where held events are dropped or gone, purge_rev of deleted
- * accounts.  repo.c reads and writes whole states.  Invariant: hold is cleared only after the held events
- * were counted under the lock of the row.
+ * These statements change one or two columns: sync and hold where held events or dead letters are dropped or gone,
+ * purge_rev of deleted accounts.  repo.c reads and writes whole states.  Invariant: hold is cleared only after the
+ * held events were counted under the lock of the row.
  */
 #include "postgres.h"
 
@@ -31,14 +31,19 @@ with_dids(AtpStatements *set, AtpRepoStatement statement, struct varlena *const 
 	return atp_execute(set, &atp_repo_table.statements[statement], &arg, dids == NULL ? "n" : NULL);
 }
 
+/* The DIDs that the last statement returned, sorted. */
+static int
+take_marked(int found, struct varlena ***marked)
+{
+	*marked = palloc(sizeof(struct varlena *) * Max(found, 1));
+	return atp_sort_dids(*marked, atp_take_dids(*marked, found));
+}
+
 /* The held events of these repositories are dropped: mark the repositories that lose by that (ATP_SQL_LOSES). */
 static int
 mark_losing(AtpApply *a, struct varlena *const *dids, int n, struct varlena ***marked)
 {
-	int			found = with_dids(a->statements, ATP_MARK_DROPPED, dids, n);
-
-	*marked = palloc(sizeof(struct varlena *) * Max(found, 1));
-	return atp_sort_dids(*marked, atp_take_dids(*marked, found));
+	return take_marked(with_dids(a->statements, ATP_MARK_DROPPED, dids, n), marked);
 }
 
 int
@@ -66,6 +71,18 @@ atp_repos_mark_left(AtpApply *a, struct varlena *const *dids, int n, struct varl
 {
 	(void) with_dids(a->statements, ATP_LOCK_HOLDING, dids, n);
 	return mark_losing(a, dids, n, marked);
+}
+
+int
+atp_repos_mark_lettered(AtpApply *a, struct varlena *const *dids, int n, struct varlena *const *exported, int nexported,
+						struct varlena ***marked)
+{
+	Datum		args[2] = {
+		atp_array(a->statements, ATP_TYPE_DID, (Datum *) dids, NULL, n), atp_array(a->statements, ATP_TYPE_DID, (Datum *) exported, NULL, nexported)
+	};
+
+	(void) with_dids(a->statements, ATP_LOCK_HOLDING, dids, n);
+	return take_marked(atp_execute(a->statements, &atp_repo_table.statements[ATP_MARK_LETTERED], args, NULL), marked);
 }
 
 void

@@ -3,7 +3,8 @@
  *		The column rev_paths of the table repo: which operations of the last revision were applied.
  *
  * Used where the operations of a commit arrive in separate events.  A value is an array of 8-byte hashes of
- * the operations' paths.
+ * the operations' paths.  An account can make two paths with one hash (2^32 attempts), and so lose an operation of its own;
+ * a longer hash would cost each row more than that is worth.
  */
 #ifndef ATP_REPO_PATHS_H
 #define ATP_REPO_PATHS_H

@@ -33,7 +33,7 @@ atp_status_request_init(void)
 static bool
 is_deletion(const AtpEvent *event)
 {
-	return event->effects.unconfirmed;
+	return event->effects.unconfirmed || event->effects.drops_held;
 }
 
 /* Choose one event of each account: the last deletion, or the first event if no event is a deletion. */
@@ -136,10 +136,11 @@ atp_status_requests_take_from_unentitled(void)
 }
 
 bool
-atp_status_revs_are_many(void)
+atp_status_revs_are_many(const char *name)
 {
-	AtpResult	found = atp_query("SELECT FROM atproto.status_request WHERE why = 'rev' AND answered_at IS NULL OFFSET $1 LIMIT 1",
-								  ATP_ARGS(atp_int8_arg((int64) atp_fetch_queue - 1)));
+	AtpResult	found = atp_query("SELECT FROM atproto.status_request w WHERE w.why = 'rev' AND w.answered_at IS NULL AND w.subscription IN"
+								  " (SELECT s.name FROM atproto.subscription s JOIN atproto.subscription o ON o.owner = s.owner WHERE o.name = $2)"
+								  " OFFSET $1 LIMIT 1", ATP_ARGS(atp_int8_arg((int64) atp_fetch_queue - 1), atp_text_arg(name)));
 	bool		many = found.n > 0;
 
 	atp_result_free(found);

@@ -41,8 +41,11 @@ extern void atp_status_requests_leave(const char *name);
  */
 extern void atp_status_requests_take_from_unentitled(void);
 
-/* Is the queue of requests for revisions full (atproto.fetch_queue)? */
-extern bool atp_status_revs_are_many(void);
+/*
+ * Do as many requests for revisions wait as the owner of this subscription may have (atproto.fetch_queue)?  The requests
+ * of one owner must not keep the lists of another from being read.
+ */
+extern bool atp_status_revs_are_many(const char *name);
 
 /* Has the account's server answered a request for status, and the row with the answer still exists? */
 extern bool atp_status_is_answered(const AtpApply *a, struct varlena *did);

@@ -20,8 +20,12 @@ CREATE TABLE atproto.status_request (
         CHECK (octet_length(error) <= 1000),
     PRIMARY KEY (target, did)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
-CREATE INDEX status_request_due ON atproto.status_request (next_try) WHERE why <> 'rev';
-CREATE INDEX status_request_rev ON atproto.status_request (next_try) WHERE why = 'rev';
+-- for the deletion of old rows; an index on next_try of all rows would be chosen for the rows of a subscription, too
+CREATE INDEX status_request_answered ON atproto.status_request (next_try) WHERE answered_at IS NOT NULL;
+CREATE INDEX status_request_old ON atproto.status_request (requested_at) WHERE why <> 'deleted';
+-- by subscription: the fetcher takes the requests in turn from the owners of the subscriptions
+CREATE INDEX status_request_due ON atproto.status_request (subscription, next_try) WHERE why <> 'rev';
+CREATE INDEX status_request_rev ON atproto.status_request (subscription, next_try) WHERE why = 'rev';
 CREATE INDEX status_request_subscription ON atproto.status_request (subscription);
 -- The key has no owner, as that of atproto.repo_job: an account has one status in a target, whichever subscription asks for it.
 COMMENT ON TABLE atproto.status_request IS 'accounts whose own servers are asked for their status, at most once in ten minutes; only the fetcher removes a row';

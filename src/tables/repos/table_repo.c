@@ -124,6 +124,12 @@ static const AtpStatement statements[] = {
 		" WHERE did OPERATOR(@.=) ANY ($1) AND " ATP_SQL_LOSES " RETURNING did",
 		SPI_OK_UPDATE_RETURNING, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
+	[ATP_MARK_LETTERED] = {
+		"UPDATE #.repo SET sync = 'desynchronized', updated_at = now()"
+		" WHERE did OPERATOR(@.=) ANY ($1) AND " ATP_SQL_LOSES " AND CASE WHEN sync = 'desynchronized' THEN false"
+		"  WHEN sync IN ('synchronized', 'unproven') THEN did OPERATOR(@.=) ANY ($2) ELSE true END RETURNING did",
+		SPI_OK_UPDATE_RETURNING, {ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
+	},
 	[ATP_LEAVE_TO_PURGE] = {
 		"UPDATE #.repo SET purge_rev = GREATEST(purge_rev, $2), purge_seq = $3 WHERE did OPERATOR(@.=) $1 AND EXISTS"
 		" (SELECT FROM #.record o WHERE o.did OPERATOR(@.=) $1 AND o.rev OPERATOR(@.<=) $2)",

@@ -21,6 +21,7 @@ typedef enum AtpRepoStatement
 	ATP_MARK_REPO,				/* did: set sync to desynchronized */
 	ATP_LOCK_FREE_REPOS,		/* did[] -> did: lock the rows without waiting, skip locked rows */
 	ATP_MARK_DROPPED,			/* did[] -> did */
+	ATP_MARK_LETTERED,			/* did[], did[] with letters of an export -> did */
 	ATP_LEAVE_TO_PURGE,			/* did, rev, seq: if the table record has a record up to rev */
 	ATP_LOCK_PURGED,
 	ATP_END_PURGE,

@@ -7,6 +7,9 @@ package Chaos::Actions;
 use strict;
 use warnings FATAL => 'all';
 
+use POSIX ();
+use Time::HiRes qw(usleep);
+
 # name => [ weight, kinds of plans (all: undef), function ]
 my %actions;
 # PostgreSQL's own time limits, of waiting for locks above all, are in the clock's time:
@@ -73,6 +76,24 @@ sub signal_one
 	};
 }
 
+# Stops a process, and lets it go on after some ms.  The timer tells the story.  The process may have been stopped with a lock
+# for which the run's next statement waits, and timers run between statements only: so a child lets it go on.
+sub stop_for
+{
+	my ($run, $pid, $ms) = @_;
+
+	kill 'STOP', $pid;
+	my $child = fork // die "fork: $!";
+	if ($child == 0)
+	{
+		usleep(1000 * $ms);
+		kill 'CONT', $pid;
+		POSIX::_exit(0);
+	}
+	$run->later($ms, "thaw $pid", sub { waitpid $child, 0 });
+	return;
+}
+
 sub freeze
 {
 	my ($type) = @_;
@@ -81,8 +102,7 @@ sub freeze
 		my @pids = processes($run, $type) or return "no $type";
 		my $pid = pick($step->{u}[0], @pids);
 
-		kill 'STOP', $pid;
-		$run->later($step->{hold}, "thaw $pid", sub { kill 'CONT', $pid });
+		stop_for($run, $pid, $step->{hold});
 		return "freeze $type $pid for $step->{hold} ms";
 	};
 }
@@ -117,8 +137,7 @@ action old_worker => 5, undef, sub {
 	my $pid = pick($step->{u}[0], @workers);
 	my $n = 1 + int(4 * $step->{u}[1]);
 
-	kill 'STOP', $pid;
-	$run->later(600 + $step->{hold}, "thaw $pid", sub { kill 'CONT', $pid });
+	stop_for($run, $pid, 600 + $step->{hold});
 	kill 'TERM', $consumers[0];
 	$run->{deaths}++;
 	$run->ask("UPDATE atproto.subscription SET workers = $n WHERE name = '$run->{sub}'", 2);

@@ -4,7 +4,7 @@
 
 CREATE EXTENSION atproto;
 GRANT EXECUTE ON FUNCTION atproto.subscribe, atproto.unsubscribe, atproto.pause, atproto.resume,
-    atproto.set_cursor, atproto.retry, atproto.create_tables TO owner;
+    atproto.set_cursor, atproto.retry, atproto.create_tables, atproto.audit TO owner;
 GRANT SELECT, INSERT, UPDATE, DELETE ON atproto.subscription, atproto.request_header, atproto.cursor,
     atproto.dead_letter, atproto.dead_frame, atproto.gap TO owner;
 

@@ -111,7 +111,6 @@ DECLARE
 BEGIN
 	SELECT min(seq) INTO n FROM atproto.cursor WHERE subscription = '$run->{sub}';
 	SELECT collections INTO c FROM atproto.subscription WHERE name = '$run->{sub}';
-	INSERT INTO chaos.forgotten SELECT did::text, path FROM atproto.dead_letter WHERE subscription = '$run->{sub}';
 	PERFORM atproto.unsubscribe('$run->{sub}');
 	SET LOCAL ROLE $run->{role};
 	PERFORM $subscribe;

@@ -306,7 +306,7 @@ COPY want FROM STDIN;
 $wanted\\.
 CREATE TEMP TABLE have AS SELECT did::text, collection::text, rkey::text, cid::text FROM $s.record;
 SELECT d.did, coalesce(r.sync, 'no repository'), coalesce(r.active, true), what, collection, rkey, cid,
-    EXISTS (SELECT FROM (SELECT did::text, path FROM atproto.dead_letter UNION ALL TABLE chaos.forgotten) l WHERE l.did = d.did AND l.path IN ('', d.collection || '/' || d.rkey))
+    EXISTS (SELECT FROM atproto.dead_letter l WHERE l.did::text = d.did AND l.path IN ('', d.collection || '/' || d.rkey))
 FROM (SELECT 'lacks' AS what, w.* FROM (TABLE want EXCEPT TABLE have) w WHERE $where
     UNION ALL SELECT 'has too much', h.* FROM (TABLE have EXCEPT TABLE want) h WHERE $where) d
 LEFT JOIN $s.repo r ON r.did::text = d.did ORDER BY 1, 5, 6;
@@ -326,8 +326,8 @@ sub verify
 	{
 		my ($did, $sync, $active, $what, $collection, $rkey, $cid, $letter) = @$row;
 
-		# what a letter or a mark tells of is no silent loss; but who fetches has no mark left
-		my $told = $letter eq 't' || ($sync eq 'desynchronized' && ($p->{backfill} eq 'none' || $active eq 'f'));
+		# what a letter or a mark tells of is no silent loss; but who fetches has no mark left, unless the job went with the only subscription
+		my $told = $letter eq 't' || ($sync eq 'desynchronized' && ($p->{backfill} eq 'none' || $active eq 'f' || ($p->{unsubscribe} eq 'yes' && $p->{union} eq 'none')));
 
 		# of a repository whose first commits are lost nobody can tell that they are; nor does a job outlive its subscription
 		$told ||= $what eq 'lacks' && $sync eq 'partial' && $plan->{lossy} && ($p->{backfill} eq 'repair' || $p->{unsubscribe} eq 'yes');
@@ -436,7 +436,7 @@ sub clear
 	}
 	$self->must("DROP PUBLICATION IF EXISTS $_") foreach @{ $self->{schemas} };
 	$self->must("DROP SCHEMA IF EXISTS $_ CASCADE") foreach @{ $self->{schemas} };
-	$self->must("DELETE FROM atproto.gap; TRUNCATE chaos.forgotten, chaos.cursor_log, chaos.setting, chaos.flushed; DELETE FROM atproto.repo_job; DELETE FROM atproto.host; DELETE FROM atproto.identity; DELETE FROM atproto.repo_fetched");
+	$self->must("DELETE FROM atproto.gap; TRUNCATE chaos.cursor_log, chaos.setting, chaos.flushed; DELETE FROM atproto.repo_job; DELETE FROM atproto.host; DELETE FROM atproto.identity; DELETE FROM atproto.repo_fetched");
 	$_->stop foreach @{ $self->{sources} }, @{ $self->{old_streams} // [] };
 	$self->{world}->stop;
 	return;

@@ -13,6 +13,3 @@ GRANT SELECT, UPDATE, DELETE ON atproto.dead_letter, atproto.gap TO owner, grant
 GRANT INSERT (subscription, seq, stage, sqlstate, message, did, path, digest, attempts) ON atproto.dead_letter TO owner, granted, stranger;
 GRANT INSERT (subscription, endpoint, after_seq, before_seq, reason) ON atproto.gap TO owner, granted, stranger;
 GRANT USAGE ON SCHEMA chaos TO owner, granted, stranger;
-
--- What unsubscribe() has removed knowingly: letters, and what waited.
-CREATE TABLE chaos.forgotten (did text, path text);

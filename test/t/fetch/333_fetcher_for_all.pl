@@ -159,6 +159,10 @@ query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason
 query("SELECT atproto.subscribe('other', 'wss://stream.example.com', backfill => 'network', list_source => 'https://relay.example.net')");
 wait_for("SELECT count(*) = 1 FROM atproto.enumeration WHERE subscription = 'other' AND finished_at IS NOT NULL");
 pass('R-63: the queue of one role may be full, and the lists of another are read');
+query("INSERT INTO atproto.status_request (target, did, subscription, why, requested_at, next_try) SELECT 'network', d::did, 'hostile', 'rev', now(), 'infinity' FROM unnest(ARRAY[$made]) d;"
+	  . " SELECT atproto.recheck('other')");
+wait_for("SELECT count(*) = 1 FROM atproto.enumeration WHERE source = 'recheck' AND finished_at IS NOT NULL");
+pass('nor do the requests for revisions of one role keep the lists of another from being read');
 query("ALTER SYSTEM RESET atproto.fetch_queue; SELECT pg_reload_conf(); SELECT atproto.unsubscribe('other')");
 end_hostile();
 
@@ -169,5 +173,35 @@ query("BEGIN; SELECT atproto.subscribe('other', 'wss://stream.example.com', back
 wait_for("SELECT count(*) = 1 FROM atproto.enumeration WHERE subscription = 'other' AND finished_at IS NOT NULL");
 is(query("SELECT count(*) FROM atproto.enumeration WHERE subscription <> 'other' AND tries > 0"), '0', 'many lists of one role: the list of another does not wait for their end');
 $network->unfault($silence);
+
+# --- jobs ---
+
+query('SELECT atproto.unsubscribe(name) FROM atproto.subscription; ALTER SYSTEM SET atproto.fetch_concurrency = 1; SELECT pg_reload_conf()');
+$network->hosts({ 'mirror.example.com' => { list => [] } });
+# Many urgent jobs of the hostile role, and a few less urgent ones of another, at the same host.
+my $subscribe = "SELECT atproto.subscribe('%s', 'wss://stream.example.com', target => '%s', backfill => 'repair', verify => 'hash', repo_source => 'https://mirror.example.com')";
+my $jobs = "INSERT INTO atproto.repo_job (target, did, subscription, priority, reason)"
+  . " SELECT '%s', ('did:plc:' || chr(97 + n / 26) || chr(97 + n %% 26) || repeat('%s', 22))::did, '%s', %d, 'test' FROM generate_series(1, %d) n";
+query('BEGIN; ' . sprintf("$subscribe; SET LOCAL SESSION AUTHORIZATION consumer; $subscribe; RESET SESSION AUTHORIZATION; $jobs; $jobs; COMMIT",
+		'other', 'atproto', 'hostile', 'network', qw(network c hostile 2 200 atproto d other 3 10)));
+my @asked = map { $_->{path} } $network->wait_for_log(70, host => 'mirror.example.com', path => qr/getRepo/);
+cmp_ok(scalar(grep { /d{22}/ } @asked[ 0 .. 69 ]), '==', 10, 'many urgent jobs of one role: those of another are fetched in turn');
+
+# The same of requests for revisions, at the same host, and of checks of handles.
+query('DELETE FROM atproto.repo_job; ALTER SYSTEM RESET atproto.fetch_concurrency; SELECT pg_reload_conf()');
+$since = () = $network->log;
+my $revs = "INSERT INTO atproto.status_request (target, did, subscription, why, requested_at)"
+  . " SELECT '%s', ('did:plc:' || chr(97 + n / 26) || chr(97 + n %% 26) || repeat('%s', 22))::did, '%s', 'rev', now() FROM generate_series(1, %d) n";
+query(sprintf "BEGIN; $revs; $revs; SELECT atproto.wake(); COMMIT", qw(network e hostile 150 atproto f other 5));
+@asked = map { $_->{path} } $network->wait_for_log(40, host => 'mirror.example.com', path => qr/getRepoStatus/, since => $since);
+cmp_ok(scalar(grep { /f{22}/ } @asked[ 0 .. 39 ]), '==', 5, 'so are the requests for revisions');
+
+query("INSERT INTO atproto.identity (did, state, pds, resolved_at, asked_at, handle_claimed)"
+	. " SELECT ('did:plc:' || chr(97 + n / 26) || chr(97 + n % 26) || repeat('g', 22))::did, 'no_key', 'pds.example.com', now(), now(), ('many' || n || '.turn' || n || '.com')::handle FROM generate_series(1, 101) n;"
+	. " INSERT INTO atproto.handle_request (did, role, next_try)"
+	. " SELECT did, CASE WHEN handle_claimed = 'many101.turn101.com' THEN 2 ELSE 1 END, now() - CASE WHEN handle_claimed = 'many101.turn101.com' THEN interval '0' ELSE interval '1 h' END"
+	. " FROM atproto.identity WHERE handle_claimed LIKE 'many%'; SELECT atproto.wake()");
+@asked = map { $_->{name} } $network->wait_for_log(80, kind => 'dns', name => qr/many/);
+cmp_ok(scalar(grep { /many101\b/ } @asked[ 0 .. 79 ]), '>', 0, 'and the checks of handles');
 
 done_testing();

@@ -92,6 +92,16 @@ my %at = map { $order[$_] => $_ } 0 .. $#order;
 my $first = (sort { $a <=> $b } map { $at{"/$_"} } @asked)[0];
 cmp_ok($at{"/$waiting"} - $first, '<', 100, 'V-40: what events wait for is not behind all that a role asks for');
 
+# --- owners take turns ---
+
+my $since = () = $network->log;
+my @owner = ([ map { plc() } 1 .. 300 ], [ map { plc() } 1 .. 20 ]);
+query('BEGIN; ' . join(';', map { "INSERT INTO atproto.identity_request (did, owner, priority, web) SELECT unnest(\$\${" . join(',', @{ $owner[$_] }) . "}\$\$::did[]), $_ + 1, 2, false" } 0, 1) . '; SELECT atproto.wake(); COMMIT');
+settle();
+@order = map { $_->{path} } $network->log(kind => 'http', host => 'plc.example.com', since => $since);
+%at = map { $order[$_] => $_ } 0 .. $#order;
+cmp_ok((sort { $b <=> $a } map { $at{"/$_"} } @{ $owner[1] })[0], '<', 150, 'the look-ups of an owner do not come after the many of another');
+
 # --- the clock is set back while a session locks a request ---
 
 my ($locked, $free) = map { plc() } 1, 2;

@@ -123,5 +123,27 @@ foreach my $case ([ whole => -2 ], [ whole => -5 ], [ whole => -8 ], [ bare => -
 }
 cmp_ok($lost, '>', 0, 'the relay went on before the records came');
 
+# An export that was given up has left records newer than the repository's revision.  A #sync without blocks
+# removes them: the account's records follow, those newer than the #sync in later events.
+my @bare = read_capture($texts{bare});
+my @dids_of = map { /"did":"([^"]+)"/ ? $1 : '' } @bare;
+my ($at) = grep { my $n = $_; $bare[$n] =~ /"kind":"sync"|#sync/ && grep { $dids_of[$_] eq $dids_of[$n] && $bare[$_] =~ /#commit/ } 0 .. $n - 1 } 0 .. $#bare;
+my ($did, $rev) = ($dids_of[$at], $bare[$at] =~ /"rev":"([^"]+)"/);
+my $server = AtprotoTest::Server->start($texts{bare}, '--hold-at' => $at + 1, '--hold-at' => $at + 2);
+query('CREATE SCHEMA remains');
+follow('remains', 'remains', $server);
+wait_for("SELECT sum(events) >= $at FROM atproto.cursor WHERE subscription = 'remains'");
+my $between = query("SELECT rev FROM remains.repo WHERE did = '$did'");
+cmp_ok($between, 'lt', $rev, 'the repository has an older revision');
+my $later = $rev;
+substr($_, -1) =~ tr/2-7a-y/3-7a-z/ foreach $between, $later;
+query("UPDATE remains.repo SET sync = 'desynchronized' WHERE did = '$did'; INSERT INTO remains.record (did, collection, rkey, cid, rev, value)"
+	. ' VALUES ' . join(', ', map { "('$did', 'app.bsky.feed.post', '$_->[0]', 'bafyreicn7u5fmsdbkwxdbdn5zlzmkilmkhgx5rx2n4vohhqzzqndvuc5ya', '$_->[1]', '{}')" }
+		[ between => $between ], [ later => $later ]));
+$server->release;
+wait_for("SELECT rev >= '$rev' FROM remains.repo WHERE did = '$did'");
+wait_for("SELECT NOT EXISTS (SELECT FROM remains.repo WHERE purge_rev IS NOT NULL)");
+is(query("SELECT string_agg(rkey::text, ',') FROM remains.record WHERE did = '$did' AND value = '{}'"), '', 'F-42: what a given-up export has left goes with a #sync without blocks');
+
 $node->stop;
 done_testing();

@@ -206,6 +206,15 @@ is(query("BEGIN; $held; UPDATE atproto.repo SET hold = 'identity' WHERE $of; $as
 query('GRANT SELECT ON ALL TABLES IN SCHEMA atproto TO reader; ALTER ROLE reader BYPASSRLS');
 is(query("SET ROLE reader; $as_reader"), '', 'with SELECT, and all rows, it is so to another role');
 
+# --- the owner of a target can lock its tables for ever ---
+
+query("CREATE SCHEMA $_; SELECT atproto.create_tables('$_')") foreach 'first', 'locked';
+my $session = $node->background_psql('postgres');
+$session->query_safe("BEGIN; LOCK TABLE locked.repo");
+my $locked = "SET statement_timeout = '60s'; SELECT what, target, count(*) FROM atproto.check() GROUP BY 1, 2; SHOW lock_timeout";
+is(($node->psql('postgres', $locked))[1], "not readable|locked|1\n0", 'a locked table: its target is named, after a while, and the others are checked');
+$session->quit;
+
 # --- check() can be cancelled ---
 
 my ($rc, $out, $err) = $node->psql('postgres', q{SET statement_timeout = '1ms'; SELECT * FROM atproto.check(deep => true)});

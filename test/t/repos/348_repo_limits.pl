@@ -115,12 +115,32 @@ is(query("SELECT j.next_try = f.at[20] + interval '1 day' AND j.next_try > now()
 	't', 'R-06: and not once more');
 query("DELETE FROM atproto.repo_job WHERE did = '$me'; DELETE FROM atproto.repo_fetched");
 
+# --- very many of one host: the other hosts' repositories are fetched ---
+
+query("INSERT INTO atproto.identity (did, state, key, pds, resolved_at, asked_at) SELECT ('did:web:h' || n || '.example.com')::did, 'good',"
+	. " decode(repeat('00', 35), 'hex'), 'hostile.example.com', now(), now() FROM generate_series(1, 1001) n");
+query("SELECT atproto.subscribe('of_hosts', 'wss://relay.example.com', repo_source => 'pds', backfill => 'repair')");
+query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, next_try, queued_at)
+	SELECT 'atproto', ('did:web:h' || n || '.example.com')::did, 'of_hosts', 1, 'break', 'infinity', now() + interval '1 hour' FROM generate_series(1, 1001) n");
+wait_for('SELECT EXISTS (SELECT FROM atproto.repo_storm)');
+come_apart();
+wait_for_no_job($me);
+is(query('SELECT string_agg(owner || $$ $$ || host, $$, $$) FROM atproto.repo_storm'), 'postgres hostile.example.com', 'R-06: a storm of one host is of this host');
+is(query("SELECT string_agg(host, ', ') FROM atproto.repo_problem WHERE problem = 'storm'"), 'hostile.example.com', 'R-06: the view names the host');
+is(asked(), 9, 'R-06: and stops no repair of an account of another host');
+query("UPDATE atproto.identity SET pds = 'h' || ascii(right(split_part(did::text, '.', 1), 1)) || right(md5(did::text), 1) || '.example.com' WHERE pds = 'hostile.example.com'; DELETE FROM atproto.repo_storm");
+wait_for('SELECT EXISTS (SELECT FROM atproto.repo_storm)');
+is(query('SELECT host FROM atproto.repo_storm'), '', 'R-06: a storm of many hosts is of all hosts');
+query("DELETE FROM atproto.repo_job WHERE subscription = 'of_hosts'; SELECT atproto.unsubscribe('of_hosts')");
+end_fetcher();
+query("DELETE FROM atproto.repo_storm; DELETE FROM atproto.repo_fetched; DELETE FROM atproto.identity WHERE did::text LIKE 'did:web:h%'");
+
 # --- all at once ---
 
 fill(2, 999);
 come_apart();
 wait_for_no_job($me);
-is(asked(), 9, 'a thousand are no storm');
+is(asked(), 10, 'a thousand are no storm');
 is(query('SELECT count(*) FROM atproto.repo_storm'), '0', 'and are not said to be');
 fill(1000, 1001);
 wait_for('SELECT EXISTS (SELECT FROM atproto.repo_storm)');
@@ -129,30 +149,30 @@ come_apart();
 pass_by();
 end_fetcher();
 is(query("SELECT state, tries FROM atproto.repo_job WHERE did = '$me'"), 'queued|0', 'R-06: meanwhile only those are fetched that somebody asks for');
-is(asked(), 9, 'and nobody is asked for others');
-is(storms(), 1, 'R-06: it is said once');
+is(asked(), 10, 'and nobody is asked for others');
+is(storms(), 3, 'R-06: it is said once');
 query("CREATE ROLE neighbour SUPERUSER LOGIN; CREATE SCHEMA neighbour");
 query("SET SESSION AUTHORIZATION neighbour; SELECT atproto.subscribe('neighbour', 'wss://$HOST', target => 'neighbour', backfill => 'repair')");
 query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason) VALUES ('neighbour', '$me', 'neighbour', 1, 'break')");
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE target = 'neighbour')");
-is(asked(), 10, 'R-06, R-10: the storm of one owner delays no other');
+is(asked(), 11, 'R-06, R-10: the storm of one owner delays no other');
 is(query("SELECT owner, (SELECT state FROM atproto.repo_job WHERE did = '$me') FROM atproto.repo_storm"), 'postgres|queued', 'and is still his');
 query("SELECT atproto.unsubscribe('neighbour')");
 query("UPDATE atproto.repo_job SET queued_at = now() WHERE did <> '$me'; UPDATE atproto.repo_storm SET until = now()");
 wait_for_no_job($me);
-is(asked(), 11, 'R-06: afterwards all are');
-is(storms(), 1, 'R-06: what came before its end is no storm once more');
+is(asked(), 12, 'R-06: afterwards all are');
+is(storms(), 3, 'R-06: what came before its end is no storm once more');
 
 # --- events lost while the repository is fetched ---
 
 query("DELETE FROM atproto.repo_fetched");
 $network->fault({ host => $HOST, path => 'getRepo\\b', hold => 'gate', times => 1 });
 query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason) VALUES ('atproto', '$me', 'limits', 3, 'listed')");
-wait_until(sub { asked() == 12 }, 'the request');
+wait_until(sub { asked() == 13 }, 'the request');
 query("UPDATE atproto.repo SET sync = 'desynchronized' WHERE did = '$me' AND hold = 'resync'");
 $network->release('gate');
 wait_for_no_job($me);
-is(asked(), 13, 'R-34: a repository whose events were lost while it was fetched is fetched again');
+is(asked(), 14, 'R-34: a repository whose events were lost while it was fetched is fetched again');
 is(query("SELECT cardinality(at) FROM atproto.repo_fetched WHERE did = '$me'"), '1', 'R-06: which counts, and a fetch of what a list has does not');
 
 done_testing();

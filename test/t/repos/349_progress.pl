@@ -112,6 +112,13 @@ is(as('owner', q{CREATE FUNCTION owner.f() RETURNS text LANGUAGE sql AS 'SELECT 
 	'', 'a table that looks who reads it');
 is(query("SELECT repositories FROM atproto.repo_progress WHERE subscription = 'owned'"), '{"owner": 1}', 'it is its owner');
 
+# A target's owner can lock the table for ever.
+my $session = $node->background_psql('postgres');
+$session->query_safe('SET ROLE owner; BEGIN; LOCK TABLE owner.repo IN ACCESS EXCLUSIVE MODE');
+is(($node->psql('postgres', q{SET statement_timeout = '60s'; SELECT subscription, repositories IS NULL FROM atproto.repo_progress ORDER BY 1}))[1],
+	"owned|t\nposts|f", 'a table that its owner has locked: the view does not wait for the end of the lock');
+$session->quit;
+
 # --- the end ---
 
 query("SELECT atproto.unsubscribe('posts')");

@@ -1,8 +1,8 @@
 # 356_repo_owners.pl
 #		Owners act while their repositories are fetched: they lock their tables and their jobs, change the
 #		filters, the target and the backfill of their subscription, or unsubscribe while a second
-#		subscription fills the same tables.  The repositories of other owners are fetched without delay, and
-#		no requested fetch is lost.  R-01, R-02, R-57, R-58.
+#		subscription fills the same tables.  The repositories of other owners are fetched without delay, no
+#		requested fetch is lost, and no dead letter without a mark.  R-01, R-02, R-56, R-57, R-58.
 
 use strict;
 use warnings FATAL => 'all';
@@ -66,11 +66,12 @@ pass('and has them fetched when he is done');
 stop_at_fetch($many, 'locked');
 $session->query_safe("BEGIN; SELECT FROM atproto.repo_job WHERE target = 'locked' FOR UPDATE");
 go_on();
-wait_for("SELECT EXISTS (SELECT FROM locked.repo WHERE did = '$many' AND sync = 'synchronized' AND hold IS NULL)");
-is(query("SELECT count(*) FROM atproto.repo_job WHERE target = 'locked'"), '1', 'a repository whose job is locked comes into the tables, without waiting for that');
+query("SELECT atproto.resync('$me', 'other')");
+wait_for_repo('other', $me);
+is(query("SELECT count(*) FROM atproto.repo_job WHERE target = 'locked'"), '1', 'others do not wait for a job that a session has locked: it may be removing the job');
 $session->query_safe('COMMIT');
 wait_for_repo('locked', $many);
-pass('its job is done once more');
+pass('its repository is fetched when the session ends');
 
 # --- a filter is widened meanwhile ---
 
@@ -122,6 +123,74 @@ query("SELECT atproto.unsubscribe('two_a')");
 is(query("SELECT subscription FROM atproto.repo_job WHERE target = 'two'"), 'two_b', 'R-02: unsubscribe() leaves the jobs of one target to the other one');
 query("UPDATE atproto.subscription SET target = 'other' WHERE name = 'two_b'");
 is(query("SELECT count(*) FROM atproto.repo_job WHERE target = 'two'"), '0', 'with another target, the jobs of the former one are dropped');
+
+# --- a subscription goes, and its dead letters with it ---
+
+# A target whose trigger refuses seven records of an export, and what is left when its first subscription has done this.
+sub lose_letters
+{
+	my ($s, $how, %o) = @_;
+
+	make_target($s, "${s}_a" => "backfill => 'repair'");
+	query("UPDATE atproto.subscription SET max_dead_letters = $o{room} WHERE name = '${s}_a'") if $o{room};
+	query("CREATE FUNCTION $s.refuse() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN IF NEW.rkey::text = '~' THEN RAISE EXCEPTION 'not this one'; END IF; RETURN NEW; END \$\$;
+		CREATE TRIGGER refuse BEFORE INSERT ON $s.record FOR EACH ROW EXECUTE FUNCTION $s.refuse(); SELECT atproto.resync('$me', '$s')");
+	wait_for_repo($s, $me);
+	is(query("SELECT subscription, sum(attempts), count(superseded_rev) FROM atproto.dead_letter GROUP BY 1"), "${s}_a|7|0", "R-56: $s: an export leaves letters");
+	query("DROP TRIGGER refuse ON $s.record");
+	query("SELECT atproto.subscribe('${s}_b', 'wss://$HOST', target => '$s', backfill => 'repair')") if $o{second};
+	query($o{before}) if $o{before};
+	return query("BEGIN; $how; SELECT sync, (SELECT string_agg(subscription || ' ' || reason, ',') FROM atproto.repo_job WHERE target = '$s'),
+		(SELECT string_agg(concat_ws(' ', subscription, reason, events), ',') FROM atproto.gap WHERE target = '$s') FROM $s.repo WHERE did = '$me'; COMMIT");
+}
+
+is(lose_letters('letters', "DO 'BEGIN PERFORM atproto.unsubscribe(''letters_a''); END'", second => 1), 'desynchronized|letters_b break|',
+	'R-56: with the letters of an export nothing else says what is missing: the repository is marked, and fetched for the other subscription');
+wait_for_repo('letters', $me);
+is(query("SELECT equal FROM atproto.audit('$me', 'letters', deep => true)"), 't', 'R-56: and nothing is missing');
+is(lose_letters('removed', "DELETE FROM atproto.subscription WHERE name = 'removed_a'"), 'desynchronized||', 'R-56: without another one, the mark stays');
+is(lose_letters('beyond', "DELETE FROM atproto.subscription WHERE name = 'beyond_a'", room => 40), 'desynchronized||', 'R-56: letters beyond the share have no export fetched again, and count, too');
+is(lose_letters('moved', "UPDATE atproto.subscription SET target = 'other' WHERE name = 'moved_a'"), 'desynchronized||', 'R-56: so does that of a former target');
+query("SELECT atproto.unsubscribe('moved_a')");
+is(lose_letters('told', "UPDATE atproto.subscription SET backfill = 'none' WHERE name = 'told_a'", second => 1), 'synchronized||', 'a letter that stays tells by itself');
+query("SELECT atproto.resync('$me', 'told')");
+wait_for("SELECT count(superseded_rev) = 7 FROM atproto.dead_letter");
+wait_for_repo('told', $me);
+is(query("BEGIN; DELETE FROM atproto.subscription WHERE name = 'told_a'; SELECT sync FROM told.repo WHERE did = '$me'; COMMIT"), 'synchronized', 'R-56: what the other one has exported since is not missing');
+is(lose_letters('refusing', "DELETE FROM atproto.subscription WHERE name = 'refusing_a'",
+	before => "CREATE TRIGGER refuse BEFORE UPDATE ON refusing.repo FOR EACH ROW EXECUTE FUNCTION refusing.refuse(); ALTER TABLE refusing.repo ADD rkey text DEFAULT '~'"),
+	'synchronized||dead letters dropped 7', 'R-56: where the mark is refused, a row says how many letters went');
+
+# A letter of a stream makes no repository synchronized: what is synchronized has been proven since.
+make_target('streamed', streamed_a => "backfill => 'repair'");
+query("SELECT atproto.resync('$me', 'streamed')");
+wait_for_repo('streamed', $me);
+query("INSERT INTO atproto.dead_letter (subscription, stage, seq, sqlstate, did, message) VALUES ('streamed_a', 'beyond', 3, '54000', '$me', 'too many')");
+is(query("BEGIN; UPDATE streamed.repo SET sync = '$_->[0]'; DELETE FROM atproto.subscription WHERE name = 'streamed_a'; SELECT sync FROM streamed.repo; ROLLBACK"), $_->[1], "R-56: a letter of a stream goes, of a repository that is $_->[0]")
+  foreach [ 'synchronized', 'synchronized' ], [ 'unproven', 'unproven' ], [ 'partial', 'desynchronized' ];
+query('DELETE FROM atproto.dead_letter');
+
+# A consumer that has locked a repository must still be able to write a letter, whose foreign key locks the subscription's row.
+lose_letters('queue', 'SELECT');
+my $leaver = $node->background_psql('postgres');
+$session->query_safe("BEGIN; SELECT FROM queue.repo WHERE did = '$me' FOR NO KEY UPDATE");
+$leaver->query_until(qr/^go$/m, "\\echo go\nSELECT atproto.unsubscribe('queue_a');\n");
+wait_for("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'SELECT atproto.unsubscribe%')");
+is($session->query("SELECT name FROM atproto.subscription WHERE name = 'queue_a' FOR KEY SHARE NOWAIT"), 'queue_a', 'R-56: unsubscribe() waits for repositories before it locks the subscription');
+$session->query_safe('COMMIT');
+wait_for("SELECT NOT EXISTS (SELECT FROM atproto.subscription WHERE name = 'queue_a')");
+is(query("SELECT sync FROM queue.repo WHERE did = '$me'"), 'desynchronized', 'R-56: and marks them then');
+$leaver->quit;
+
+# --- a refill ends with its subscription ---
+
+make_target('again', again_a => "backfill => 'repair'", again_b => "backfill => 'repair'");
+query("SELECT atproto.resync('$me', 'again')");
+wait_for_repo('again', $me);
+query("UPDATE again.repo SET sync = 'partial', data = NULL, refill_by = (SELECT id::text FROM atproto.subscription WHERE name = 'again_a'), refill_rev = rev, refill_to = rev, refill_at = now()");
+is(query("BEGIN; DELETE FROM atproto.subscription WHERE name = 'again_a'; SELECT sync, subscription, reason FROM again.repo JOIN atproto.repo_job USING (did); COMMIT"), 'desynchronized|again_b|break',
+	'R-01: a repository whose refill ends without its last event is fetched for the other subscription');
+wait_for_repo('again', $me);
 
 # --- the subscription stops fetching ---
 

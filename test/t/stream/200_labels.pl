@@ -80,7 +80,7 @@ WHERE c.uri IS NULL OR (c.uri LIKE 'at:%' AND c.src = (SELECT src FROM atproto.l
 SQL
 
 is(query("SELECT string_agg(concat_ws(' ', val, CASE WHEN val LIKE 'from%' THEN cts ELSE exp END AT TIME ZONE 'UTC'), ', ' ORDER BY val) FROM atproto.label WHERE val ~ '^from-year|long-ago|never-'"),
-	'expired-long-ago 0001-01-02 00:00:00, from-year-0 0001-01-02 00:00:00, from-year-10000 9999-12-30 23:59:59.999999, never-expires 9999-12-30 23:59:59.999999',
+	'expired-long-ago 0001-01-02 00:00:00, from-year-0 0001-01-02 00:00:00, never-expires 9999-12-30 23:59:59.999999',
 	'times that some drivers cannot read are the nearest that they can');
 
 my ($bad) = oracle('', 'bad', $odd);

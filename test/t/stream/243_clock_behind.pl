@@ -112,5 +112,32 @@ $server->release;
 wait_for_seq($node, 's', 3);
 is(query('SELECT string_agg(seq || stage, $$ $$) FROM atproto.dead_letter'), '2commit', 'until the next one tells');
 
+# --- labels: the creation time of a label is a claim like a revision ---
+
+my @nsid = (nsid => 'com.atproto.label.subscribeLabels', cursor => 0);
+my $labels = make_capture('streams.py', 'ahead');
+
+start_over();
+query(subscribe_sql('s', AtprotoTest::Server->start($labels), @nsid));
+wait_for_seq($node, 's', 5);
+is(query("SELECT string_agg(concat_ws(' ', seq, path, stage), ', ' ORDER BY seq) FROM atproto.dead_letter WHERE message LIKE '%lies in the future%'"),
+	'2 labels/0 record, 4 labels/0 record', 'F-33: a label of 2999 is a letter');
+is(query("SELECT string_agg(concat_ws(' ', val, neg, seq), ', ' ORDER BY val) FROM atproto.label"), 'beside t 4, poison t 3, true t 5',
+	'F-33: so its labeler can take the label back');
+is(query('SELECT count(*) FROM atproto.dead_letter WHERE atproto.retry(id) IN ($$applied$$, $$obsolete$$)'), '0', 'F-33: nor is it stored when it is tried again');
+
+# With a clock that is behind, labels wait, too; and the last label of a stream proves nothing.
+start_over();
+set_clock(-1200);
+query('TRUNCATE atproto.label');
+$server = AtprotoTest::Server->start(make_capture('streams.py', 'labels'));
+query(subscribe_sql('s', $server, @nsid));
+wait_for_drops(2);
+is(query('SELECT (SELECT count(*) FROM atproto.dead_letter), (SELECT count(*) FROM atproto.label), coalesce(seq, 0) FROM atproto.stat_subscription'), '0|0|0',
+	'labels: with a clock that is behind, nothing is condemned');
+set_clock(10);
+wait_for_seq($node, 's', scalar(() = read_capture(make_capture('streams.py', 'labels'))));
+is(query("SELECT count(*) FROM atproto.dead_letter WHERE message LIKE '%future%'"), '0', 'labels: with the right time all of them arrive');
+
 $node->stop;
 done_testing();

@@ -11,6 +11,7 @@ use FindBin;
 use lib "$FindBin::RealBin/../../lib";
 
 use AtprotoTest;
+use AtprotoTest::Points;
 use AtprotoTest::Union;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -112,6 +113,35 @@ $other->release;
 $union->at_end;
 wait_for('SELECT count(*) = 0 FROM atproto.held_event');
 is(state_of('room'), $one->[0], 'R-34: and stays so, whatever the other one brings');
+$union->forget;
+
+# --- two subscriptions of level hash may take each other's events; of these, a third of level chain holds an older one ---
+
+wait_at_most('5min');
+my @steps = read_capture(make_capture('steps.py', 'a 1 +p', 'a 2 +q', 'a 3 +r', 'a 4 +s', 'c 1 +p', 'c 2 +q', 'c 3 +r', 'b 1 +x'));
+my $dir = PostgreSQL::Test::Utils::tempdir();
+# the peer holds an event of another account, so it looks for events that have waited
+my %has = (taker => [ 0, 2, 4, 7 ], low => [ 0, 3, 4, 7 ], peer => [ 0, 4, 6, 7 ]);
+my $points = AtprotoTest::Points->new($node);
+my @sources;
+query('CREATE SCHEMA three');
+foreach my $name (qw(peer low taker))
+{
+	push @sources, AtprotoTest::Server->start(write_capture("$dir/$name", @steps[ @{ $has{$name} } ]), '--hold-at', 2);
+	query(subscribe_sql($name, $sources[-1], cursor => 0, target => "'three'", verify => $name eq 'taker' ? "'chain'" : "'hash'"));
+	wait_for_seq($node, $name, 1);
+}
+$_->release foreach @sources;
+wait_for_seq($node, $_, 8) foreach keys %has;
+is(query("SELECT string_agg(concat_ws(' ', subscription, seq, why), ', ' ORDER BY seq) FROM atproto.held_event"), 'taker 3 gap, low 4 gap, peer 7 gap', 'three: all wait for commits before them');
+$points->hold('held events read', 'atproto taker');
+wait_at_most(0);
+$points->wait('held events read', 'atproto taker');
+wait_for(q{SELECT clock_timestamp() > pg_conf_load_time() + interval '3 s'});
+is(query("SELECT count(*) FROM atproto.held_event WHERE did = '" . did('a') . q{'}), '2', 'R-32: three: neither of the others applies the newer event first');
+$points->release('held events read', 'atproto taker');
+wait_for('SELECT count(*) = 0 FROM atproto.held_event');
+is(query("SELECT string_agg(rkey::text, ' ' ORDER BY rkey) FROM three.record WHERE did = '" . did('a') . q{'}), 'p r s', 'R-32: three: nothing of what waited is lost');
 $union->forget;
 
 $node->stop;

@@ -75,6 +75,8 @@ foreach my $hold_at ([], [6], [ 4, 6 ])
 		$server->release;
 	}
 	wait_for_seq($node, $name, 7);
+	is(query('SELECT why FROM atproto.status_request'), 'deleted', "V-47: $name: the account's server is asked whether the deletion is true");
+	is(query('SELECT subscription, events, after_seq, before_seq, did, closed_at FROM atproto.gap'), "$name|3|0|4||", "R-34: $name: and a row tells what is lost if not");
 	comes("SELECT count(*) = 2 AND min(seq) = 6 FROM atproto.held_event", "F-15: $name: what waited before a deletion goes with the account, although the key is not known");
 	know($did, $key);
 	looked_up('', 'true');
@@ -84,6 +86,16 @@ foreach my $hold_at ([], [6], [ 4, 6 ])
 	is(query("SELECT (skips->>'inactive')::int FROM atproto.stat_subscription WHERE name = '$name'"), '3', "R-31: $name: they are counted");
 	clean();
 }
+
+# Of two sources at level full, the second invents the deletion of an account whose events the first has brought.
+my $brings = AtprotoTest::Server->start(make_capture('full.py', 'returns'), '--hold-at', 4);
+query('CREATE SCHEMA invented; ' . subscribe_sql('brings', $brings, cursor => 0, target => "'invented'", verify => "'full'"));
+wait_for_seq($node, 'brings', 3);
+query(subscribe_sql('invents', AtprotoTest::Server->start(without(make_capture('full.py', 'returns'), 1, 2, 3), '--hold-at', 5), cursor => 0, target => "'invented'", verify => "'full'"));
+wait_for_seq($node, 'invents', 4);
+is(query("SELECT subscription, why FROM atproto.status_request; SELECT count(*) FROM atproto.held_event"), "invents|deleted\n0", 'V-47: two sources: the server is asked');
+is(query('SELECT subscription, events, after_seq, before_seq FROM atproto.gap'), 'brings|3|0|4', 'R-34: two sources: the row is that of the source whose events are lost');
+clean();
 
 # In a union, events that wait for a missing commit.
 my $returns = make_capture('full.py', 'returns');
@@ -345,6 +357,103 @@ wait_for_seq($node, 'drops', 6);
 is(query('SELECT (SELECT count(*) FROM atproto.held_event), (SELECT count(*) FROM atproto.repo_job)') . query("SELECT sync FROM fetched.repo WHERE did = '@{[did('a')]}'"),
 	'0|0desynchronized', 'R-34: the repository is marked');
 is(query(q{SELECT count(*) FROM atproto.subscription_log WHERE event = 'failed'}), '0', 'and no batch has failed');
+clean();
+
+# --- a session has a row that a batch writes, too, and wants a table that the batch has locked ---
+
+# The batch gives its locks back, and takes its turn after the session.  The point is where the batch has read the states.
+sub session_before_batch
+{
+	my ($name, $consumer, $takes, $goes_on, $batch) = @_;
+	my $logged = -s $node->logfile;
+
+	$points->hold('states read', $consumer);
+	$batch->();
+	$points->wait('states read', $consumer);
+	my $user = $node->background_psql('postgres');
+	$user->query_safe("SET client_min_messages = warning; SET deadlock_timeout = '5s'; BEGIN; $takes");
+	$points->release('states read', $consumer);
+	# the batch waits without locks, and tries again and again
+	wait_for("SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = '$consumer' AND query = 'waiting for a row that a session has locked'");
+	ok(eval { $user->query_safe("$goes_on; COMMIT"); 1 }, "$name: the session is not the victim of a deadlock") or diag $@;
+	eval { $user->quit };
+	unlike(substr(slurp_file($node->logfile), $logged), qr/deadlock detected/, "$name: nor is the batch");
+	return;
+}
+
+query('CREATE SCHEMA queues; ' . subscribe_sql('gives', AtprotoTest::Server->start(make_capture('steps.py', 'z 1 +x')), cursor => 0, target => "'queues'", verify => "'hash'", backfill => "'repair'"));
+wait_for_seq($node, 'gives', 1);
+
+# a request for an audit: unsubscribe() makes one, where an audit was requested before
+query("INSERT INTO atproto.audit_state (target, next_at) VALUES ('queues', NULL) ON CONFLICT (target) DO UPDATE SET next_at = NULL");
+session_before_batch('an audit', 'atproto audited', "SELECT atproto.unsubscribe('gives')", 'TRUNCATE queues.record',
+	sub { query('UPDATE atproto.audit_state SET next_at = NULL; ' . subscribe_sql('audited', AtprotoTest::Server->start(make_capture('chain.py')), cursor => 0, target => "'queues'")); query('UPDATE atproto.audit_state SET next_at = NULL') });
+comes(q{SELECT count(*) > 0 FROM queues.repo WHERE sync = 'unproven'}, 'an audit: the batch has made repositories unproven');
+is(query(q{SELECT next_at IS NOT NULL FROM atproto.audit_state WHERE target = 'queues'}), 't', 'V-27: an audit: and the audit is requested');
+clean();
+query('SET client_min_messages = warning; DROP SCHEMA queues CASCADE; CREATE SCHEMA queues');
+
+# a job: the user's request for the repository that the batch finds broken
+my $breaks = AtprotoTest::Server->start(without($steps, 2), '--hold-at', 2);
+query(subscribe_sql('breaks', $breaks, cursor => 0, target => "'queues'", verify => "'chain'", backfill => "'repair'"));
+wait_for_seq($node, 'breaks', 1);
+session_before_batch('a job', 'atproto breaks', "SELECT atproto.resync('@{[did('a')]}', 'queues')", 'TRUNCATE queues.record', sub { $breaks->release });
+wait_for_seq($node, 'breaks', 6);
+is(query('SELECT priority, reason FROM atproto.repo_job'), '0|asked for', 'R-02: a job: the request of the session stays');
+is(query("SELECT sync FROM queues.repo WHERE did = '@{[did('a')]}'"), 'desynchronized', 'a job: the break is noted');
+clean();
+query('SET client_min_messages = warning; DROP SCHEMA queues CASCADE; CREATE SCHEMA queues');
+
+# a request for an identity: the session has made the same
+query('TRUNCATE atproto.identity, atproto.identity_request');
+my $unknown = AtprotoTest::Server->start(make_capture('full.py', 'order'), '--hold-at', 1, '--hold-at', 5);
+query(subscribe_sql('unknown', $unknown, cursor => 0, target => "'queues'", verify => "'full'"));
+wait_for("SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = 'unknown'");
+session_before_batch('a look-up', 'atproto unknown', "INSERT INTO atproto.identity_request (did, refresh, priority, requested_at, role, web) SELECT '$did', r, 2, now(), 0, false FROM unnest('{f,t}'::boolean[]) r", 'TRUNCATE queues.record',
+	sub { $unknown->release });
+wait_for_seq($node, 'unknown', 4);
+is(query('SELECT count(*) FROM atproto.held_event'), '4', 'W-31: a look-up: the events wait');
+clean();
+
+# a job that the session has handed over to the batch's subscription, before it removes this one, too
+query($_) foreach 'SET client_min_messages = warning; DROP SCHEMA queues CASCADE; CREATE SCHEMA queues', "ALTER SYSTEM SET atproto.multi_source_wait = 0", 'SELECT pg_reload_conf()';
+$breaks = AtprotoTest::Server->start(without($steps, 2), '--hold-at', 2);
+query(subscribe_sql($_->[0], $_->[1], cursor => 0, target => "'queues'", verify => "'chain'", backfill => "'repair'")) foreach [ 'breaks', $breaks ], [ 'gives', AtprotoTest::Server->start(make_capture('steps.py', 'z 1 +x')) ];
+wait_for_seq($node, $_, 1) foreach 'breaks', 'gives';
+query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason) VALUES ('queues', '@{[did('a')]}', 'gives', 3, 'seen')");
+session_before_batch('a job handed over', 'atproto breaks', "SELECT atproto.unsubscribe('gives')", "SELECT atproto.unsubscribe('breaks')", sub { $breaks->release });
+is(query('SELECT (SELECT count(*) FROM atproto.repo_job) + (SELECT count(*) FROM atproto.subscription)'), '0', 'a job handed over: it goes with the last subscription');
+clean();
+
+# a request for a status: the session has made the same
+query('SET client_min_messages = warning; DROP SCHEMA queues CASCADE; CREATE SCHEMA queues');
+$asks = AtprotoTest::Server->start(make_capture('full.py', 'statuses'), map { ('--hold-at', 2 * keys(%statuses) + $_) } 1, 2);
+query(subscribe_sql('asks', $asks, cursor => 0, target => "'queues'", verify => "'full'", dids => "'{$inactive}'"));
+wait_for_seq($node, 'asks', 2 * keys %statuses);
+know($inactive, $statuses{active}{first});
+session_before_batch('a status', 'atproto asks', "INSERT INTO atproto.status_request (target, subscription, did, why, requested_at) VALUES ('queues', 'asks', '$inactive', 'inactive', now())", 'TRUNCATE queues.record', sub { $asks->release });
+wait_for_seq($node, 'asks', 2 * keys(%statuses) + 1);
+is(query('SELECT count(*) FROM atproto.status_request'), '1', 'V-39: a status: it is requested');
+clean();
+
+# --- two sessions remove the subscriptions of one target, each the heir of the other's jobs ---
+
+query('SET client_min_messages = warning; DROP SCHEMA queues CASCADE; CREATE SCHEMA queues');
+foreach my $name ('a', 'b')
+{
+	query(subscribe_sql($name, AtprotoTest::Server->start(make_capture('steps.py', 'z 1 +x')), cursor => 0, target => "'queues'", verify => "'chain'", backfill => "'repair'"));
+	query("SELECT atproto.pause('$name'); INSERT INTO atproto.repo_job (target, did, subscription, priority, reason) VALUES ('queues', '@{[did($name)]}', '$name', 1, 'break')");
+}
+my $locks = $node->background_psql('postgres');
+$locks->query_safe("BEGIN; SELECT FROM atproto.repo_job WHERE subscription = 'a' FOR UPDATE");
+my $one = $points->session('one', "SELECT atproto.unsubscribe('a')");
+$points->blocked('one');
+my $two = $points->session('two', "SELECT atproto.unsubscribe('b')");
+$points->blocked('two');
+$locks->query_safe('COMMIT');
+$locks->quit;
+is(($_->finish)[1], '', 'R-01: two unsubscribe() of one target take turns') foreach $one, $two;
+is(query('SELECT count(*) FROM atproto.subscription'), '0', 'R-01: both are gone');
 clean();
 
 # --- a consumer finds the repositories with held events by an index at its start ---

@@ -171,6 +171,25 @@ request_audit('alone', 'NULL');
 wait_for("SELECT next_at IS NULL FROM atproto.audit_state WHERE target = 'alone'");
 pass('afterwards it is taken back');
 
+# --- an audit has a repository locked, and wants to request a fetch that a session has requested, too ---
+
+query("UPDATE atproto.subscription SET backfill = 'repair' WHERE name = 'alone'");
+my $user = $node->background_psql('postgres');
+$user->query_safe("SET deadlock_timeout = '200ms'; BEGIN; SELECT atproto.resync('$lost', 'alone')");
+query("UPDATE alone.repo SET audited_at = NULL WHERE did = '$lost'");
+request_audit('alone', "'$lost'");
+wait_for("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'atproto fetcher' AND wait_event_type = 'Lock')"
+	. " OR (SELECT error IS NOT NULL FROM atproto.audit_state WHERE target = 'alone')");
+ok(eval { $user->query_safe('TRUNCATE alone.record; ROLLBACK'); 1 }, 'R-01: the session gets the table, and is not the victim of a deadlock') or diag $@;
+eval { $user->quit };
+wait_for("SELECT error LIKE '%lock timeout%' FROM atproto.audit_state WHERE target = 'alone'");
+is(query("SELECT sync FROM alone.repo WHERE did = '$lost'"), 'unproven', 'R-01: the audit comes later');
+request_audit('alone', 'NULL');
+wait_for("SELECT sync = 'desynchronized' FROM alone.repo WHERE did = '$lost'");
+is(query("SELECT reason FROM atproto.repo_job WHERE did = '$lost'"), 'audit', 'R-01: and requests the fetch');
+query("UPDATE atproto.subscription SET backfill = 'none' WHERE name = 'alone'; DELETE FROM atproto.repo_job");
+wait_for("SELECT next_at IS NULL FROM atproto.audit_state WHERE target = 'alone'");
+
 # --- repositories beyond any audit are not tried for ever ---
 
 query("UPDATE atproto.subscription SET collections = '{app.bsky.*}' WHERE name = 'alone'; UPDATE alone.repo SET audited_at = NULL");

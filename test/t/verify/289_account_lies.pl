@@ -159,6 +159,21 @@ foreach my $o ([ refused => 'postgres' ], [ copied => 'postgres' ], [ copied => 
 	is(query("SELECT string_agg(rkey::text, ',') FROM atproto.record_event WHERE action = 'delete' AND " . of($name), @in), '10', "V-47: $name: told once: $database");
 }
 
+# --- the stream invents the deletion of an account of which nothing is stored: its first commits wait for its key ---
+
+my ($unknown) = map { [ split /\t/ ] } grep { /^unknown\t/ } split /\n/, slurp_file(make_capture('full.py', 'rotations', '--keys'));
+$who{unknown} = { did => $unknown->[1], key => $unknown->[2], pds => 'unknown.example.com' };
+$network->repos({ $who{unknown}{pds} => { $who{unknown}{did} => { active => JSON::PP::true } } });
+query('CREATE SCHEMA begins; ' . subscribe_sql('begins', AtprotoTest::Server->start(make_capture('full.py', 'returns'), '--hold-at', 5),
+		cursor => 0, target => "'begins'", verify => "'full'"));
+wait_for_seq($node, 'begins', 4);
+is(state_of('unknown', schema => 'begins'), 'f|deleted', 'V-47: an account of which nothing is stored');
+# the fetcher may have asked the directory meanwhile, which did not know the account
+query('DELETE FROM atproto.identity WHERE ' . of('unknown'));
+document('unknown', $who{unknown}{pds});
+wait_long_for('SELECT active FROM begins.repo WHERE ' . of('unknown'));
+is(query('SELECT sync FROM begins.repo WHERE ' . of('unknown')), 'desynchronized', 'V-47: its server says that it is active, and the mark says that records are missing');
+
 # --- some have more records than can be looked through ---
 
 query('SELECT atproto.pause(name) FROM atproto.subscription');
