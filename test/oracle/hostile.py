@@ -57,11 +57,12 @@ def records():
 
 def labels():
     s = streams.Stream()
+    # a label of the future is a dead letter, when the messages behind it show that the clock is right
+    yield s.labels({**streams.label(streams.POST, "ahead", 1), "cts": TIMES[8]})
     for n, text in enumerate(TEXTS):
-        # the first five times are past; a label of the future is a dead letter
+        # the first five times are past
         old, any_time = TIMES[n % 5], TIMES[n % len(TIMES)]
         yield s.labels({**streams.label(streams.POST, (text or "empty")[:40], 1), "cts": old}, {**streams.label(synth.did(n + 1), "x", 1, exp=any_time)})
-    yield s.labels({**streams.label(streams.POST, "ahead", 1), "cts": TIMES[8]})
     yield s.labels({**streams.label(streams.POST, "ver", 1), "ver": 2**31 - 1, "cts": TIMES[0]})
 
 
