@@ -107,7 +107,8 @@ read_job(AtpTuple row)
  */
 #define DUE_JOBS(which, which_owner) \
 	"WITH due AS (SELECT j.*, random() AS chance, row_number() OVER (PARTITION BY s.owner ORDER BY j.priority, j.next_try) AS turn" \
-	"  FROM atproto.subscription s CROSS JOIN LATERAL (SELECT * FROM atproto.repo_job j WHERE j.subscription = s.name" \
+	"  FROM atproto.subscription s CROSS JOIN LATERAL (SELECT j.* FROM atproto.repo_job j" \
+	"   LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) j.did WHERE j.subscription = s.name" \
 	"   AND j.state = 'queued' AND j.next_try <= now() AND (j.priority = 0 OR NOT " ATP_REPO_STORM ") AND " which \
 	"   ORDER BY j.priority, j.next_try LIMIT $1) j" \
 	"  WHERE s.backfill <> 'none' AND " which_owner " ORDER BY turn, chance LIMIT $1)" \

@@ -232,7 +232,7 @@ Datum
 atp_unsubscribe(PG_FUNCTION_ARGS)
 {
 	SPI_connect();
-	atp_jobs_lock_heirs(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	atp_jobs_lock_target(text_to_cstring(PG_GETARG_TEXT_PP(0)));
 	atp_status_requests_leave(text_to_cstring(PG_GETARG_TEXT_PP(0)));
 	atp_subscription_leaves(text_to_cstring(PG_GETARG_TEXT_PP(0)));
 	on_subscription(fcinfo, "DELETE FROM atproto.subscription WHERE name = $1");

@@ -64,11 +64,11 @@ extern void atp_jobs_resume(const char *target, struct varlena *const *dids, int
 extern void atp_jobs_repair(const char *target, struct varlena *const *dids, int n, AtpJobPriority priority, const char *reason);
 
 /*
- * Called before a subscription is deleted: lock the subscription, and its heirs (the other subscriptions of the target)
- * against removal, in the order of the names.  The deletion locks the subscription, and then gives jobs, requests and held
- * events to heirs: without the order, two sessions that delete two subscriptions of a target would end in a deadlock.
+ * Called before a subscription is deleted, and before any row is locked for this: wait for other sessions that delete a
+ * subscription of the same target.  The deletion gives jobs, requests and held events to the target's other subscriptions:
+ * two sessions that delete two of them at the same time would each wait for the other's subscription.
  */
-extern void atp_jobs_lock_heirs(const char *name);
+extern void atp_jobs_lock_target(const char *name);
 
 /*
  * R-01: an owner that has lost the right to fill a target fetches nothing into the target.  Give the jobs of such

@@ -8,11 +8,14 @@
  */
 #include "postgres.h"
 
+#include "catalog/namespace.h"
+#include "catalog/pg_namespace.h"
 #include "commands/trigger.h"
 #include "config/spi.h"
 #include "config/target_rename.h"
 #include "fmgr.h"
 #include "identity/identity.h"
+#include "storage/lmgr.h"
 #include "tables/base/job.h"
 
 PG_FUNCTION_INFO_V1(atp_subscription_jobs);
@@ -45,15 +48,19 @@ hand_over(AtpTuple old, bool leaves)
 	SPI_finish();
 }
 
+/* The lock conflicts with itself and with DROP SCHEMA, but not with the locks of consumers on the schema (target.c). */
 void
-atp_jobs_lock_heirs(const char *name)
+atp_jobs_lock_target(const char *name)
 {
-	static const char *const parts[][2] = {{"name < $1", "KEY SHARE"}, {"name = $1", "UPDATE"}, {"name > $1", "KEY SHARE"}};
 	AtpCaller	caller = atp_as_table_owner("subscription");
+	AtpResult	found = atp_query("SELECT target::pg_catalog.text FROM atproto.subscription WHERE name = $1", ATP_ARGS(atp_text_arg(name)));
+	Oid			schema = InvalidOid;
 
-	for (int i = 0; i < lengthof(parts); i++)
-		atp_run(psprintf("SELECT FROM atproto.subscription WHERE %s AND target = (SELECT target FROM atproto.subscription WHERE name = $1)"
-						 " ORDER BY name FOR %s", parts[i][0], parts[i][1]), ATP_ARGS(atp_text_arg(name)));
+	if (found.n > 0)
+		schema = get_namespace_oid(atp_get_text(atp_result_row(found, 0), "target"), true);
+	if (OidIsValid(schema))
+		LockDatabaseObject(NamespaceRelationId, schema, 0, ShareUpdateExclusiveLock);
+	atp_result_free(found);
 	atp_owner_end(caller);
 }
 

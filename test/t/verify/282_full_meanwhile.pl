@@ -409,7 +409,7 @@ query('TRUNCATE atproto.identity, atproto.identity_request');
 my $unknown = AtprotoTest::Server->start(make_capture('full.py', 'order'), '--hold-at', 1, '--hold-at', 5);
 query(subscribe_sql('unknown', $unknown, cursor => 0, target => "'queues'", verify => "'full'"));
 wait_for("SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = 'unknown'");
-session_before_batch('a look-up', 'atproto unknown', "INSERT INTO atproto.identity_request (did, refresh, priority, requested_at, role, web) SELECT '$did', r, 2, now(), 0, false FROM unnest('{f,t}'::boolean[]) r", 'TRUNCATE queues.record',
+session_before_batch('a look-up', 'atproto unknown', "INSERT INTO atproto.identity_request (did, refresh, priority, requested_at, role, owner, web) SELECT '$did', r, 2, now(), 0, current_user::regrole, false FROM unnest('{f,t}'::boolean[]) r", 'TRUNCATE queues.record',
 	sub { $unknown->release });
 wait_for_seq($node, 'unknown', 4);
 is(query('SELECT count(*) FROM atproto.held_event'), '4', 'W-31: a look-up: the events wait');
