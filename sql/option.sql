@@ -2,7 +2,8 @@
 -- would print the whole row, passwords included, and no values.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS atproto;
-RESET client_min_messages;
+-- a file that cannot be read is a warning: mistakes.sql
+SET client_min_messages = error;
 
 CREATE FUNCTION fault(statement text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE state text; message text; detail text; hint text;

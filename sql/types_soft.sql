@@ -44,6 +44,10 @@ FROM (VALUES ('did', 'did:plc:abc'), ('handle', 'A.b'), ('nsid', 'a.b.c'), ('tid
 SET TimeZone = 'America/St_Johns';
 SELECT v, try_datetime(v) AT TIME ZONE 'UTC' AS utc FROM unnest('{1985-04-12T23:20:50.123Z,1985-04-12T23:20:50.123456789-02:30,0000-01-01T00:00:00Z,9999-12-31T23:59:59Z,
 	now,infinity,epoch,1985-04-12,1985-04-12T23:20:50,1985-04-12 23:20:50Z,1985-04-12T23:20:50z,2023-02-29T00:00:00Z,""}'::text[]) v;
+-- In all time zones the times are in the years 1 to 9999, or programs that know only these years could not read them.
+SELECT v, to_char(try_datetime(v) AT TIME ZONE 'Etc/GMT+12', 'YYYY-MM-DD HH24:MI:SS.US BC') AS west, to_char(try_datetime(v) AT TIME ZONE 'Etc/GMT-14', 'YYYY-MM-DD HH24:MI:SS.US BC') AS east
+FROM unnest('{0001-01-01T23:59:59.999999Z,0001-01-02T00:00:00Z,0001-01-02T00:00:00+00:01,0001-01-01T00:00:00-23:59,
+	9999-12-30T23:59:59.999999Z,9999-12-30T23:59:60Z,9999-12-31T00:00:00Z,9999-12-31T23:58:59+23:59,9999-12-30T23:59:00-00:01}'::text[]) v;
 
 -- An index on each of them, over texts that are anything
 CREATE TEMP TABLE anything AS SELECT v FROM unnest(ARRAY['did:plc:abc', 'a.b', 'a.b.c', '2222222222222', 'self', 'bafyreidfayvfuwqa7qlnopdjiqrxzs6blmoeu4rujcjtnci5beludirz2a', 'at://a', 'nosh://1', '2023-02-28T00:00:00Z', '', 'é', NULL]) v;

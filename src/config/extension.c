@@ -141,14 +141,27 @@ atp_relation(const char *name)
 }
 
 Oid
+atp_schema_of(const char *target)
+{
+	Oid			schema = get_namespace_oid(target, true);
+
+	if (!OidIsValid(schema))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_SCHEMA),
+				 errmsg("schema \"%s\" does not exist", target),
+				 errhint("Name the schema that a subscription has as \"%s\", which is \"%s\" by default. CREATE SCHEMA makes a new one.", "target", "atproto")));
+	return schema;
+}
+
+Oid
 atp_table_in(const char *target, const char *name)
 {
-	Oid			relid = get_relname_relid(name, get_namespace_oid(target, false));
+	Oid			relid = get_relname_relid(name, atp_schema_of(target));
 
 	if (!OidIsValid(relid))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("schema \"%s\" has no table \"%s\"", target, name),
-				 errhint("Run SELECT atproto.create_tables(%s).", quote_literal_cstr(target))));
+				 errhint("atproto.subscribe() makes the tables of its target, and so does SELECT atproto.create_tables(%s).", quote_literal_cstr(target))));
 	return relid;
 }

@@ -33,6 +33,9 @@ extern Oid	atp_type(const char *name);
 /* OID of a relation in schema atproto; an ERROR when the relation is missing. */
 extern Oid	atp_relation(const char *name);
 
+/* OID of the schema with the tables of a subscription; ERROR if missing. */
+extern Oid	atp_schema_of(const char *target);
+
 /* OID of a table of a target; an ERROR when the table is missing, with a hint how to create it. */
 extern Oid	atp_table_in(const char *target, const char *name);
 

@@ -311,8 +311,8 @@ check_handles(AtpTuple row, const AtpStreamKind *source, const AtpEndpoint *ep)
 	if (verify == NULL || strcmp(verify, "full") != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("handles are verified only of accounts whose identities are"),
-				 errhint("Set \"%s\" to \"%s\".", "verify", "full")));
+				 errmsg("handles are verified only at level \"%s\"", "full"),
+				 errhint("Set \"%s\" to \"%s\", or \"%s\" to \"%s\".", "verify", "full", "handles", "none")));
 }
 
 void

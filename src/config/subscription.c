@@ -259,7 +259,8 @@ atp_subscription_borrow(const char *name, MemoryContext cxt)
 	if (sub == NULL || !OidIsValid(sub->owner))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("subscription \"%s\" does not exist, or has no owner", atp_quotable(name))));
+				 errmsg("subscription \"%s\" does not exist, or has no owner", atp_quotable(name)),
+				 errhint("The view \"%s\" has the names.", "atproto.stat_subscription")));
 	if (!has_privs_of_role(GetUserId(), sub->owner))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),

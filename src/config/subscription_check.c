@@ -13,6 +13,7 @@
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "common/quotable.h"
+#include "config/known_collection.h"
 #include "config/option.h"
 #include "config/owner.h"
 #include "config/spi.h"
@@ -25,6 +26,7 @@
 #include "fmgr.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
+#include "net/ca_file.h"
 #include "net/endpoint.h"
 #include "source.h"
 #include "utils/acl.h"
@@ -86,7 +88,7 @@ check_endpoint(const AtpEndpoint *ep, bool allow_insecure)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the stream's connection would not be encrypted"),
-				 errhint("Use wss://, or set \"allow_insecure\".")));
+				 errhint("Use wss://. In a network that you trust, allow_insecure => true permits ws://.")));
 }
 
 static void
@@ -96,6 +98,23 @@ check_proxy(AtpTuple row)
 
 	if (proxy != NULL)
 		atp_proxy_check(proxy);
+}
+
+/* A warning, not an error: the operator may write the file later. */
+static void
+warn_of_ca_file(const char *ca_file)
+{
+	const char *why;
+	size_t		len;
+	char	   *file = atp_ca_file_read(ca_file, &len, &why);
+
+	if (file == NULL)
+		ereport(WARNING,
+				(errmsg("%s", why),
+				 errdetail("The consumer cannot connect until the file is right, and tries again and again."),
+				 errhint("\"ca_file\" is the path of a file of certificates in PEM format on the server's machine, which the server's user may read.")));
+	else
+		pfree(file);
 }
 
 /*
@@ -116,6 +135,9 @@ check_ca_file(const AtpTuple *old, AtpTuple row)
 				 errmsg("permission denied to set \"%s\"", "ca_file"),
 				 errdetail("Only roles with privileges of the role \"%s\" may name a file of the server.",
 						   "pg_read_server_files")));
+	/* no warning for restored and replicated rows: their files may be copied later */
+	if (subscribing || (old != NULL && SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA))
+		warn_of_ca_file(ca_file);
 }
 
 static void
@@ -196,11 +218,20 @@ check_url(AtpTuple row)
 	if (url == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_NOT_NULL_VIOLATION), errmsg("url must not be null")));
+	if (strstr(atp_get_text(row, "name"), "://") != NULL && strstr(url, "://") == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("name and URL are exchanged: the URL is \"%s\"", atp_quotable(url)),
+				 errhint("The name comes first: atproto.subscribe('name', 'wss://host').")));
 	if (strlen(url) > URL_MAX)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the URL is too long"),
 				 errhint("Use at most %d bytes.", URL_MAX)));
+	if (subscribing && (strstr(url, "?cursor=") != NULL || strstr(url, "&cursor=") != NULL))
+		ereport(NOTICE,
+				(errmsg("the cursor in the URL has no effect"),
+				 errhint("Use the argument \"%s\" of atproto.subscribe().", "cursor")));
 	ep = atp_endpoint_parse(url);
 	check_endpoint(ep, atp_is_true(row, "allow_insecure"));
 	return ep;
@@ -297,5 +328,7 @@ atp_subscription_check(PG_FUNCTION_ARGS)
 	atp_stream_options_check(row, source, ep);
 	if (source->by_repo && !atp_target_is_renamed())
 		atp_neighbours_warn(old, row);
+	if (source->by_repo && (old != NULL || subscribing))
+		atp_collections_notice(old, row);
 	return PointerGetDatum(complete_row(old, row, target_owner, source, ep));
 }

@@ -293,7 +293,7 @@ atp_identities_write(struct varlena *const *dids, int n, const AtpIdentity *iden
 							 "  label_key = excluded.label_key, pds = excluded.pds, handle_claimed = excluded.handle_claimed,"
 							 "  handle_state = CASE WHEN i.handle_claimed OPERATOR(@.=) excluded.handle_claimed THEN i.handle_state ELSE 'unknown' END,"
 							 "  handle_error = CASE WHEN i.handle_claimed OPERATOR(@.=) excluded.handle_claimed THEN i.handle_error END,"
-							 "  handle_next = CASE WHEN i.handle_claimed OPERATOR(@.=) excluded.handle_claimed THEN i.handle_next ELSE '-infinity' END,"
+							 "  handle_next = CASE WHEN i.handle_claimed OPERATOR(@.=) excluded.handle_claimed THEN i.handle_next ELSE 'epoch' END,"
 							 "  handle_tries = CASE WHEN i.handle_claimed OPERATOR(@.=) excluded.handle_claimed THEN i.handle_tries ELSE 0 END,"
 							 "  resolved_at = excluded.resolved_at, asked_at = excluded.asked_at,"
 							 "  denied_at = excluded.denied_at, next_try = excluded.next_try, tries = excluded.tries,"
@@ -369,7 +369,7 @@ atp_identities_begin_lookup(struct varlena *const *dids, int n)
 	/* handle_next: after the look-up of the document, the handle is checked again, too (W-24) */
 	atp_run(atp_identity_sql(LOCKED_DIDS "i.stale OR i.said_by <> '{}'"
 							 "  ORDER BY i.did USING OPERATOR(@.<) FOR NO KEY UPDATE OF i)"
-							 " UPDATE atproto.identity i SET stale = false, said_by = '{}', handle_next = '-infinity'" OF_DIDS),
+							 " UPDATE atproto.identity i SET stale = false, said_by = '{}', handle_next = 'epoch'" OF_DIDS),
 			ATP_ARGS(atp_dids_arg(dids, n)));
 	atp_owner_end(caller);
 }

@@ -19,7 +19,7 @@ CREATE TABLE atproto.identity (
         CHECK (handle_state IN ('unknown', 'valid', 'invalid', 'unreachable')),
     handle @extschema@.handle GENERATED ALWAYS AS (CASE WHEN handle_state = 'valid' THEN handle_claimed END) STORED,
     handle_checked_at timestamptz,
-    handle_next timestamptz NOT NULL DEFAULT '-infinity',
+    handle_next timestamptz NOT NULL DEFAULT 'epoch',
     handle_tries integer NOT NULL DEFAULT 0
         CHECK (handle_tries >= 0),
     handle_error text
@@ -75,7 +75,7 @@ CREATE TABLE atproto.identity_request (
     requested_at timestamptz NOT NULL DEFAULT now(),
     web boolean NOT NULL,
     failed boolean NOT NULL DEFAULT false,
-    next_try timestamptz NOT NULL DEFAULT '-infinity',
+    next_try timestamptz NOT NULL DEFAULT 'epoch',
     PRIMARY KEY (did, role, owner, refresh)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX identity_request_due ON atproto.identity_request (web, failed, priority, owner, next_try);
@@ -95,7 +95,7 @@ CREATE TABLE atproto.handle_request (
     did @extschema@.did NOT NULL,
     role oid NOT NULL,
     requested_at timestamptz NOT NULL DEFAULT now(),
-    next_try timestamptz NOT NULL DEFAULT '-infinity',
+    next_try timestamptz NOT NULL DEFAULT 'epoch',
     PRIMARY KEY (did, role)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX handle_request_role ON atproto.handle_request (role);

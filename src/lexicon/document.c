@@ -20,7 +20,8 @@ not_a_lexicon(const char *why)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("not a Lexicon document"), errdetail("%s", why)));
+			 errmsg("not a Lexicon document"), errdetail("%s", why),
+			 errhint("A Lexicon looks like {\"lexicon\": 1, \"id\": \"com.example.note\", \"defs\": {\"main\": {\"type\": \"record\", ...}}}.")));
 }
 
 char *

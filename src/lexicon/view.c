@@ -15,6 +15,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "config/extension.h"
+#include "config/known_collection.h"
 #include "config/spi.h"
 #include "fmgr.h"
 #include "lexicon/document.h"
@@ -373,10 +374,15 @@ known_lexicon(const char *nsid)
 	Jsonb	   *doc = atp_lexicon_find(nsid);
 
 	if (doc == NULL)
+	{
+		const char *meant = atp_collection_near(nsid);
+
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("no Lexicon \"%s\" is known", nsid),
-				 errhint("Load it with atproto.load_lexicon(), or give it here.")));
+				 meant != NULL ? errhint("Perhaps you mean \"%s\".", meant)
+				 : errhint("Load it with atproto.load_lexicon(), or give it here: lexicon => '{...}'. The view \"%s\" has the known ones.", "atproto.lexicon")));
+	}
 	return doc;
 }
 
@@ -405,15 +411,16 @@ atp_create_view(PG_FUNCTION_ARGS)
 	target = NameStr(*PG_GETARG_NAME(2));
 	schema = PG_ARGISNULL(3) ? target : NameStr(*PG_GETARG_NAME(3));
 	name = view_name(fcinfo, 4, nsid);
-	target_id = get_namespace_oid(target, false);
-	schema_id = get_namespace_oid(schema, false);
+	target_id = atp_schema_of(target);
+	schema_id = atp_schema_of(schema);
 
 	SPI_connect();
 	doc = PG_ARGISNULL(1) ? known_lexicon(nsid) : PG_GETARG_JSONB_P(1);
 	if (strcmp(atp_lexicon_id(doc), nsid) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("the Lexicon is of \"%s\", not of \"%s\"", atp_lexicon_id(doc), nsid)));
+				 errmsg("the Lexicon is of \"%s\", not of \"%s\"", atp_lexicon_id(doc), nsid),
+				 errhint("Give the name of the Lexicon as \"%s\".", "collection")));
 	table = atp_table_in(target, "record");
 	active = get_relname_relid("visible_record", target_id);
 	view = (View) {

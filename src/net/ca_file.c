@@ -43,6 +43,19 @@ read_all(int fd, const char *path, size_t *len, const char **why)
 	return data;
 }
 
+/* OpenSSL's message of a file without a certificate would not name the file. */
+static bool
+has_certificate(const char *data, size_t len)
+{
+	static const char *const labels[] = {"-----BEGIN CERTIFICATE-----", "-----BEGIN TRUSTED CERTIFICATE-----", "-----BEGIN X509 CERTIFICATE-----"};
+
+	for (size_t i = 0; i < len; i++)
+		for (int l = 0; l < lengthof(labels); l++)
+			if (data[i] == '-' && len - i >= strlen(labels[l]) && memcmp(data + i, labels[l], strlen(labels[l])) == 0)
+				return true;
+	return false;
+}
+
 char *
 atp_ca_file_read(const char *path, size_t *len, const char **why)
 {
@@ -66,5 +79,7 @@ atp_ca_file_read(const char *path, size_t *len, const char **why)
 		data = read_all(fd, path, len, why);
 	if (fd >= 0)
 		close(fd);
+	if (*why == NULL && !has_certificate(data, *len))
+		*why = psprintf("the file of certificate authorities \"%s\" has no certificate in PEM format", path);
 	return *why == NULL ? data : NULL;
 }

@@ -122,7 +122,17 @@ bad_url(const char *url, const char *detail)
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("invalid event stream URL: \"%s\"", atp_quotable(url)),
 			 errdetail_internal("%s", detail),
-			 errhint("An event stream URL looks like wss://host/xrpc/com.atproto.sync.subscribeRepos.")));
+			 errhint("The URL of a relay or a PDS looks like wss://host, of a Jetstream like wss://host/subscribe, of a labeler like wss://host/xrpc/com.atproto.label.subscribeLabels.")));
+}
+
+/* The message does not quote the URL, since the URL has a password. */
+static void
+has_user(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid event stream URL: it has a user name or a password"),
+			 errhint("Take them out of the URL. If the server asks for them, use headers => '{\"Authorization\": \"Bearer ...\"}'.")));
 }
 
 /* E-01; whether ws:// is allowed, subscription_check.c decides. */
@@ -130,13 +140,17 @@ AtpEndpoint *
 atp_endpoint_parse(const char *url)
 {
 	AtpEndpoint *ep = palloc0(sizeof(AtpEndpoint));
-	CURLU	   *u = curl_url();
+	CURLU	   *u;
 	char	   *scheme,
 			   *port,
 			   *host,
 			   *written,
 			   *user;
 
+	/* libcurl would take wss:/host, too */
+	if (strstr(url, "://") == NULL)
+		bad_url(url, "It does not begin with wss:// or ws://.");
+	u = curl_url();
 	if (u == NULL)
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
 	if (curl_url_set(u, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME) != CURLUE_OK)
@@ -153,14 +167,14 @@ atp_endpoint_parse(const char *url)
 	ep->query = without_cursor(url_part(u, CURLUPART_QUERY));
 	curl_url_cleanup(u);
 
+	if (user != NULL)
+		has_user();
 	if (scheme == NULL || (strcmp(scheme, "wss") != 0 && strcmp(scheme, "ws") != 0))
-		bad_url(url, "The scheme must be wss or ws.");
+		bad_url(url, "It does not begin with wss:// or ws://.");
 	if (written == NULL || written[0] == '\0')
 		bad_url(url, "There is no host.");
 	if (host == NULL)
 		bad_url(url, "The host must be written in ASCII, as IDNA says (xn--).");
-	if (user != NULL)
-		bad_url(url, "A user name or password does not belong into it.");
 	if (ep->path == NULL || strcmp(ep->path, "/") == 0 || ep->path[0] == '\0')
 		ep->path = pstrdup(DEFAULT_PATH);
 	for (const char *p = ep->path; *p; p++)

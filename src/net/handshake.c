@@ -9,6 +9,7 @@
 
 #include "core/syntax/chars.h"
 #include "core/codec/json.h"
+#include "core/syntax/markup.h"
 
 #define WEBSOCKET_GUID		"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 #define ERROR_BODY_MAX		8192	/* most bytes read of an error's body ... */
@@ -190,6 +191,7 @@ atp_handshake_end(AtpHandshake *hs, char *buf, size_t n, AtpEnd *end)
 		if (atp_http_has_token(answer, "transfer-encoding", "chunked"))
 			len = join_chunks(body, len, body, &whole);
 		read_error(hs, body, len);
+		len = atp_strip_markup(body, len);
 		len = len < ERROR_SHOWN_MAX ? len : ERROR_SHOWN_MAX;
 		atp_end(end, ATP_DROP_HTTP, "HTTP status %d %.*s%s%.*s", answer->status, (int) reason,
 				answer->reason.ptr, len > 0 ? ": " : "", (int) len, body);

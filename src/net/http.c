@@ -5,6 +5,7 @@
  */
 #include "postgres.h"
 
+#include "core/syntax/markup.h"
 #include "core/syntax/printable.h"
 #include "net/http_private.h"
 #include "utils/memutils.h"
@@ -13,6 +14,7 @@
 #define BODY_MAX		65536
 #define URL_SHOWN		500
 #define BODY_SHOWN		200		/* W-58 */
+#define PAGE_READ		8192	/* the text of a page is looked for in so many bytes */
 
 static AtpHttpRedirect may_redirect = NULL;
 
@@ -61,6 +63,16 @@ shown_text(const char *text, size_t n)
 	return copy;
 }
 
+/* The beginning of an error's body, without markup if the body is a page of HTML. */
+static char *
+shown_body(const char *body)
+{
+	char	   *copy = pnstrdup(body, PAGE_READ);
+
+	copy[atp_strip_markup(copy, strlen(copy))] = '\0';
+	return shown_text(copy, BODY_SHOWN);
+}
+
 /* Fill in the answer from the data received so far. */
 static void
 fill_answer(AtpHttp *http, AtpHttpOutcome outcome, const char *why)
@@ -81,7 +93,7 @@ fill_answer(AtpHttp *http, AtpHttpOutcome outcome, const char *why)
 		a->error = psprintf("%s: %s", url, shown_text(why, 2 * BODY_SHOWN));
 	else if (http->status < 200 || http->status > 299)
 	{
-		const char *body = shown_text(a->body != NULL ? a->body : "", BODY_SHOWN);
+		const char *body = shown_body(a->body != NULL ? a->body : "");
 
 		a->error = psprintf("%s: HTTP status %d%s%s", url, http->status, body[0] != '\0' ? ": " : "", body);
 	}

@@ -13,6 +13,7 @@
 #include "lib/qunique.h"
 #include "stream/format.h"
 #include "stream/stream_time.h"
+#include "types/foreign_time.h"
 #include "types/types.h"
 #include "utils/builtins.h"
 
@@ -27,9 +28,9 @@ fill_row(AtpLabelRow *row, const AtpLabel *label)
 	row->val = cstring_to_text_with_len(label->val.ptr, label->val.len);
 	row->cid = label->cid_len > 0 ? atp_cidlink_make(label->cid, label->cid_len) : NULL;
 	row->neg = label->neg;
-	row->cts = label->cts - ATP_UNIX_TO_POSTGRES;
+	row->cts = atp_foreign_time(label->cts);
 	row->has_exp = label->has_exp;
-	row->exp = label->exp - ATP_UNIX_TO_POSTGRES;
+	row->exp = atp_foreign_time(label->exp);
 	row->ver = label->has_ver ? (int32) label->ver : -1;
 	row->sig = label->sig.ptr != NULL ? atp_varlena(label->sig.ptr, label->sig.len) : NULL;
 }

@@ -7,6 +7,7 @@
 
 #include "utils/timestamp.h"
 
+#include "types/foreign_time.h"
 #include "types/glue.h"
 
 #include "core/codec/cid.h"
@@ -92,9 +93,9 @@ atp_try_datetime(const char *s, size_t n, Datum *value)
 	int64_t		micros;
 	size_t		at;
 
-	if (atp_datetime_parse(s, n, &micros, &at) != ATP_OK)
+	if (atp_datetime_parse(s, n, &micros, &at) != ATP_OK || !atp_is_foreign_time(micros))
 		return false;
-	*value = TimestampTzGetDatum(micros - ATP_UNIX_TO_POSTGRES);
+	*value = TimestampTzGetDatum(atp_foreign_time(micros));
 	return true;
 }
 

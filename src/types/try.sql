@@ -12,4 +12,4 @@
 CREATE FUNCTION try_datetime(text) RETURNS timestamptz
 	AS 'MODULE_PATHNAME', 'atp_pg_try_datetime' LANGUAGE C
 	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION try_datetime(text) IS 'a datetime of a Lexicon as timestamptz, with microseconds; NULL when the text is invalid';
+COMMENT ON FUNCTION try_datetime(text) IS 'a datetime of a Lexicon as timestamptz, with microseconds; NULL when the text is invalid, or the time is before 0001-01-02 or after 9999-12-30 (UTC)';

@@ -879,6 +879,15 @@ fault("backlinks-order", "tables/commands/backlinks.c", "l.rkey USING OPERATOR(@
 fault("backlinks-after", "tables/commands/backlinks.c", "memcmp(uri.collection.ptr, source.collection.ptr, source.collection.len) != 0)", "false)", "sql/backlinks")
 fault("backlinks-negative", "tables/commands/backlinks.c", "PG_GETARG_INT32(i) < 0", "PG_GETARG_INT32(i) < -1", "sql/backlinks")
 
+# Times of strangers, pages as answers, names of collections
+fault("foreign-time-first", "types/foreign_time.c", "micros >= FIRST_MICROS &&", "micros >= FIRST_MICROS - 1 &&", "sql/types_soft")
+fault("foreign-time-last", "types/foreign_time.c", "micros <= LAST_MICROS;", "micros < LAST_MICROS;", "sql/types_soft")
+fault("foreign-time-label", "stream/format_labels.c", "row->exp = atp_foreign_time(label->exp);", "row->exp = label->exp - ATP_UNIX_TO_POSTGRES;", "t/200_labels")
+fault("foreign-time-event", "tables/apply/stream_progress.c", "TimestampTzGetDatum(atp_foreign_time(time))", "TimestampTzGetDatum(time - INT64CONST(946684800000000))", "t/404_clients_hostile")
+fault("markup-script", "core/syntax/markup.c", 'find_behind(s, n, i, "</script")', "i", "unit/test_markup")
+fault("collection-near-known", "config/known_collection.c", "return least > 0 ? nearest : NULL;", "return nearest;", "sql/mistakes")
+fault("collection-near-far", "config/known_collection.c", "LETTERS_MAX	3", "LETTERS_MAX	30", "sql/mistakes")
+
 # Lexicons, views of collections
 LEXICON, VIEW, VALUES = "sql/lexicon", "sql/lexicon_view", "sql/data_values"
 fault("try-refused", "types/try.c", "if (atp_cid_parse(s, n, bytes, &len, &at) != ATP_OK)\n		return false;", "(void) atp_cid_parse(s, n, bytes, &len, &at);", "sql/types_syntax")

@@ -19,19 +19,27 @@ DID = re.compile(r"did:[a-z]+:[A-Za-z0-9._:%-]*[A-Za-z0-9._-]")
 SUBJECT = re.compile(r"at://[A-Za-z0-9.:_-]+(/[a-zA-Z0-9.-]+(/[A-Za-z0-9_~.:-]+)?)?")
 DATETIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 CID = re.compile(r"b[a-z2-7]{58}")
-EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+UTC = datetime.timezone.utc
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=UTC)
+# what each driver can read in each time zone
+FIRST = datetime.datetime(1, 1, 2, tzinfo=UTC)
+LAST = datetime.datetime(9999, 12, 30, 23, 59, 59, 999999, tzinfo=UTC)
 
 
 def micros(text):
-    """Microseconds since 1970; digits beyond the sixth do not count."""
+    """Microseconds since 1970, not before FIRST and not after LAST; digits beyond the sixth do not count."""
     if not DATETIME.fullmatch(text):
         raise wire.Malformed("datetime")
     text = re.sub(r"(\.\d{6})\d+", r"\1", text)
     text = re.sub(r"\.(\d{1,5})(?=\D)", lambda m: "." + m[1].ljust(6, "0"), text)
+    year_0 = text.startswith("0000")
+    if year_0:
+        text = "0004" + text[4:]  # a leap year, too
     try:
         when = datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
         raise wire.Malformed("datetime") from None
+    when = FIRST if year_0 else min(max(when, FIRST), LAST)
     return (when - EPOCH) // datetime.timedelta(microseconds=1)
 
 

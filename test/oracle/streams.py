@@ -111,6 +111,9 @@ def labels():
     yield s.labels(label(POST, "not-expired", 1, exp="2999-01-01T00:00:00.000Z"))
     yield s.labels(label(POST, "expired-twice", 1, exp="2999-01-01T00:00:00Z"))
     yield s.labels(label(POST, "expired-twice", 2, exp="2026-01-01T00:00:03Z"))
+    # times before and after those that all drivers can read: the nearest of these
+    yield s.labels(label(POST, "never-expires", 1, exp="9999-12-31T23:59:59Z"), label(POST, "expired-long-ago", 1, exp="0000-01-01T00:00:00Z"))
+    yield s.labels({**label(POST, "from-year-0", 1), "cts": "0000-02-29T12:00:00Z"})
     # no more than is required; the longest value
     yield s.labels({"src": SRC, "uri": POST, "val": "bare", "cts": time(1)})
     yield s.labels(label(POST, "é" * 64, 1), {**label(POST, "unknown-field", 1), "x": {"y": [1]}})

@@ -323,7 +323,7 @@ void
 atp_identity_wake_all(TimestampTz now)
 {
 	atp_run(atp_identity_sql("WITH l AS (SELECT did, role, owner, refresh FROM atproto.identity_request WHERE next_try > $1 FOR UPDATE SKIP LOCKED)"
-							 " UPDATE atproto.identity_request w SET next_try = '-infinity' FROM l" OF_KEYS), ATP_ARGS(atp_time_arg(now)));
+							 " UPDATE atproto.identity_request w SET next_try = 'epoch' FROM l" OF_KEYS), ATP_ARGS(atp_time_arg(now)));
 }
 
 /*

@@ -126,14 +126,15 @@ check_subscription(const Backfill *b, AtpResult found)
 
 	if (found.n == 0)
 		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("subscription \"%s\" does not exist", atp_quotable(b->name))));
+				(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("subscription \"%s\" does not exist", atp_quotable(b->name)),
+				 errhint("The view \"%s\" has the names.", "atproto.stat_subscription")));
 	row = atp_result_row(found, 0);
 	stopped = atp_get_text_or_null(row, "stopped");
 	if (strcmp(atp_get_text(row, "backfill"), "none") == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("subscription \"%s\" fetches no repositories", b->name),
-				 errhint("Set \"backfill\" to \"repair\", or more.")));
+				 errhint("Set \"backfill\" to \"repair\", or more: UPDATE atproto.subscription SET backfill = 'repair' WHERE name = %s.", quote_literal_cstr(b->name))));
 	if (stopped != NULL || !atp_get_bool(row, "enabled"))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

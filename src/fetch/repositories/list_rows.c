@@ -84,7 +84,7 @@ begin_list(const char *subscription, const char *source, TimestampTz now)
 	atp_run("INSERT INTO atproto.enumeration (subscription, source, started_at) VALUES ($1, $2, $3)"
 			" ON CONFLICT (subscription, source) DO UPDATE SET cursor = NULL, started_at = excluded.started_at,"
 			"  finished_at = NULL, pages = 0, seen = 0, queued = 0, skipped = 0, empty = 0, tries = 0,"
-			"  next_try = '-infinity', error = NULL",
+			"  next_try = 'epoch', error = NULL",
 			ATP_ARGS(atp_text_arg(subscription), atp_text_arg(source), atp_time_arg(now)));
 }
 
@@ -116,9 +116,9 @@ atp_list_is_of_host(const AtpListing *listing)
 }
 
 /*
- * Since when a list has waited for its turn; -infinity: the list is being read, or was never read.
+ * Since when a list has waited for its turn; the epoch: the list is being read, or was never read.
  */
-#define WAITS_SINCE	"COALESCE(e.finished_at, e.next_try, '-infinity')"
+#define WAITS_SINCE	"COALESCE(e.finished_at, e.next_try, 'epoch')"
 
 /*
  * Lists locked by a session are skipped: their pages could not be written.  The subscription's row
@@ -414,7 +414,7 @@ move_on(const AtpListing *listing, const AtpListed *page, int64 queued, const At
 			ATP_ARGS(name, source, atp_text_arg(more ? page->cursor : NULL), atp_int8_arg(page->entries),
 					 atp_int8_arg(queued), atp_int8_arg(page->skipped), atp_int4_arg(empty), atp_text_arg(why == NULL && page->crowded ? CROWDED : why),
 					 (AtpArg) {TimestampTzGetDatum(atp_time_of_day()), TIMESTAMPTZOID, more},
-					 atp_time_arg(yields ? atp_time_of_day() : DT_NOBEGIN)));
+					 atp_time_arg(yields ? atp_time_of_day() : SetEpochTimestamp())));
 	/* delete the lists of hosts that the finished list did not name */
 	if (atp_list_is_of_hosts(listing) && (page->cursor == NULL || page->is_over))
 		atp_list_hosts_forget(listing);
@@ -427,7 +427,7 @@ put_off_list(const AtpListing *listing, const char *why, AtpListFault fault)
 {
 	atp_run("UPDATE atproto.enumeration SET error = left($3, 300), tries = tries + CASE WHEN $4 OR $8 THEN 0 ELSE 1 END,"
 			" cursor = CASE WHEN $5 THEN NULL ELSE cursor END,"
-			" next_try = CASE WHEN $4 THEN '-infinity' ELSE $6 + make_interval(secs =>"
+			" next_try = CASE WHEN $4 THEN 'epoch' ELSE $6 + make_interval(secs =>"
 			"  LEAST($7 * power(2, LEAST(tries - CASE WHEN $8 THEN 1 ELSE 0 END, 20)), 86400) * (0.8 + 0.4 * random())) END"
 			" WHERE subscription = $1 AND source = $2",
 			ATP_ARGS(atp_text_arg(listing->subscription), atp_text_arg(listing->source), atp_text_arg(why),

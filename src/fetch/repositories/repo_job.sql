@@ -19,7 +19,7 @@ CREATE TABLE atproto.repo_job (
         CHECK (octet_length(host) <= 300),
     tries integer NOT NULL DEFAULT 0
         CHECK (tries >= 0),
-    next_try timestamptz NOT NULL DEFAULT '-infinity',
+    next_try timestamptz NOT NULL DEFAULT 'epoch',
     error text
         CHECK (octet_length(error) <= 1000),
     doubted text
@@ -114,7 +114,7 @@ CREATE TABLE atproto.enumeration (
         CHECK (empty >= 0),
     tries integer NOT NULL DEFAULT 0
         CHECK (tries >= 0),
-    next_try timestamptz NOT NULL DEFAULT '-infinity',
+    next_try timestamptz NOT NULL DEFAULT 'epoch',
     error text
         CHECK (octet_length(error) <= 1000),
     named_at timestamptz,

@@ -42,7 +42,7 @@ static bool
 hasten_job(const AtpSubscription *sub, AtpArg did, bool force)
 {
 	AtpCaller	caller = atp_as_table_owner("repo_job");
-	uint64		n = atp_run(atp_identity_sql("UPDATE atproto.repo_job SET next_try = '-infinity', tries = 0, force = force OR $3, subscription = $4,"
+	uint64		n = atp_run(atp_identity_sql("UPDATE atproto.repo_job SET next_try = 'epoch', tries = 0, force = force OR $3, subscription = $4,"
 											 " doubted = NULL, doubted_at = NULL,"
 											 " state = CASE state WHEN 'running' THEN state ELSE 'queued' END"
 											 " WHERE target = $1::name AND did OPERATOR(@.=) $2"),
@@ -70,7 +70,7 @@ check_fetches(const AtpSubscription *sub)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("subscription \"%s\" fetches no repositories", sub->name),
-				 errhint("Set \"backfill\" to \"repair\", or more.")));
+				 errhint("Set \"backfill\" to \"repair\", or more: UPDATE atproto.subscription SET backfill = 'repair' WHERE name = %s.", quote_literal_cstr(sub->name))));
 }
 
 static void

@@ -13,7 +13,7 @@
 #include "process/consumer/consumer_private.h"
 #include "process/status/crash_backoff.h"
 #include "tables/apply/apply.h"
-#include "types/types.h"
+#include "types/foreign_time.h"
 
 #define PURGE_LOOK_MS	(5 * 60 * 1000)
 #define DEFER_MAX_MS	200
@@ -159,7 +159,7 @@ note_pace(Consumer *c)
 {
 	const AtpBatch *batch = c->batch;
 
-	if (batch->nevents > 0 && atp_status_note_lag(batch->time == 0 ? 0 : batch->time - ATP_UNIX_TO_POSTGRES, batch->nevents))
+	if (batch->nevents > 0 && atp_status_note_lag(batch->time == 0 ? 0 : atp_foreign_time(batch->time), batch->nevents))
 		atp_consumer_note(c, ATP_LOGGED_CAUGHT_UP, NULL);
 }
 

@@ -45,7 +45,8 @@ no_such_subscription(text *name)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
-			 errmsg("subscription \"%s\" does not exist", atp_quotable(text_to_cstring(name)))));
+			 errmsg("subscription \"%s\" does not exist", atp_quotable(text_to_cstring(name))),
+			 errhint("The view \"%s\" has the names.", "atproto.stat_subscription")));
 }
 
 /*
@@ -196,7 +197,9 @@ atp_subscribe(PG_FUNCTION_ARGS)
 		if (parameters[i].required && PG_ARGISNULL(parameters[i].number))
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("%s must not be null", parameters[i].column)));
+					 errmsg("%s must not be null", parameters[i].column),
+					 parameters[i].number < 2 ? errhint("Call atproto.subscribe('name', 'wss://host').")
+					 : errhint("Leave the argument out for its default.")));
 	if (!headers.isnull && !JB_ROOT_IS_OBJECT(PG_GETARG_JSONB_P(13)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

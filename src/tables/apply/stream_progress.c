@@ -10,7 +10,7 @@
 #include "config/extension.h"
 #include "config/transaction.h"
 #include "tables/base/progress.h"
-#include "types/types.h"
+#include "types/foreign_time.h"
 #include "utils/builtins.h"
 
 /* subscription, endpoint, shard */
@@ -180,7 +180,7 @@ move_progress(AtpProgress *progress, const AtpApply *a)
 	args[1] = CStringGetTextDatum(p->sub->ep->scope);
 	args[2] = Int64GetDatum(p->position);
 	args[3] = Int64GetDatum(p->next);
-	args[4] = TimestampTzGetDatum(time - ATP_UNIX_TO_POSTGRES);
+	args[4] = TimestampTzGetDatum(atp_foreign_time(time));
 	args[5] = Int64GetDatum(a->hi - a->lo);
 	args[6] = Int64GetDatum(a->rows);
 	args[7] = Int32GetDatum(p->shard);

@@ -75,7 +75,7 @@ atp_jobs_request(const char *target, const char *subscription, const AtpJobReque
 									 " ON CONFLICT (target, did) DO UPDATE SET priority = LEAST(excluded.priority, j.priority),"
 									 "  reason = CASE WHEN excluded.priority < j.priority THEN excluded.reason ELSE j.reason END,"
 									 "  state = CASE WHEN j.state = 'suspended' THEN excluded.state ELSE j.state END,"
-									 "  next_try = CASE WHEN j.state = 'suspended' AND excluded.state = 'queued' THEN '-infinity' ELSE j.next_try END"
+									 "  next_try = CASE WHEN j.state = 'suspended' AND excluded.state = 'queued' THEN 'epoch' ELSE j.next_try END"
 									 " WHERE excluded.priority < j.priority OR (j.state = 'suspended' AND excluded.state = 'queued')"),
 					ATP_ARGS(atp_text_arg(target), atp_text_arg(subscription), atp_dids_arg(dids, n),
 							 atp_array_arg(INT2OID, priorities, NULL, n), atp_array_arg(TEXTOID, reasons, NULL, n),
@@ -127,7 +127,7 @@ atp_jobs_suspend(const char *target, struct varlena *const *dids, int n)
 void
 atp_jobs_resume(const char *target, struct varlena *const *dids, int n)
 {
-	if (change_jobs(target, dids, n, "UPDATE atproto.repo_job SET state = 'queued', next_try = '-infinity' WHERE state = 'suspended' AND") > 0)
+	if (change_jobs(target, dids, n, "UPDATE atproto.repo_job SET state = 'queued', next_try = 'epoch' WHERE state = 'suspended' AND") > 0)
 		atp_wake_fetcher();
 }
 

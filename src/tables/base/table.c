@@ -283,7 +283,7 @@ create_view(const AtpTable *table, const char *target)
 void
 atp_create_tables(const char *target)
 {
-	Oid			schema = get_namespace_oid(target, false);
+	Oid			schema = atp_schema_of(target);
 
 	atp_check_logged(target);
 	for (const AtpTable *const *table = atp_tables; *table != NULL; table++)
@@ -333,7 +333,7 @@ atp_create_tables_sql(PG_FUNCTION_ARGS)
 	const char *target = NameStr(*PG_GETARG_NAME(0));
 
 	/* where all tables are there, nothing else would ask */
-	if (atp_schema_aclcheck(get_namespace_oid(target, false), GetUserId(), ACL_USAGE) != ACLCHECK_OK)
+	if (atp_schema_aclcheck(atp_schema_of(target), GetUserId(), ACL_USAGE) != ACLCHECK_OK)
 		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_SCHEMA, target);
 	SPI_connect();
 	atp_create_tables(target);

@@ -75,7 +75,7 @@ atp_jobs_take_from_unentitled(void)
 		AtpTuple	row = atp_result_row(found, i);
 
 		/* it failed for want of rights; a request that is under way fails first */
-		atp_run(TO_HEIR(", tries = 0, next_try = '-infinity', error = NULL") " AND j.state <> 'running'",
+		atp_run(TO_HEIR(", tries = 0, next_try = 'epoch', error = NULL") " AND j.state <> 'running'",
 				ATP_ARGS(atp_get_arg(row, "name", TEXTOID), atp_get_arg(row, "target", NAMEOID)));
 	}
 	atp_result_free(found);

@@ -124,7 +124,7 @@ atp_parting_ask(const char *sql)
 Oid
 atp_parting_relid(AtpParting *w, const char *table)
 {
-	return get_relname_relid(table, get_namespace_oid(w->schema, false));
+	return get_relname_relid(table, atp_schema_of(w->schema));
 }
 
 char *
@@ -417,7 +417,8 @@ cut_by(AtpParting *w, const char *by)
 	if (key == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("table \"%s\" is not in partitions yet: by must be \"collection\" or \"month\"", "record")));
+				 errmsg("table \"%s\" is not in partitions yet", "record"),
+				 errhint("Say by what: by => 'collection', or by => 'month'.")));
 	return strcmp(key, atp_cut_record_collection.key) == 0 ? &atp_cut_record_collection : &atp_cut_record_month;
 }
 
@@ -444,7 +445,8 @@ read_wanted_collections(AtpParting *w, FunctionCallInfo fcinfo, int n, Wanted *w
 		wanted->collections = read_collections(PG_GETARG_ARRAYTYPE_P(n), &wanted->ncollections);
 	if (given && wanted->cut != &atp_cut_record_collection)
 		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("collections are for partitions by collection")));
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("collections are for partitions by collection"),
+				 errhint("Leave \"%s\" out, or use by => 'collection'.", "collections")));
 }
 
 /* Reads the arguments from the n-th on: collections, ahead, keep, keep_events. */

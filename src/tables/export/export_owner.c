@@ -7,6 +7,7 @@
 #include "core/syntax/did.h"
 #include "stream/format.h"
 #include "tables/export/export_owner.h"
+#include "utils/builtins.h"
 
 const AtpSubscription *
 atp_export_owner_of(const char *target, const struct varlena *did)
@@ -28,6 +29,7 @@ atp_export_owner_of(const char *target, const struct varlena *did)
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("no subscription keeps records of account \"%.*s\" in schema \"%s\"",
 						(int) atp_did_text((const uint8_t *) VARDATA_ANY(did), VARSIZE_ANY_EXHDR(did), text), text, target),
-				 errhint("Exports are brought in as a subscription says, with its owner's rights; it may be disabled.")));
+				 errhint("Subscribe first, with target => %s; the subscription may be paused. A repository is stored as a subscription says, and with the rights of its owner.",
+						 quote_literal_cstr(target))));
 	return sub;
 }

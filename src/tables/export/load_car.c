@@ -36,6 +36,9 @@ PG_FUNCTION_INFO_V1(atp_load_car);
 #define SLICE_BYTES		(64 * 1024)
 #define SLICE_RECORDS	1000
 
+#define CAR_LEAST		10		/* bytes; the header alone has more */
+#define CAR_MAP			0xa2
+
 typedef struct Load
 {
 	struct varlena *did;
@@ -56,6 +59,12 @@ read_export(Load *load, const bytea *file)
 	AtpExportState state = ATP_EXPORT_MORE;
 
 	load->export = atp_export_create(CurrentMemoryContext, (AtpSpan) {load->did_text, strlen(load->did_text)}, false);
+	/* a CAR file begins with the length of its header, which is a map of two members */
+	if (len < CAR_LEAST || (bytes[0] < 0x80 && bytes[1] != CAR_MAP))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
+				 errmsg("\"%s\" is no CAR file", "car"),
+				 errhint("Give the contents of the file, not its name: pg_read_binary_file('/path/repo.car').")));
 	for (Size pos = 0; pos < len; pos += SLICE_BYTES)
 	{
 		CHECK_FOR_INTERRUPTS();

@@ -16,6 +16,7 @@
 #include "tables/repos/repo_refill.h"
 #include "tables/repos/repo_state.h"
 #include "tables/repos/status_request.h"
+#include "types/foreign_time.h"
 #include "types/types.h"
 #include "utils/builtins.h"
 
@@ -35,8 +36,8 @@ own_time(const AtpRepos *s, const AtpEvent *event)
 	if (event->time == 0)
 		return now;
 	if (s->apply->sub->source->rewind > 0 && !atp_is_ahead(event->time))
-		return event->time - ATP_UNIX_TO_POSTGRES;
-	return Min(now, event->time - ATP_UNIX_TO_POSTGRES);
+		return atp_foreign_time(event->time);
+	return Min(now, atp_foreign_time(event->time));
 }
 
 /*

@@ -10,6 +10,7 @@
 #include "source.h"
 #include "tables/records/record.h"
 #include "tables/repos/repo_state.h"
+#include "types/foreign_time.h"
 #include "types/types.h"
 #include "utils/builtins.h"
 
@@ -203,7 +204,7 @@ atp_repo_is_inactive(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent
 	if (atp_repo_has_status_of(repo, held->endpoint) && held->source->rewind == 0)
 		return event->seq >= repo->account.status_seq;
 	/* events of different streams, or with positions that are times, can only be compared by time (is_old_status) */
-	return event->time == 0 || !repo->account.has_status || event->time - ATP_UNIX_TO_POSTGRES >= repo->account.status_at;
+	return event->time == 0 || !repo->account.has_status || atp_foreign_time(event->time) >= repo->account.status_at;
 }
 
 /* A second source may have more commits than ours had, or a replay may go further back. */

@@ -13,7 +13,7 @@ CREATE TABLE atproto.status_request (
     status_seq bigint,
     requested_at timestamptz NOT NULL,
     answered_at timestamptz,
-    next_try timestamptz NOT NULL DEFAULT '-infinity',
+    next_try timestamptz NOT NULL DEFAULT 'epoch',
     tries integer NOT NULL DEFAULT 0
         CHECK (tries >= 0),
     error text

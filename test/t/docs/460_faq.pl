@@ -68,6 +68,17 @@ try_it("SET atproto.batch_delay = 10");
 try_it("SELECT atproto.subscribe('network', '$nobody', collection => '{app.bsky.feed.post}')");
 try_it("SELECT atproto.subscribe('network', '$nobody', collections => 'app.bsky.feed.post')");
 try_it("SELECT tid_generate()::timestamptz");
+try_it("SELECT atproto.subscribe('network', '$nobody', $_ => true)") foreach 'backfill', 'links';
+try_it("SELECT subscribe('network', '$nobody')");
+try_it("SELECT atproto.subscribe('network', '$nobody')", database => 'template1');
+try_it("SELECT atproto.subscribe('network', 'bsky.network')");
+try_it("SELECT atproto.subscribe('wss://bsky.network', 'network')");
+try_it("SELECT atproto.subscribe('network', '$nobody', '{app.bsky.feed.post}')");
+try_it("SELECT atproto.subscribe('network', '$nobody', dids => '{bsky.app}')");
+try_it("BEGIN; SELECT atproto.subscribe('network', '$nobody/xrpc/com.atproto.sync.subscribeRepos?cursor=0', collections => '{app.bsky.feed.posts}', ca_file => '/nowhere/ca.pem'); ROLLBACK");
+try_it("BEGIN; SELECT atproto.subscribe('network', '$nobody', ca_file => 'PG_VERSION'); ROLLBACK");
+try_it("SET search_path = pg_catalog; SELECT FROM atproto.record WHERE did = 'did:web:a.b'");
+try_it("SET search_path = pg_catalog; SELECT 'did:web:a.b'::did");
 try_it("SELECT atproto.subscribe('s', '$nobody')", database => 'ascii');
 is($node->safe_psql('ascii', 'SELECT count(*) FROM atproto.subscription'), '0', 'nothing is subscribed to in another encoding');
 $node->safe_psql('ascii', "INSERT INTO atproto.subscription (name, url, allow_insecure) VALUES ('s', '$nobody', true)");
@@ -88,6 +99,11 @@ $node->safe_psql('postgres', 'CREATE DATABASE joes');
 try_it("SET ROLE joe; SELECT atproto.subscribe('j', 'wss://bsky.network')");
 try_it('SET ROLE joe; SELECT * FROM atproto.record');
 try_it('SET ROLE joe; CREATE EXTENSION atproto', database => 'joes');
+# of the views of create_view(), those with active => true need no right on record
+$node->safe_psql('postgres', q{SELECT atproto.create_view('app.bsky.feed.post', schema => 'public'), atproto.create_view('app.bsky.feed.like', schema => 'public', active => true);
+	GRANT USAGE ON SCHEMA atproto TO joe; GRANT SELECT ON app_bsky_feed_post, app_bsky_feed_like, atproto.visible_record TO joe});
+like(($node->psql('postgres', 'SET ROLE joe; SELECT * FROM app_bsky_feed_post'))[2], qr/permission denied for table record/, 'a view needs rights on record');
+is($node->safe_psql('postgres', 'SET ROLE joe; SELECT count(*) FROM app_bsky_feed_like'), '0', 'an active one on visible_record');
 try_it("SELECT atproto.subscribe('j', 'ws://relay.example.com')");
 
 # --- queries ---

@@ -212,7 +212,7 @@ is(state_of($did), 'valid|new.example.com', 'until it is looked up');
 # --- subscriptions to all accounts, with verified handles ---
 
 my (undef, undef, $error) = $node->psql('postgres', "SELECT atproto.subscribe('s', 'ws://localhost:1', handles => 'verify')");
-like($error, qr/handles are verified only of accounts whose identities are/, 'only where identities are read');
+like($error, qr/handles are verified only at level "full"/, 'only where identities are read');
 (undef, undef, $error) = $node->psql('postgres', "SELECT atproto.subscribe('labels', 'ws://localhost:1/xrpc/com.atproto.label.subscribeLabels', verify => 'full', handles => 'verify')");
 like($error, qr/subscriptions to com\.atproto\.label\.subscribeLabels cannot have "handles"/, 'and only where events are of accounts');
 query("SELECT atproto.subscribe('s', 'ws://localhost:1')");

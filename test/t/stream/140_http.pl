@@ -132,7 +132,7 @@ pass('retry soon: goes on');
 is(status($_, 'drops'), '{"http": 3}', "$_: counted") foreach 'status 503', 'status 429';
 
 my ($page) = slurp_file($node->logfile) =~ /"a page of HTML" disconnected[^\n]*HTTP status 503 ([^\n]*)/;
-like($page, qr/<html>\?\?<b\?id="\?\[31m\?">Caf\?\?<\/b>x+$/, 'a page of HTML: shown, made harmless');
+like($page, qr/: Caf\?\? x+$/, 'a page of HTML: its text is shown, made harmless');
 cmp_ok(length $page, '<', 1000, 'a page of HTML: cut');
 
 foreach (
