@@ -121,6 +121,22 @@ rename_target(Oid role, const char *before, const char *now)
 		atp_run(steps_of_schema[i], ATP_ARGS(atp_text_arg(before), atp_text_arg(now)));
 }
 
+/* The triggers of atproto.subscription see that the target's name changes, not the target. */
+static void
+rename_marked(Oid role, const char *before, const char *now)
+{
+	renaming = true;
+	PG_TRY();
+	{
+		rename_target(role, before, now);
+	}
+	PG_FINALLY();
+	{
+		renaming = false;
+	}
+	PG_END_TRY();
+}
+
 static void
 rename_as_owner(const char *before, const char *now)
 {
@@ -128,16 +144,7 @@ rename_as_owner(const char *before, const char *now)
 
 	SPI_connect();
 	caller = as_owner_of_subscriptions();
-	renaming = true;
-	PG_TRY();
-	{
-		rename_target(caller.user, before, now);
-	}
-	PG_FINALLY();
-	{
-		renaming = false;
-	}
-	PG_END_TRY();
+	rename_marked(caller.user, before, now);
 	atp_owner_end(caller);
 	SPI_finish();
 }
