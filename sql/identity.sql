@@ -8,7 +8,7 @@ RESET client_min_messages;
 SELECT * FROM atproto.resolve('did:plc:ewvi7nxzyoun6zhxrhs64oiz');
 SELECT state FROM atproto.resolve('did:plc:ewvi7nxzyoun6zhxrhs64oiz');
 SELECT atproto.identity_refresh('did:web:example.com'), state FROM atproto.resolve('did:web:example.com');
-SELECT did, refresh, priority, web, failed, next_try, role = current_user::regrole FROM atproto.identity_request ORDER BY did, refresh;
+SELECT did, refresh, priority, web, failed, next_try <= now() AS due, role = current_user::regrole FROM atproto.identity_request ORDER BY did, refresh;
 SELECT count(*) FROM atproto.identity;
 
 -- W-01: three answers are distinct.

@@ -62,15 +62,15 @@ my $cursor = query("SELECT seq, settings_after, read_from FROM atproto.cursor WH
 is(query("SET ROLE renamer; ALTER SCHEMA old RENAME TO new"), '', 'whoever may rename a schema renames a target');
 my $all = "SELECT (SELECT string_agg(target, ',') FROM atproto.subscription), (SELECT string_agg(DISTINCT target, ',') || count(*) FROM atproto.held_event),
 	(SELECT string_agg(target || state, ',') FROM atproto.repo_job), (SELECT string_agg(target || cardinality(at), ',') FROM atproto.repo_fetched),
-	(SELECT string_agg(target, ',') FROM atproto.status_request), (SELECT string_agg(target || audited, ',') FROM atproto.audit_state)";
+	(SELECT string_agg(target, ',') FROM atproto.status_request WHERE why = 'rev'), (SELECT string_agg(target || audited, ',') FROM atproto.audit_state)";
 is(query($all), "new|new$waits|newqueued|new1|new|new7", 'all that belongs to the target goes with it');
 wait_for("SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = 'full'");
 is(query("SELECT seq, settings_after, read_from FROM atproto.cursor WHERE subscription = 'full'"), $cursor, 'that is no other setting');
-is(query("SELECT string_agg(target, ',' ORDER BY target) FROM atproto.gap"), 'elsewhere,new', 'gaps of subscriptions that were removed go with the tables');
+is(query("SELECT string_agg(target, ',' ORDER BY target) FROM atproto.gap WHERE subscription IS NULL"), 'elsewhere,new', 'gaps of subscriptions that were removed go with the tables');
 query('CREATE SCHEMA old AUTHORIZATION renamer; CREATE ROLE reader; GRANT SELECT ON atproto.gap, atproto.subscription TO reader; GRANT USAGE ON SCHEMA old TO reader');
 is(query('SET ROLE reader; SELECT count(*) FROM atproto.gap'), '0', 'and are not for the users of another schema of the old name');
 query('DROP SCHEMA old; DELETE FROM atproto.gap WHERE subscription IS NULL');
-is(query("SELECT again_since IS NOT NULL, closed_at IS NULL FROM atproto.gap"), 't|t', 'a gap is being read again as before');
+is(query("SELECT again_since IS NOT NULL, closed_at IS NULL FROM atproto.gap WHERE reason = 'test'"), 't|t', 'a gap is being read again as before');
 is(query($all), "new|new$waits|newqueued|new1|new|new7", 'the consumer drops nothing of it');
 is(query("BEGIN; ALTER SCHEMA new RENAME TO newer; ROLLBACK; $all"), "new|new$waits|newqueued|new1|new|new7", 'a rename that is rolled back was none');
 query('ALTER SCHEMA new RENAME TO "Odd ""name"');
