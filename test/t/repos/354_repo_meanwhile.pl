@@ -144,10 +144,13 @@ go_on();
 # --- a second source of a lower level says so: its subscription may not take the event that waits ---
 
 begin('first');
+my @judges = ('held events read', 'atproto first');
+$points->hold(@judges);
 my $second = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x', 'a deleted', 'b 1 +x'));
 query(subscribe_sql('second', $second, cursor => 0, target => "'first'", verify => "'hash'"));
 wait_for_seq($node, 'second', 3);
 is(state_of('first'), 'f|deleted|resyncing|resync|0|1|0', 'R-32: first: the event is left to its own subscription');
+$points->release(@judges);
 $points->release(@slice);
 wait_for("SELECT hold IS NULL AND NOT EXISTS (SELECT FROM atproto.held_event) FROM first.repo WHERE did = '$did'");
 is(state_of('first'), 'f|deleted|desynchronized||0|0|0', 'F-15: first: which does not bring it back');
