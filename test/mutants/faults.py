@@ -731,7 +731,7 @@ fault("held-status-later", "tables/repos/repo_state.c", "		return event->seq >= 
 fault("held-format-present", "tables/apply/release_find.c", "if (row->source == NULL)", "if (row->rev > 0)", "t/282_full_owners")
 fault("held-left-unmarked", "tables/repos/held_leave.c", "int			n = atp_repos_mark_left(a, l->dids, l->ndids, &marked);", "int			n = atp_repos_mark_left(a, l->dids, 0, &marked);", "t/282_full_owners")
 fault("letters-left-unmarked", "tables/repos/held_leave.c", "	leave_letters(sub, removed);\n", "	if (!OidIsValid(sub->owner))\n		leave_letters(sub, removed);\n", "t/356_repo_owners")
-fault("letters-after-lock", "process/manager/control.c", "	atp_subscription_leaves(text_to_cstring(PG_GETARG_TEXT_PP(0)));\n", "", "t/356_repo_owners")
+fault("letters-after-lock", "process/manager/control.c", "	atp_subscription_leaves(name);\n", "", "t/356_repo_owners")
 fault("letters-supersede-own", "tables/repos/dead_letter.c", "(o.subscription <> $5 AND $6)", "($5 IS NOT NULL AND $6)", "t/356_repo_owners")
 fault("letters-superseded-mark", "tables/repos/held_leave.c", "(seq IS NOT NULL OR superseded_rev IS NULL) AND ", "", "t/356_repo_owners")
 fault("letters-of-stream", "tables/repos/table_repo.c", "WHEN sync IN ('synchronized', 'unproven') THEN did OPERATOR(@.=) ANY ($2)", "WHEN sync IN ('synchronized', 'unproven') THEN true", "t/356_repo_owners")
@@ -846,7 +846,7 @@ fault("label-no-key", "tables/apply/label_judge.c", " && !atp_admission_is_doubt
 fault("label-alone", "tables/apply/label_judge.c", "		who.state = ATP_IDENTITY_GOOD;\n", "", T)
 fault("label-old", "identity/identity.c", "(identity->has_label_key && is_older(identity->asked_at, now, atp_identity_ttl_s))", "false", T)
 T = "t/282_full_moves"
-fault("deletion-left", "process/manager/control.c", "	atp_status_requests_leave(text_to_cstring(PG_GETARG_TEXT_PP(0)));\n", "", T)
+fault("deletion-left", "process/manager/control.c", "	atp_status_requests_leave(name);\n", "", T)
 fault("held-narrowed", "tables/apply/release_find.c", "did OPERATOR(@.=) ANY ($6) OR subscription = $5)\"\n", "did OPERATOR(@.=) ANY ($6) OR subscription <> $5)\"\n", T)
 fault("held-narrowed-filter", "tables/apply/release.c", "	all.ndids = -1;\n", "", T)
 fault("held-stray", "tables/repos/held_leave.c", "if (removed || (!atp_target_is_renamed() && is_another(old, row)))", "if (removed)", T)

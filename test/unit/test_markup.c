@@ -33,7 +33,7 @@ main(void)
 	gives("<style>x</style", "");
 	gives("<!-- x", "");
 	gives("<p>a < b", "a");
-	/* what is no page stays as it is */
+	/* a body that does not begin with "<" keeps its markup */
 	gives("", "");
 	gives(" \n ", " \n ");
 	gives("{\"error\": \"<b>\"}", "{\"error\": \"<b>\"}");

@@ -263,25 +263,28 @@ atp_repo_job_moves(const AtpRepoJob *job, const char *host)
 			ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(host)));
 }
 
-bool
-atp_repo_job_is_running(const AtpRepoJob *job)
+static bool
+find_running(const AtpRepoJob *job, const char *sql)
 {
-	AtpResult	found = atp_query(atp_identity_sql("SELECT FROM atproto.repo_job" OF_JOB " AND state = 'running'"),
-								  ATP_ARGS(atp_text_arg(job->target), did_arg(job)));
+	AtpResult	found = atp_query(atp_identity_sql(sql), ATP_ARGS(atp_text_arg(job->target), did_arg(job)));
 
 	atp_result_free(found);
 	return found.n > 0;
+}
+
+#define RUNNING_JOB	"SELECT FROM atproto.repo_job" OF_JOB " AND state = 'running'"
+
+bool
+atp_repo_job_is_running(const AtpRepoJob *job)
+{
+	return find_running(job, RUNNING_JOB);
 }
 
 /* SKIP LOCKED: the process that is about to remove the job may wait for rows that this transaction has written. */
 bool
 atp_repo_job_lock(const AtpRepoJob *job)
 {
-	AtpResult	found = atp_query(atp_identity_sql("SELECT FROM atproto.repo_job" OF_JOB " AND state = 'running' FOR KEY SHARE SKIP LOCKED"),
-								  ATP_ARGS(atp_text_arg(job->target), did_arg(job)));
-
-	atp_result_free(found);
-	return found.n > 0;
+	return find_running(job, RUNNING_JOB " FOR KEY SHARE SKIP LOCKED");
 }
 
 AtpRefusal

@@ -231,12 +231,14 @@ on_subscription(FunctionCallInfo fcinfo, const char *sql)
 Datum
 atp_unsubscribe(PG_FUNCTION_ARGS)
 {
+	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(0));
+
 	SPI_connect();
 	/* an error about the caller's privileges comes before what the next statements lock and change */
 	on_subscription(fcinfo, "SELECT FROM atproto.subscription WHERE name = $1");
-	atp_jobs_lock_target(text_to_cstring(PG_GETARG_TEXT_PP(0)));
-	atp_status_requests_leave(text_to_cstring(PG_GETARG_TEXT_PP(0)));
-	atp_subscription_leaves(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	atp_jobs_lock_target(name);
+	atp_status_requests_leave(name);
+	atp_subscription_leaves(name);
 	on_subscription(fcinfo, "DELETE FROM atproto.subscription WHERE name = $1");
 	SPI_finish();
 	PG_RETURN_VOID();
