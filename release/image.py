@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Makes an archive that `docker load` and `podman load` read from a root directory: one layer, and the configuration.
 
-    image.py ROOT MAJOR ARCH ARCHIVE.tar.gz
-    image.py health ARCHIVE.tar.gz            prints the command of the health check, a line of sh
-    image.py check ARCHIVE.tar.gz             prints what is wrong with an archive
+    image.py ROOT MAJOR ARCH ARCHIVE.tar
+    image.py health ARCHIVE.tar            prints the command of the health check, a line of sh
+    image.py check ARCHIVE.tar             prints what is wrong with an archive
 
 The same root directory gives the same bytes: all times are those of the last commit.
 """
@@ -13,6 +13,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -72,29 +73,32 @@ def make(root, major, arch, archive):
         config = json.dumps(configuration(major, arch, name, seconds), indent=1, sort_keys=True).encode()
         config_name = hashlib.sha256(config).hexdigest() + ".json"
         manifest = json.dumps([{"Config": config_name, "RepoTags": ["postgres-atproto:%s-%s" % (shown("version"), major)],
-                                "Layers": [name + "/layer.tar"]}]).encode()
-        with open(archive, "wb") as plain, gzip.GzipFile("", "wb", 6, plain, 0) as packed, tarfile.open(fileobj=packed, mode="w|") as out:
+                                "Layers": [name + ".tar.gz"]}]).encode()
+        packed = layer + ".gz"
+        with open(layer, "rb") as f, open(packed, "wb") as plain, gzip.GzipFile("", "wb", 6, plain, 0) as out:
+            shutil.copyfileobj(f, out, 1 << 20)
+        with tarfile.open(archive, "w") as out:
             for inner, content in ((config_name, config), ("manifest.json", manifest)):
                 entry = tarfile.TarInfo(inner)
                 entry.size, entry.mtime = len(content), seconds
                 out.addfile(entry, io.BytesIO(content))
-            entry = tarfile.TarInfo(name + "/layer.tar")
-            entry.size, entry.mtime = os.path.getsize(layer), seconds
-            with open(layer, "rb") as f:
+            entry = tarfile.TarInfo(name + ".tar.gz")
+            entry.size, entry.mtime = os.path.getsize(packed), seconds
+            with open(packed, "rb") as f:
                 out.addfile(entry, f)
 
 
 def parts(archive):
-    """The manifest, the configuration, and for each file of the archive its digest."""
+    """The manifest, the configuration, and for each file of the archive the digest, of a layer without the compression."""
     digests, texts = {}, {}
-    with tarfile.open(archive, "r|gz") as packed:
+    with tarfile.open(archive) as packed:
         for entry in packed:
             f = packed.extractfile(entry)
             if entry.name.endswith(".json"):
                 texts[entry.name] = f.read()
                 digests[entry.name] = hashlib.sha256(texts[entry.name]).hexdigest()
             else:
-                digests[entry.name] = hashlib.file_digest(f, "sha256").hexdigest()
+                digests[entry.name] = hashlib.file_digest(gzip.GzipFile(fileobj=f), "sha256").hexdigest()
     manifest = json.loads(texts["manifest.json"])[0]
     return manifest, json.loads(texts[manifest["Config"]]), digests
 
