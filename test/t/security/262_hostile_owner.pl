@@ -310,7 +310,11 @@ SQL
 query("INSERT INTO atproto.held_event (target, did, rev, subscription, seq, why, shard_key, bytes) VALUES ('network', '$mine', '3aaaaaaaaaaaa', 'own', 4, 'identity', 0, 'x')");
 is(as('consumer', "SELECT atproto.unsubscribe('own')"), '', 'the events that wait are dropped');
 is(query('SELECT DISTINCT who FROM network.seen'), '', 'and no operator of the owner is called with more rights');
-is(as('consumer', 'DROP TRIGGER trap ON network.repo; DROP OPERATOR operators.= (name, name)'), '', '');
+my $breaks = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x', 'a sync 4'));
+is(as('consumer', subscribe_sql('own', $breaks, cursor => 0, target => "'network'", backfill => q('repair'))), '', 'a consumer');
+wait_for("SELECT EXISTS (SELECT FROM atproto.repo_job WHERE subscription = 'own')");
+is(query('SELECT DISTINCT who FROM network.seen'), '', 'calls no such operator when it has a repository fetched');
+is(as('consumer', "SELECT atproto.unsubscribe('own'); DROP TRIGGER trap ON network.repo; DROP OPERATOR operators.= (name, name)"), '', '');
 
 # --- the owner before ---
 
