@@ -389,6 +389,8 @@ atp_release_unhold(AtpApply *a)
 {
 	ErrorData  *error = are_repos(a) ? atp_attempt(a, unhold_repos, 0, 0) : NULL;
 
+	/* an ERROR leaves unhold_repos() before its end */
+	atp_queue_wait.limited = false;
 	if (error != NULL)
 		ereport(LOG,
 				(errmsg("rows of table \"repo\" say that events wait, for atproto subscription \"%s\": %s",
