@@ -75,7 +75,7 @@ is(query("SELECT subscription, problem, error FROM atproto.repo_problem WHERE di
 
 # --- audits ---
 
-is(query("SELECT round(atproto.rate_now(60, now() - interval '1 minute')), atproto.rate_now(60, now() + interval '1 day'), atproto.rate_now(60, now() - interval '1 year') < 1e-9"),
+is(query("SELECT round(atproto_internal.rate_now(60, now() - interval '1 minute')), atproto_internal.rate_now(60, now() + interval '1 day'), atproto_internal.rate_now(60, now() - interval '1 year') < 1e-9"),
 	'22|60|t', 'a rate falls to 1/e in a minute, and not out of range');
 query("INSERT INTO atproto.audit_state (target, next_at) VALUES ('atproto', 'infinity') ON CONFLICT (target) DO UPDATE SET next_at = 'infinity';
 	UPDATE atproto.repo SET sync = 'unproven', audited_at = NULL WHERE did = '$first'");
@@ -105,7 +105,8 @@ is(as('owner', 'SELECT subscription, repositories FROM atproto.repo_progress'), 
 is(as('owner', 'SELECT DISTINCT subscription FROM atproto.repo_problem WHERE subscription IS NOT NULL'), '', '... and no problem of others');
 is(as('owner', 'SELECT target, audited, unproven FROM atproto.audit_progress'), 'atproto|1|', '... and nothing of the states of tables that are not his');
 is(as('anybody', "SELECT 1 FROM atproto.$_"), "ERROR: permission denied for view $_", "$_: nobody else") foreach 'repo_progress', 'repo_problem', 'audit_progress';
-is(as('anybody', "SELECT atproto.repo_states('posts') IS NULL, atproto.repo_states('none') IS NULL"), 't|t', 'nor by the function');
+query('GRANT USAGE ON SCHEMA atproto_internal TO anybody');
+is(as('anybody', "SELECT atproto_internal.repo_states('posts') IS NULL, atproto_internal.repo_states('none') IS NULL"), 't|t', 'nor by the function');
 
 # An owner's table may be anything.
 is(as('owner', q{CREATE FUNCTION owner.f() RETURNS text LANGUAGE sql AS 'SELECT current_user::text'; CREATE VIEW owner.repo AS SELECT owner.f() AS sync}),
