@@ -267,6 +267,40 @@ COMMENT ON COLUMN atproto.stat_fetcher.last_error IS 'error that ended the last 
 COMMENT ON COLUMN atproto.stat_fetcher.last_error_at IS 'when this error happened';
 GRANT SELECT ON atproto.stat_fetcher TO pg_monitor;
 
+-- The view for people.  Programs read the views below it, which have numbers instead of texts.
+CREATE VIEW atproto.status WITH (security_barrier) AS
+    SELECT s.name AS subscription,
+        s.state,
+        pg_catalog.date_trunc('second', now() - s.event_time) AS lag,
+        s.rate,
+        s.events,
+        CASE WHEN p.backfill <> 'none' OR p.done + j.left_over + p.throttled + p.suspended > 0 THEN
+            pg_catalog.concat_ws(', ', p.done || ' repositories fetched', NULLIF(p.queued + p.running, 0) || ' to fetch',
+                NULLIF(p.failed, 0) || ' failed', NULLIF(p.throttled + p.suspended, 0) || ' not now',
+                CASE WHEN p.lists_ended < p.lists THEN pg_catalog.format('%s of %s lists read', p.lists_ended, p.lists) END,
+                'done at ' || pg_catalog.to_char(p.ends_at, 'YYYY-MM-DD HH24:MI'))
+        END AS backfill,
+        NULLIF(pg_catalog.concat_ws(', ', NULLIF(g.n, 0) || ' open gaps', NULLIF(d.n, 0) || ' dead letters',
+            CASE WHEN s.held_since < now() - interval '5 minutes' THEN s.held_events || ' events wait since ' || pg_catalog.to_char(s.held_since, 'YYYY-MM-DD HH24:MI') END,
+            CASE WHEN f.state = 'waiting' AND (j.left_over > 0 OR p.lists_ended < p.lists) THEN 'the fetcher does not run' END), '') AS problems,
+        CASE WHEN s.last_error_is_past IS NOT TRUE THEN s.last_error END AS error
+    FROM atproto.stat_subscription s
+        LEFT JOIN atproto.repo_progress p ON p.subscription = s.name
+        CROSS JOIN LATERAL (SELECT p.queued + p.running + p.failed AS left_over) j
+        CROSS JOIN LATERAL (SELECT count(*) AS n FROM atproto.gap WHERE subscription = s.name AND closed_at IS NULL) g
+        CROSS JOIN LATERAL (SELECT count(*) AS n FROM atproto.dead_letter WHERE subscription = s.name) d
+        CROSS JOIN atproto_internal.fetcher_status() f;
+COMMENT ON VIEW atproto.status IS 'a row for each subscription, for people: what is going on, and what needs a look';
+COMMENT ON COLUMN atproto.status.subscription IS 'the subscription';
+COMMENT ON COLUMN atproto.status.state IS 'as in atproto.stat_subscription';
+COMMENT ON COLUMN atproto.status.lag IS 'now minus the time of the last event committed; grows also while no events happen';
+COMMENT ON COLUMN atproto.status.rate IS 'recent number of events a second; NULL: no connection, or not known yet';
+COMMENT ON COLUMN atproto.status.events IS 'events committed since the subscription was made';
+COMMENT ON COLUMN atproto.status.backfill IS 'repositories fetched, to fetch, failed (the fetcher will try again), not now (fetched too often lately, or the account is not active), lists read, and when the backfill will be done; NULL: nothing to fetch (atproto.repo_progress)';
+COMMENT ON COLUMN atproto.status.problems IS 'gaps of the stream that are not closed (atproto.gap), dead letters (atproto.dead_letter), events that wait for more than five minutes (atproto.held_event), and whether the fetcher does not run although it has work (atproto.stat_fetcher); NULL: nothing';
+COMMENT ON COLUMN atproto.status.error IS 'why the subscription does not stream; NULL: no error, or the error is past';
+GRANT SELECT ON atproto.status TO pg_monitor;
+
 -- Tells the background processes of a change at its commit.
 CREATE FUNCTION atproto_internal.subscription_changed() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_subscription_changed';
