@@ -157,7 +157,7 @@ owner_of(HeapTuple row, TupleDesc desc)
 	return isnull ? InvalidOid : DatumGetObjectId(owner);
 }
 
-/* SQL: atproto.subscription_owned(), AFTER INSERT, UPDATE OF owner or DELETE for each row, and TRUNCATE */
+/* SQL: atproto_internal.subscription_owned(), AFTER INSERT, UPDATE OF owner or DELETE for each row, and TRUNCATE */
 Datum
 atp_subscription_owned(PG_FUNCTION_ARGS)
 {

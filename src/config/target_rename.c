@@ -152,7 +152,7 @@ rename_as_owner(const char *before, const char *now)
 	SPI_finish();
 }
 
-/* SQL: atproto.target_renamed(), event trigger at the end of ALTER SCHEMA */
+/* SQL: atproto_internal.target_renamed(), event trigger at the end of ALTER SCHEMA */
 Datum
 atp_target_renamed(PG_FUNCTION_ARGS)
 {
