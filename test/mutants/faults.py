@@ -692,7 +692,7 @@ fault("status-not-found", "fetch/repositories/task_status.c", "*not_found = refu
 # --- who agrees with a deletion ---
 
 T = "t/289_deletions"
-fault("deletion-at-once", "tables/repos/repo_effect.c", "is_doubted = s->apply->sub->settings.verify == ATP_VERIFY_FULL &&", "is_doubted = s->apply->sub->settings.verify != ATP_VERIFY_FULL &&", T)
+fault("deletion-at-once", "tables/repos/repo_effect.c", "full = s->apply->sub->settings.verify == ATP_VERIFY_FULL;", "full = s->apply->sub->settings.verify != ATP_VERIFY_FULL;", T)
 fault("deletion-letters", "tables/apply/repos_sink.c", " && !event->effects.unconfirmed)", ")", T)
 fault("deletion-former-server", "fetch/repositories/task_status.c", "asking->gone = asking->fresh && (", "asking->gone = (", T)
 fault("deletion-left-server", "fetch/repositories/task_status.c", "asking->gone = asking->fresh && (deleted || (", "asking->gone = deleted || (asking->fresh && (", "t/354_repo_changes")
@@ -714,7 +714,18 @@ fault("deletion-never", "fetch/repositories/task_status.c", "(w.requested_at + $
 fault("deletion-letters-stay", "fetch/repositories/task_status.c", "		if (asking->applied)\n", "		if (!asking->applied)\n", T)
 
 T = "t/289_account_lies"
-fault("deletion-fetched", "tables/repos/repo_effect.c", "bool		has_some = !atp_repo_is_empty(repo) || repo->hold.state == ATP_HOLD_RESYNC;", "bool		has_some = !atp_repo_is_empty(repo);", T)
+fault("deletion-fetched", "tables/repos/repo_effect.c", "bool		has_some = !atp_repo_is_empty(repo) || repo->hold.state == ATP_HOLD_RESYNC ||", "bool		has_some = !atp_repo_is_empty(repo) ||", T)
+fault("deletion-remains", "tables/repos/repo_effect.c", " || (full && !event->active && has_remains(s, repo))", " || (full && event->active && has_remains(s, repo))", "t/282_full_meanwhile")
+fault("deletion-of-foreign-events", "tables/repos/repo_effect.c", "repo->hold.nothers > 0 || repo->hold.adds);", "repo->hold.adds);", "t/282_full_meanwhile")
+fault("deletion-before-commit", "tables/repos/repo_effect.c", "	if (is_of_deleted(s, repo, event))", "	if (false && is_of_deleted(s, repo, event))", "t/282_full_meanwhile")
+fault("storm-of-ports", "fetch/repositories/repo_rows.h", "|[^/:]+)", "|[^/]+)", "t/348_repo_limits")
+fault("deletion-unanswered", "tables/export/repo_export.c", " && !atp_status_is_asked(r->apply, repo->did)", "", "t/348_repo_refusals")
+fault("deletion-passed-held", "tables/repos/repo_effect.c", "(hold->nheld > 0 || hold->adds);", "false;", "t/282_full_meanwhile")
+fault("deletion-passed-order", "tables/repos/held.c", " AND endpoint = $5 AND seq < $6\"", " AND endpoint = $5 AND seq <> $6\"", "t/282_full_meanwhile")
+fault("deletion-passed-mark", "tables/repos/repo_effect.c", "(!atp_repo_is_empty(repo) && (int64) atp_tid_micros(repo->head.rev) <= event->time)", "atp_repo_is_empty(repo)", "t/282_full_meanwhile")
+fault("deletion-passed-later", "tables/repos/repo_effect.c", " && (int64) atp_tid_micros(repo->head.rev) <= event->time)", ")", "t/282_full_meanwhile")
+fault("deletion-of-many", "tables/records/record.c", "i < EXPORT_MAX / PURGE_MAX", "i < EXPORT_MAX", "t/288_races_purge")
+fault("gap-of-hashes", "tables/base/gap.c", "\"CASE WHEN \" ATP_SQL_REWINDS", "\"CASE WHEN false AND \" ATP_SQL_REWINDS", "t/393_jetstream_waits")
 fault("account-of-stranger", "tables/repos/admission.c", "event->verdict.by_stranger = s->apply->sub->settings.host_is_pds && who->pds == NULL;", "event->verdict.by_stranger = s->apply->sub->settings.host_is_pds && who->pds != NULL;", T)
 fault("status-of-another-time", "tables/repos/status_request.c", "  OR (w.status_at, w.status_seq) IS DISTINCT FROM (excluded.status_at, excluded.status_seq)\"", "\"", T)
 fault("deletion-many", "fetch/repositories/task_status.c", "	if (result != ATP_RUN_LATE || !looks)\n", "	if (result != ATP_RUN_LATE || looks)\n", T)
