@@ -6,9 +6,9 @@
  * rights of the table's owner.  So no subscription's role needs privileges on these tables, and no
  * role can forge an identity on which other subscriptions rely.
  *
- * A transaction that changes rows of several tables locks requests first, then identities, then
- * repositories; the fixed order avoids deadlocks.  The caller has SPI connected, in a transaction with
- * a snapshot.  Arrays of DIDs are sorted, without duplicates.
+ * A transaction that changes rows of several tables locks requests first, then identities; the fixed
+ * order avoids deadlocks.  Where the fetcher locks identities first, it does not wait.  The caller has
+ * SPI connected, in a transaction with a snapshot.  Arrays of DIDs are sorted, without duplicates.
  */
 #ifndef ATP_IDENTITY_H
 #define ATP_IDENTITY_H
