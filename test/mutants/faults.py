@@ -775,6 +775,7 @@ fault("part-alone", "tables/repos/multi_source.c", "if (sub->source != NULL && s
 fault("gap-behind", "tables/repos/hold.c", "event->rev <= h->first_rev || (event->has_since", "event->rev == 0 || (event->has_since", "t/280_union")
 fault("gap-not-named", "tables/repos/repo_effect.c", "	event->effects.closes = repo->hold.any_gap && event->held == NULL;", "	event->effects.closes = false;", "t/280_union")
 fault("gap-for-ever", "tables/repos/multi_source.c", "return since <= now && !TimestampDifferenceExceeds(since, now, atp_multi_source_wait_ms);", "return since <= now;", "t/280_union_ends")
+fault("held-takes-gone", "tables/apply/release_progress.c", " &&\n		atp_held_execute(a->statements, &statements[FIND_SUBSCRIPTIONS], &subscriptions, NULL) == held->by.ntakes;", " && subscriptions != 0;", "t/282_full_races")
 fault("held-left-for-long", "tables/apply/release.c", "(r->left || !(sink->uses & ATP_USE_REPOS))", "!(sink->uses & ATP_USE_REPOS)", "t/280_union_ends")
 fault("job-passed-over", "tables/base/job.c", "atp_queue_wait.limited ? \"\" : \" SKIP LOCKED\"", "\" SKIP LOCKED\"", MEANWHILE)
 fault("gap-not-due", "tables/apply/release_find.c", "	add_due(r, a, held);\n", "	if (r == NULL)\n		add_due(r, a, held);\n", "t/280_union_ends")
