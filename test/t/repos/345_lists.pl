@@ -155,7 +155,7 @@ $stream->release;
 wait_for("SELECT state <> 'suspended' FROM atproto.repo_job WHERE did = '" . did('k') . "'");
 pass('R-62: an #account says that it is active: it is fetched');
 $network->hosts({ 'later.example.com' => { list => [ map { entry($_) } qw(k l) ] } });
-query("UPDATE atproto.enumeration SET finished_at = '-infinity' WHERE subscription = 'later'; SELECT atproto.wake()");
+query("UPDATE atproto.enumeration SET finished_at = '-infinity' WHERE subscription = 'later'; SELECT atproto_internal.wake()");
 wait_for("SELECT state <> 'suspended' FROM atproto.repo_job WHERE did = '" . did('l') . "'");
 pass('R-62: so does the next list');
 forget('later');
