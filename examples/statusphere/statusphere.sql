@@ -25,7 +25,7 @@ FROM statusphere.visible_record r LEFT JOIN atproto.identity i ON i.did = r.did
 WHERE r.collection = 'xyz.statusphere.status' AND r.fault IS NULL AND r.rkey <= tid_ceil(now())
 ORDER BY r.rkey DESC, r.did LIMIT 30;
 
--- The page as JSON (jsonb: in one line).  Handles that were never checked are requested: they come a moment later.
+-- The page as JSON (jsonb: in one line).  Handles that were never checked are requested: they come within a minute.
 CREATE FUNCTION statusphere.page() RETURNS jsonb LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
     PERFORM atproto.check_handle(did) FROM (SELECT DISTINCT did FROM statusphere.newest WHERE handle IS NULL) n

@@ -29,7 +29,6 @@ my $examples = test_dir() . '/../examples';
 my $files    = PostgreSQL::Test::Utils::tempdir('examples');
 my $pictures = $ENV{ATPROTO_PICTURES} // $files;
 my $last     = 4000;
-my $held     = 3600;    # what comes from here on comes when a test says so
 my $host     = 'quiet.example.com';
 
 # --- the length ---
@@ -69,11 +68,10 @@ sub records
 
 my $network = AtprotoTest::Network->start;
 my ($me)    = map { $_->{did} } grep { -e "$files/exports/1/$_->{did}.car" } records('app.bsky.feed.post');
-$network->documents({ map { $_->{document} ? ($_->{did} => $_->{document}) : () } map { decode_json($_) } split /\n/, slurp_file("$files/directory/documents") });
+$network->documents({ documents("$files/directory") });
 $network->handles({ map { $handle{$_} => $_ } keys %handle });
 $network->repos({ $host => { $me => { car => "$files/exports/1/$me.car" } } });
 
-my $relay = AtprotoTest::Server->start($capture, '--live-start', 1, '--hold-at', $held);
 my $texts = texts('v1', $capture);
 my $jetstream = AtprotoTest::Server->start($texts, '--live-start', 0);
 my $node  = make_node(
@@ -242,7 +240,11 @@ SKIP:
 {
 	skip('no aiohttp', 1) if !$can_serve;
 
-	psql_file('statusphere/statusphere.sql', STREAM => $relay->url, BACKFILL => 'none', LIST_SOURCE => '');
+	# the last part of the stream comes when the test says so
+	my @lines = read_capture($texts);
+	my $live  = AtprotoTest::Server->start($texts, '--live-start', 0, '--hold-at', int(0.9 * @lines));
+
+	psql_file('statusphere/statusphere.sql', STREAM => $live->url, BACKFILL => 'none', LIST_SOURCE => '');
 	my $at = serve('statusphere/statusphere.py');
 
 	# a client of the server-sent events: each is the whole page
@@ -271,7 +273,7 @@ SKIP:
 	# the web server also looks every two seconds: another client shows that the database tells of changes
 	my $listener = $node->background_psql('postgres');
 	$listener->query_safe('LISTEN statusphere');
-	$relay->release;
+	$live->release;
 	my @then = statuses(records('xyz.statusphere.status'));
 	wait_until(sub { my @got = $newest->(); "@got" eq "@then" }, 'the last statuses');
 	isnt("@first", "@then", 'statusphere: new statuses come by themselves');
@@ -294,6 +296,30 @@ SKIP:
 	query('CREATE ROLE web LOGIN; GRANT USAGE ON SCHEMA statusphere TO web');
 	is(query('SET ROLE web; SELECT jsonb_array_length(statusphere.page())'), 30, 'statusphere: the web server needs no more than USAGE on the schema');
 	undef $browser;
+
+	# the older statuses: a relay lists the accounts that have some, their servers have the records
+	my (undef, $older) = simulate('--social', '--seed', 2, '--events', 200, '--accounts', 8, '--mix', 'status=60,account=0,identity=0,sync=0', '--directory', "$files/older", '--exports', "$files/older_exports");
+	my %documents = documents("$files/older");
+	my @old = map { join '|', (split /\t/)[ 0, 2, 3 ] } grep { /\txyz\.statusphere\.status\t/ } split /\n/, slurp_file("$older/record");
+	$network->documents(\%documents);
+	$network->hosts({ $host => { collections => { 'xyz.statusphere.status' => [ sort keys %documents ] } } });
+	foreach my $did (keys %documents)
+	{
+		my ($pds) = $documents{$did}{service}[0]{serviceEndpoint} =~ m{//(.*)};
+		$network->repos({ $pds => { $did => { car => "$files/older_exports/1/$did.car" } } });
+	}
+	cmp_ok(scalar @old, '>', 20, 'statusphere: there are older statuses');
+	query("SELECT atproto.unsubscribe('statusphere'); DROP SCHEMA statusphere CASCADE; SELECT atproto.unload_lexicon('xyz.statusphere.status')");
+	psql_file('statusphere/statusphere.sql', STREAM => AtprotoTest::Server->start($texts)->url, LIST_SOURCE => "https://$host");
+	run_command([ $node->installed_command('psql'), '-X', '-c', "CALL atproto.await_backfill('statusphere')" ]);
+	is(query('SELECT did, rkey, cid FROM statusphere.record ORDER BY 1, 2'), join("\n", sort @old), 'statusphere: the older statuses are fetched');
+}
+
+# The DID documents that the simulator has written: DID => document.
+sub documents
+{
+	my ($directory) = @_;
+	return map { $_->{document} ? ($_->{did} => $_->{document}) : () } map { decode_json($_) } split /\n/, slurp_file("$directory/documents");
 }
 
 # A function that says a line to a headless browser with this page, and gives the answer; undef where none is installed.
