@@ -11,11 +11,13 @@ import os
 
 import psycopg
 from aiohttp import web
+from psycopg_pool import AsyncConnectionPool
 
 HOST = os.environ["FEED_HOST"]
 PUBLISHER = os.environ["FEED_PUBLISHER"]
 FEEDS = f"at://{PUBLISHER}/app.bsky.feed.generator/"
 
+pool = AsyncConnectionPool(os.environ.get("DATABASE_URL", ""), open=False, kwargs={"autocommit": True})
 routes = web.RouteTableDef()
 
 
@@ -23,13 +25,19 @@ def refused(error, message):
     return web.json_response({"error": error, "message": message}, status=400)
 
 
-async def rows(request, sql, *parameters):
-    async with await psycopg.AsyncConnection.connect(os.environ.get("DATABASE_URL", ""), autocommit=True) as db:
-        return [row[0] async for row in await db.execute(sql, parameters)]
+async def rows(sql, *parameters, again=True):
+    try:
+        async with pool.connection() as db:
+            return [row[0] async for row in await db.execute(sql, parameters)]
+    except psycopg.OperationalError:        # the database was restarted: the pool needs other connections
+        if not again:
+            raise
+        await pool.check()
+        return await rows(sql, *parameters, again=False)
 
 
-async def feeds(request):
-    return await rows(request, "SELECT DISTINCT feed FROM feed.topic ORDER BY feed")
+async def feeds():
+    return await rows("SELECT DISTINCT feed FROM feed.topic ORDER BY feed")
 
 
 @routes.get("/.well-known/did.json")
@@ -41,21 +49,21 @@ async def document(request):
 
 @routes.get("/xrpc/app.bsky.feed.describeFeedGenerator")
 async def describe(request):
-    return web.json_response({"did": f"did:web:{HOST}", "feeds": [{"uri": FEEDS + name} for name in await feeds(request)]})
+    return web.json_response({"did": f"did:web:{HOST}", "feeds": [{"uri": FEEDS + name} for name in await feeds()]})
 
 
 @routes.get("/xrpc/app.bsky.feed.getFeedSkeleton")
 async def skeleton(request):
-    name = request.query.get("feed", "").removeprefix(FEEDS)
+    feed = request.query.get("feed", "")
     limit = request.query.get("limit", "50")
     cursor = request.query.get("cursor")
-    if name not in await feeds(request):
+    if feed not in [FEEDS + name for name in await feeds()]:
         return refused("UnknownFeed", "this server has no such feed")
     if not (limit.isdecimal() and 1 <= int(limit) <= 100):
         return refused("InvalidRequest", "limit must be a number from 1 to 100")
     try:
-        posts = await rows(request, "SELECT post FROM feed.skeleton(%s, %s, %s)", name, cursor, int(limit))
-    except psycopg.errors.InvalidTextRepresentation:
+        posts = await rows("SELECT post FROM feed.skeleton(%s, %s, %s)", feed.removeprefix(FEEDS), cursor, int(limit))
+    except psycopg.DataError:
         return refused("InvalidRequest", "cursor is none of this server")
     page = {"feed": [{"post": uri} for uri in posts]}
     if posts:
@@ -63,7 +71,13 @@ async def skeleton(request):
     return web.json_response(page)
 
 
+async def database(app):
+    async with pool:
+        yield
+
+
 app = web.Application()
+app.cleanup_ctx.append(database)
 app.add_routes(routes)
 
 if __name__ == "__main__":

@@ -29,7 +29,8 @@ ORDER BY r.rkey DESC, r.did LIMIT 30;
 CREATE FUNCTION statusphere.page() RETURNS jsonb LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
     PERFORM atproto.check_handle(did) FROM (SELECT DISTINCT did FROM statusphere.newest WHERE handle IS NULL) n
-    WHERE NOT EXISTS (SELECT FROM atproto.identity i WHERE i.did = n.did AND i.handle_state <> 'unknown');
+    WHERE NOT EXISTS (SELECT FROM atproto.identity i WHERE i.did = n.did AND i.handle_state <> 'unknown')
+        AND NOT EXISTS (SELECT FROM atproto.handle_request q WHERE q.did = n.did);
     RETURN (SELECT coalesce(jsonb_agg(n), '[]') FROM statusphere.newest n);
 END $$;
 
