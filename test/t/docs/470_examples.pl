@@ -117,7 +117,7 @@ sub psql_file
 my %mine;
 $mine{ $_->{collection} }++ foreach grep { $_->{did} eq $me } @records;
 my @said = split /\n/, runs('ten_lines.py', $python, "$examples/ten_lines.py", $me, "wss://$host");
-is(pop @said, 'the records are those that the account has signed: True None', 'ten_lines.py: the audit agrees');
+is(pop @said, 'exactly the records of the last commit: True None', 'ten_lines.py: the audit agrees');
 is(join("\n", sort @said), join("\n", sort map { "$_ $mine{$_}" } keys %mine), 'ten_lines.py: the records of the account');
 query("SELECT atproto.unsubscribe('mine')");
 
