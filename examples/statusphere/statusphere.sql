@@ -22,7 +22,7 @@ CREATE INDEX ON statusphere.record (rkey DESC);
 CREATE VIEW statusphere.newest AS
 SELECT r.did, i.handle, r.value->>'status' AS status, recordkey_timestamp(r.rkey) AS at
 FROM statusphere.visible_record r LEFT JOIN atproto.identity i ON i.did = r.did
-WHERE r.collection = 'xyz.statusphere.status' AND r.fault IS NULL AND r.rkey <= tid_ceil(now())
+WHERE r.collection = 'xyz.statusphere.status' AND r.value IS NOT NULL AND r.fault IS NULL AND r.rkey <= tid_ceil(now())
 ORDER BY r.rkey DESC, r.did LIMIT 30;
 
 -- The page as JSON (jsonb: in one line).  Handles that were never checked are requested: they come within a minute.

@@ -291,6 +291,10 @@ SKIP:
 	query(q{UPDATE statusphere.record SET fault = 'x' WHERE rkey = (SELECT max(rkey) FROM statusphere.record)});
 	wait_until(sub { my @got = $newest->(); $got[0] eq $then[1] }, 'the page without it');
 	pass('statusphere: a record that the Lexicon does not allow is not shown');
+	query(q{UPDATE statusphere.record SET value = NULL, raw = '\xa0' WHERE rkey = (SELECT max(rkey) FROM statusphere.record WHERE fault IS NULL)});
+	my ($third) = map { $_->{value}{status} } (records('xyz.statusphere.status'))[2];
+	utf8::encode($third);
+	is(query('SELECT status FROM statusphere.newest LIMIT 1'), $third, 'statusphere: nor is one that jsonb cannot hold');
 
 	# a role without rights on the tables
 	query('CREATE ROLE web LOGIN; GRANT USAGE ON SCHEMA statusphere TO web');
