@@ -34,7 +34,7 @@ BAD_SQL = {
                                           "AS $$BEGIN RETURN $1 + 1; END$$",
     "search_path that others may write to": "CREATE TABLE t (a integer CHECK (a > 0)); COMMENT ON TABLE t IS 'x';",
     "no row security": PIN + "CREATE TABLE atproto.t (a integer); COMMENT ON TABLE atproto.t IS 'x';",
-    "not revoked from PUBLIC": "CREATE FUNCTION atproto.f() RETURNS void AS 'm' LANGUAGE C; COMMENT ON FUNCTION atproto.f() IS 'x';",
+    "not revoked from PUBLIC": "CREATE FUNCTION atproto_internal.f() RETURNS void AS 'm' LANGUAGE C; COMMENT ON FUNCTION atproto_internal.f() IS 'x';",
     "DO block uses": "DO $$ BEGIN IF version() = '1' THEN NULL; END IF; END $$;",
 }
 

@@ -37,7 +37,7 @@
 enum
 {
 	NAMED_REPOS,				/* target, shards, shard, kind, own name, did[] or null, names, unused -> id, did */
-	NAME_ALL,					/* the parameters of NAMED_REPOS, the last: only accounts whose events all have why = order */
+	NAME_ALL,					/* the parameters of NAMED_REPOS, the last: only accounts whose events all wait behind others */
 	DUE_GAPS,					/* the parameters of NAMED_REPOS, the last: milliseconds; takers, milliseconds (LEFT_TO_TAKER) -> did */
 	FORGET_STRAY,				/* no parameters */
 	READ_HELD					/* target, did[], kind, names, takers, milliseconds (LEFT_TO_TAKER) */
@@ -63,7 +63,11 @@ static const AtpStatement statements[] = {
 	[DUE_GAPS] = {
 		"SELECT DISTINCT did FROM (SELECT did FROM atproto.held_event h WHERE target = $1::name AND shard_key % $2 = $3 AND kind = $4"
 		TAKEN " AND why = 'gap' AND held_at NOT BETWEEN now() - $8 * interval '1 ms' AND now()" LEFT_TO_TAKER("$9", "$10")
-		" LIMIT " CppAsString2(NAMED) ") h",
+		/*
+		 * an event whose wait is over may wait on, as long as its repository is fetched: by the order of an index, many
+		 * such events would come before all events whose wait has just ended
+		 */
+		" ORDER BY held_at DESC LIMIT " CppAsString2(NAMED) ") h",
 		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID),
 		ATP_ARRAY(ATP_TYPE_TEXT), ATP_TYPE_INT8, ATP_ARRAY(ATP_TYPE_TEXT), ATP_TYPE_INT8}, {ATP_TYPE_DID}
 	},
@@ -77,7 +81,7 @@ static const AtpStatement statements[] = {
 		" SELECT DISTINCT ON (did, subscription) target, kind, did, subscription, shard_key"
 		" FROM atproto.held_event h WHERE target = $1::name AND shard_key % $2 = $3 AND kind = $4" TAKEN
 		" AND NOT ($8 AND EXISTS (SELECT FROM atproto.held_event e WHERE e.target = h.target AND e.did OPERATOR(@.=) h.did"
-		"  AND e.kind = h.kind AND e.why <> 'order'))"
+		"  AND e.kind = h.kind AND e.subscription = ANY ($7) AND e.why NOT IN ('order', 'resync')))"
 		/* skip accounts that are in the queue already, perhaps from a process that ended before the release */
 		" AND NOT EXISTS (SELECT FROM atproto.held_release r WHERE r.target = h.target AND r.did OPERATOR(@.=) h.did"
 		"  AND r.kind = h.kind AND r.subscription = h.subscription)",
@@ -372,10 +376,7 @@ unhold_repos(AtpApply *a, int unused, int unused2)
 		unhold_empty(held, a);
 		return;
 	}
-	/* after a wait that is too long, the process ends, and the next process looks again */
-	atp_queue_wait.limited = true;
 	atp_resync_end_abandoned(a);
-	atp_queue_wait.limited = false;
 	atp_repos_unhold(a, NULL, 0);
 }
 
@@ -383,8 +384,14 @@ unhold_repos(AtpApply *a, int unused, int unused2)
 void
 atp_release_unhold(AtpApply *a)
 {
-	ErrorData  *error = are_repos(a) ? atp_attempt(a, unhold_repos, 0, 0) : NULL;
+	ErrorData  *error;
 
+	if (!are_repos(a))
+		return;
+	/* after a wait that is too long, the process ends, and the next process looks again */
+	atp_queue_wait.limited = true;
+	error = atp_attempt(a, unhold_repos, 0, 0);
+	atp_queue_wait.limited = false;
 	if (error != NULL)
 		ereport(LOG,
 				(errmsg("rows of table \"repo\" say that events wait, for atproto subscription \"%s\": %s",

@@ -8,6 +8,8 @@
 #include "postgres.h"
 
 #include "common/clock.h"
+#include "config/spi.h"
+#include "identity/identity.h"
 #include "tables/repos/admission.h"
 #include "tables/repos/admission_after.h"
 #include "tables/repos/repo_refill.h"
@@ -302,6 +304,7 @@ atp_admission_judge(AtpRepos *s, int index)
 
 	event->verdict.judged = ATP_JUDGED_TRUE;
 	event->verdict.request_identity = event->verdict.refresh = event->effects.doubts = event->effects.drops_held = event->effects.missed = false;
+	event->effects.drops_older = false;
 	if (is_of_repo(event))
 		judge_event(s, repo, event);
 	else if (event->kind == ATP_REPOS_ACCOUNT && s->apply->sub->settings.verify == ATP_VERIFY_FULL)
@@ -367,7 +370,11 @@ says_nothing(const AtpEvent *event)
 	}
 }
 
-/* W-31: mark the identities of accounts with an #identity event as doubtful. */
+/*
+ * W-31: mark the identities of accounts with an #identity event as doubtful.  The rows of identities belong to all targets:
+ * from here to the end of the transaction no function runs that the owner of a target may have written, because other
+ * consumers and the fetcher would wait for this function.  So deferred triggers run now.
+ */
 static void
 tell_identities(AtpApply *a)
 {
@@ -377,6 +384,9 @@ tell_identities(AtpApply *a)
 	for (int i = a->lo; i < a->hi; i++)
 		if (is_announcement(&a->batch->events[i]))
 			dids[n++] = a->batch->events[i].did;
+	if (n == 0 || atp_identities_none())
+		return;
+	atp_run("SET CONSTRAINTS ALL IMMEDIATE", ATP_NO_ARGS);
 	atp_identities_doubt(dids, atp_sort_dids(dids, n), a->sub->owner);
 }
 
@@ -396,6 +406,15 @@ release_behind(AtpApply *a)
 	}
 	atp_held_release(dids, atp_sort_dids(dids, n));
 	a->batch->released |= n > 0;
+}
+
+/* F-15: remove the held events that came before a deletion which another stream's status has overtaken. */
+static void
+erase_older(AtpApply *a)
+{
+	for (int i = a->lo; i < a->hi; i++)
+		if (!a->batch->events[i].ignored && a->batch->events[i].effects.drops_older)
+			atp_held_erase_older(a, &a->batch->events[i]);
 }
 
 /* V-48: delete the row of a repository of which only events without effect were seen. */
@@ -459,9 +478,10 @@ atp_admission_after_apply(AtpApply *a)
 	/* lock order, which the fetcher follows as well: status requests, identity requests, identities.  A different order could deadlock */
 	atp_admission_request_statuses(a);
 	atp_admission_write(a, events, n);
+	erase_older(a);
 	release_behind(a);
-	tell_identities(a);
 	forget_repos(a);
+	tell_identities(a);
 }
 
 const char *

@@ -81,6 +81,30 @@ query("SELECT atproto.check_handle('$well')");
 wait_for("SELECT handle_state = 'valid' FROM atproto.identity WHERE did = '$well'");
 pass('handles at hosts that rest: others are verified');
 
+# --- a session that has locked identities, as a change of a subscription's owner does ---
+
+my %locked = map { $_ => account(handle => "$_.example.com") } qw(stale read checked);
+$network->handles({ 'checked.example.com' => $locked{checked} });
+query(join '; ', map { "SELECT atproto.identity_refresh('$_')" } values %locked);
+wait_for("SELECT count(*) = 3 FROM atproto.identity WHERE did IN ('@{[join q(','), values %locked]}') AND state = 'good'");
+query("UPDATE atproto.identity SET stale = did = '$locked{stale}', asked_at = '2020-01-01'");
+my $session = $node->background_psql('postgres');
+$session->query_safe('BEGIN; SELECT FROM atproto.identity FOR UPDATE');
+foreach my $case ([ stale => 'identity_refresh' ], [ read => 'identity_refresh' ], [ checked => 'check_handle' ])
+{
+	my ($what, $function) = @$case;
+
+	$since = () = $network->log;
+	query("SELECT atproto.$function('$locked{$what}')");
+	$network->wait_for_log(1, $what eq 'checked' ? (kind => 'dns', name => qr/checked/) : (path => qr/$locked{$what}/), since => $since);
+	others_are_served("locked: $what");
+}
+$session->query_safe('COMMIT');
+$session->quit;
+wait_for("SELECT min(asked_at) > '2020-01-01' FROM atproto.identity WHERE did IN ('$locked{stale}', '$locked{read}')");
+wait_for("SELECT handle_state = 'valid' FROM atproto.identity WHERE did = '$locked{checked}'");
+is(query("SELECT stale FROM atproto.identity WHERE did = '$locked{stale}'"), 't', 'W-31: locked: what was read is written afterwards, and a document in doubt will be read once more');
+
 # --- an owner ---
 
 my ($grants) = slurp_file(test_dir() . '/../doc/operate/operations.md') =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operate/operations.md does not name the grants');
@@ -192,7 +216,7 @@ query('DELETE FROM atproto.repo_job; ALTER SYSTEM RESET atproto.fetch_concurrenc
 $since = () = $network->log;
 my $revs = "INSERT INTO atproto.status_request (target, did, subscription, why, requested_at)"
   . " SELECT '%s', ('did:plc:' || chr(97 + n / 26) || chr(97 + n %% 26) || repeat('%s', 22))::did, '%s', 'rev', now() FROM generate_series(1, %d) n";
-query(sprintf "BEGIN; $revs; $revs; SELECT atproto.wake(); COMMIT", qw(network e hostile 150 atproto f other 5));
+query(sprintf "BEGIN; $revs; $revs; SELECT atproto_internal.wake(); COMMIT", qw(network e hostile 150 atproto f other 5));
 @asked = map { $_->{path} } $network->wait_for_log(40, host => 'mirror.example.com', path => qr/getRepoStatus/, since => $since);
 cmp_ok(scalar(grep { /f{22}/ } @asked[ 0 .. 39 ]), '==', 5, 'so are the requests for revisions');
 
@@ -200,7 +224,7 @@ query("INSERT INTO atproto.identity (did, state, pds, resolved_at, asked_at, han
 	. " SELECT ('did:plc:' || chr(97 + n / 26) || chr(97 + n % 26) || repeat('g', 22))::did, 'no_key', 'pds.example.com', now(), now(), ('many' || n || '.turn' || n || '.com')::handle FROM generate_series(1, 101) n;"
 	. " INSERT INTO atproto.handle_request (did, role, next_try)"
 	. " SELECT did, CASE WHEN handle_claimed = 'many101.turn101.com' THEN 2 ELSE 1 END, now() - CASE WHEN handle_claimed = 'many101.turn101.com' THEN interval '0' ELSE interval '1 h' END"
-	. " FROM atproto.identity WHERE handle_claimed LIKE 'many%'; SELECT atproto.wake()");
+	. " FROM atproto.identity WHERE handle_claimed LIKE 'many%'; SELECT atproto_internal.wake()");
 @asked = map { $_->{name} } $network->wait_for_log(80, kind => 'dns', name => qr/many/);
 cmp_ok(scalar(grep { /many101\b/ } @asked[ 0 .. 79 ]), '>', 0, 'and the checks of handles');
 
