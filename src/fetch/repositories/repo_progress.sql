@@ -23,21 +23,21 @@ CREATE POLICY owner ON atproto.repo_total
     USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
 
 -- An exponential average: each event adds 1/60, and in a minute without an event the rate falls to 1/e.
-CREATE FUNCTION atproto.rate_now(rate double precision, since timestamptz) RETURNS double precision
+CREATE FUNCTION atproto_internal.rate_now(rate double precision, since timestamptz) RETURNS double precision
     LANGUAGE sql STABLE
     RETURN rate * exp(-LEAST(GREATEST(EXTRACT(epoch FROM now() - since), 0), 3600)::double precision / 60);
-COMMENT ON FUNCTION atproto.rate_now(double precision, timestamptz) IS 'what a rate (events a second, averaged over about a minute) has decayed to since a time';
+COMMENT ON FUNCTION atproto_internal.rate_now(double precision, timestamptz) IS 'what a rate (events a second, averaged over about a minute) has decayed to since a time';
 
-CREATE FUNCTION atproto.repo_states(subscription text) RETURNS jsonb
+CREATE FUNCTION atproto_internal.repo_states(subscription text) RETURNS jsonb
     LANGUAGE c STABLE STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_repo_states';
-COMMENT ON FUNCTION atproto.repo_states(text) IS 'how many repositories of a subscription''s target are in which state (repo.sync): reads the whole table repo, with the rights of the subscription''s owner; only for the owner and members of pg_monitor; NULL: the owner cannot read the table, or a session has locked the table';
+COMMENT ON FUNCTION atproto_internal.repo_states(text) IS 'how many repositories of a subscription''s target are in which state (repo.sync): reads the whole table repo, with the rights of the subscription''s owner; only for the owner and members of pg_monitor; NULL: the owner cannot read the table, or a session has locked the table';
 
 CREATE VIEW atproto.repo_progress WITH (security_barrier) AS
     SELECT s.name AS subscription,
         s.target,
         s.backfill,
         -- a function in the SELECT list: runs only for a query that uses the column
-        atproto.repo_states(s.name) AS repositories,
+        atproto_internal.repo_states(s.name) AS repositories,
         l.lists,
         l.lists_ended,
         l.enumerated,
@@ -57,12 +57,14 @@ CREATE VIEW atproto.repo_progress WITH (security_barrier) AS
         COALESCE(f.bytes, 0) AS bytes,
         pg_catalog.round(COALESCE(f.rate, 0)::numeric, 2) AS rate,
         CASE WHEN f.rate > 0.001 AND j.queued + j.running > 0
-            THEN now() + (j.queued + j.running) / f.rate * interval '1 s' END AS ends_at
+            THEN now() + (j.queued + j.running) / f.rate * interval '1 s' END AS ends_at,
+        CASE WHEN LEAST(l.next_try, j.next_try) > now() THEN LEAST(l.next_try, j.next_try) END AS next_try
     FROM atproto.subscription s
-        LEFT JOIN (SELECT subscription, repositories, records, bytes, atproto.rate_now(rate, fetched_at) AS rate
+        LEFT JOIN (SELECT subscription, repositories, records, bytes, atproto_internal.rate_now(rate, fetched_at) AS rate
             FROM atproto.repo_total) f ON f.subscription = s.name
         CROSS JOIN LATERAL (SELECT count(*) AS lists, count(e.finished_at) AS lists_ended,
-                COALESCE(sum(e.seen), 0)::bigint AS enumerated
+                COALESCE(sum(e.seen), 0)::bigint AS enumerated,
+                min(COALESCE(e.next_try, 'epoch')) FILTER (WHERE e.finished_at IS NULL) AS next_try
             FROM atproto.wanted_list w LEFT JOIN atproto.enumeration e USING (subscription, source)
             WHERE w.subscription = s.name) l
         CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE state = 'queued' AND tries = 0) AS queued,
@@ -70,7 +72,8 @@ CREATE VIEW atproto.repo_progress WITH (security_barrier) AS
                 count(*) FILTER (WHERE state = 'queued' AND tries > 0) AS failed,
                 count(*) FILTER (WHERE state = 'throttled') AS throttled,
                 count(*) FILTER (WHERE state = 'suspended') AS suspended,
-                min(queued_at) FILTER (WHERE state IN ('queued', 'running')) AS oldest
+                min(queued_at) FILTER (WHERE state IN ('queued', 'running')) AS oldest,
+                min(next_try) FILTER (WHERE state IN ('queued', 'running', 'throttled')) AS next_try
             FROM atproto.repo_job WHERE subscription = s.name) j
     -- the same condition as in atproto.stat_subscription
     WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE');
@@ -95,11 +98,13 @@ COMMENT ON COLUMN atproto.repo_progress.records IS 'records of the exports';
 COMMENT ON COLUMN atproto.repo_progress.bytes IS 'bytes of the exports, decoded';
 COMMENT ON COLUMN atproto.repo_progress.rate IS 'repositories a second, averaged over about a minute';
 COMMENT ON COLUMN atproto.repo_progress.ends_at IS 'when all queued repositories will be fetched, at this rate; NULL: not known';
+COMMENT ON COLUMN atproto.repo_progress.next_try IS 'the fetcher asks for no list and no repository of the subscription before this time; NULL: something is due, or there is nothing to fetch';
 
 CREATE VIEW atproto.repo_problem WITH (security_barrier) AS
     SELECT j.subscription, j.target, j.did,
         CASE WHEN j.state IN ('throttled', 'suspended') THEN j.state WHEN j.tries > 0 THEN 'failed' ELSE 'waits' END AS problem,
-        j.host, j.tries, j.next_try, j.error
+        j.host, j.tries, j.next_try,
+        COALESCE(j.error, CASE j.state WHEN 'throttled' THEN 'the repository was fetched too often lately' WHEN 'suspended' THEN 'the account is not active' END) AS error
     FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription
     WHERE (j.error IS NOT NULL OR j.state IN ('throttled', 'suspended'))
         AND (pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE'))
@@ -133,12 +138,12 @@ COMMENT ON COLUMN atproto.repo_problem.error IS 'the reason';
 CREATE VIEW atproto.audit_progress WITH (security_barrier) AS
     SELECT a.target,
         -- a function in the SELECT list: runs only for a query that uses the column
-        (atproto.repo_states((SELECT name FROM atproto.subscription s
+        (atproto_internal.repo_states((SELECT name FROM atproto.subscription s
             WHERE s.target = a.target AND atproto.role_may_fill(s.owner, s.target, s.target_owner)
             ORDER BY pg_catalog.pg_has_role(s.owner, 'USAGE') DESC, enabled DESC, name LIMIT 1)) ->> 'unproven')::bigint AS unproven,
         a.audited,
         a.different,
-        pg_catalog.round(atproto.rate_now(a.rate, a.audited_at)::numeric, 2) AS rate,
+        pg_catalog.round(atproto_internal.rate_now(a.rate, a.audited_at)::numeric, 2) AS rate,
         a.next_at,
         a.error
     FROM atproto.audit_state a

@@ -447,7 +447,7 @@ filters_array(const StatusSlot *slot)
 	return PointerGetDatum(construct_array(names, n, TEXTOID, -1, false, TYPALIGN_INT));
 }
 
-/* SQL: atproto.stream_status() */
+/* SQL: atproto_internal.stream_status() */
 Datum
 atp_stream_status(PG_FUNCTION_ARGS)
 {
@@ -480,7 +480,7 @@ atp_stream_status(PG_FUNCTION_ARGS)
 		values[0] = CStringGetTextDatum(slot->name);
 		values[1] = Int32GetDatum(slot->pid);
 		nulls[1] = slot->pid == 0;
-		values[2] = CStringGetTextDatum(state_names[slot->state]);
+		values[2] = CStringGetTextDatum(slot->state == ATP_STATE_ENDED && !slot->failed ? "ended" : state_names[slot->state]);
 		values[3] = TimestampTzGetDatum(slot->connected_at);
 		nulls[3] = slot->connected_at == 0;
 		values[4] = Int64GetDatum(slot->received);
@@ -518,7 +518,7 @@ may_see_process(int pid)
 		(has_privs_of_role(GetUserId(), proc->roleId) || has_privs_of_role(GetUserId(), ROLE_PG_MONITOR));
 }
 
-/* SQL: atproto.consumer_pid(name) */
+/* SQL: atproto_internal.consumer_pid(name) */
 Datum
 atp_consumer_pid(PG_FUNCTION_ARGS)
 {
