@@ -36,6 +36,7 @@ PAGES = [
     "doc/operate/consumer.md",
     "doc/operate/fetcher.md",
     "doc/operate/identities.md",
+    "doc/operate/managed.md",
     "doc/operate/operations.md",
     "doc/operate/platforms.md",
     "doc/operate/scale.md",
