@@ -153,6 +153,10 @@ CREATE PROCEDURE atproto.audit_all(target name DEFAULT 'atproto')
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_audit_all';
 COMMENT ON PROCEDURE atproto.audit_all(name) IS 'audit every repository and write the outcome into repo.sync; commits now and then';
 
+CREATE PROCEDURE atproto.revalidate(target name DEFAULT 'atproto', collection @extschema@.nsid DEFAULT NULL)
+    LANGUAGE c AS 'MODULE_PATHNAME', 'atp_revalidate';
+COMMENT ON PROCEDURE atproto.revalidate(name, @extschema@.nsid) IS 'bring record.fault up to date after a change of a subscription''s option validate, or of a Lexicon, as the owner of the table record; collection NULL: of all records; commits now and then';
+
 CREATE FUNCTION atproto.load_car(
     did @extschema@.did, car bytea, target name DEFAULT 'atproto', key text DEFAULT NULL,
     OUT rev atproto.tid, OUT created bigint, OUT updated bigint, OUT deleted bigint, OUT same bigint, OUT refused bigint
@@ -199,7 +203,7 @@ CREATE TRIGGER subscription_audits AFTER INSERT OR DELETE OR UPDATE OF target, u
 ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_audits;
 REVOKE ALL ON FUNCTION atproto.subscription_audits() FROM PUBLIC;
 
-REVOKE ALL ON PROCEDURE atproto.audit_all(name), atproto.maintain_partitions(name, @extschema@.nsid[], integer, interval, interval) FROM PUBLIC;
+REVOKE ALL ON PROCEDURE atproto.audit_all(name), atproto.revalidate(name, @extschema@.nsid), atproto.maintain_partitions(name, @extschema@.nsid[], integer, interval, interval) FROM PUBLIC;
 REVOKE ALL ON FUNCTION
     atproto.audit(@extschema@.did, name, boolean), atproto.dead_letter_removed(), atproto.create_tables(name), atproto.distribute(name, integer), atproto.retry(bigint),
     atproto.partition(name, text, @extschema@.nsid[], integer, interval, interval),
@@ -219,12 +223,12 @@ CREATE VIEW atproto.stat_progress AS
         p.started_at, p.phase_at,
         CASE WHEN p.total > 0 AND p.done > 0 THEN p.phase_at + (pg_catalog.clock_timestamp() - p.phase_at) * (p.total::double precision / p.done) END AS phase_ends_at
     FROM atproto.progress() p;
-COMMENT ON VIEW atproto.stat_progress IS 'one row for each call of audit_all(), partition(), maintain_partitions() and rebuild_links() that runs now: how far the call is; empty if the library is not preloaded';
+COMMENT ON VIEW atproto.stat_progress IS 'one row for each call of audit_all(), partition(), maintain_partitions(), rebuild_links() and revalidate() that runs now: how far the call is; empty if the library is not preloaded';
 COMMENT ON COLUMN atproto.stat_progress.pid IS 'pid of the session';
-COMMENT ON COLUMN atproto.stat_progress.command IS 'audit_all, partition, maintain_partitions or rebuild_links';
+COMMENT ON COLUMN atproto.stat_progress.command IS 'audit_all, partition, maintain_partitions, rebuild_links or revalidate';
 COMMENT ON COLUMN atproto.stat_progress.target IS 'schema of the tables';
 COMMENT ON COLUMN atproto.stat_progress.phase IS 'what is done now; a command has several phases';
-COMMENT ON COLUMN atproto.stat_progress.done IS 'rows read, rows moved, or repositories audited, in this phase';
+COMMENT ON COLUMN atproto.stat_progress.done IS 'rows read, rows moved, records validated, or repositories audited, in this phase';
 COMMENT ON COLUMN atproto.stat_progress.total IS 'of about so many, by the last VACUUM or ANALYZE; NULL: not known';
 COMMENT ON COLUMN atproto.stat_progress.percent IS 'the part of the phase that is done; NULL: not known';
 COMMENT ON COLUMN atproto.stat_progress.started_at IS 'when the command began';
