@@ -29,7 +29,7 @@
 #include "process/manager/manager.h"
 #include "process/status/manager_status.h"
 #include "process/status/status.h"
-#include "common/progress.h"
+#include "common/command_progress.h"
 #include "common/shared.h"
 #include "stream/rev_cache.h"
 #include "tables/export/export.h"

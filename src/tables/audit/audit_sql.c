@@ -8,7 +8,7 @@
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "common/clock.h"
-#include "common/progress.h"
+#include "common/command_progress.h"
 #include "config/extension.h"
 #include "config/owner.h"
 #include "fmgr.h"

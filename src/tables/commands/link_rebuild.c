@@ -10,7 +10,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
-#include "common/progress.h"
+#include "common/command_progress.h"
 #include "config/cursor.h"
 #include "config/extension.h"
 #include "config/owner.h"

@@ -20,7 +20,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
-#include "common/progress.h"
+#include "common/command_progress.h"
 #include "common/quotable.h"
 #include "tables/base/distributed.h"
 #include "tables/base/logged.h"

@@ -11,7 +11,7 @@
 #include "catalog/pg_class.h"
 #include "common/cryptohash.h"
 #include "common/md5.h"
-#include "common/progress.h"
+#include "common/command_progress.h"
 #include "config/spi.h"
 #include "tables/commands/partition_move.h"
 #include "tables/commands/partition_private.h"

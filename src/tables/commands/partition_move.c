@@ -19,7 +19,7 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/pg_class.h"
-#include "common/progress.h"
+#include "common/command_progress.h"
 #include "config/spi.h"
 #include "executor/executor.h"
 #include "lib/stringinfo.h"

@@ -10,7 +10,7 @@
 
 #include "catalog/namespace.h"
 #include "commands/tablespace.h"
-#include "common/progress.h"
+#include "common/command_progress.h"
 #include "config/spi.h"
 #include "tables/base/distributed.h"
 #include "tables/commands/partition_swap.h"

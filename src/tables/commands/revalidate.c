@@ -12,7 +12,7 @@
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "common/clock.h"
-#include "common/progress.h"
+#include "common/command_progress.h"
 #include "config/extension.h"
 #include "config/owner.h"
 #include "config/spi.h"
@@ -218,7 +218,7 @@ walk_on(Revalidation *r)
 
 /* walk_on() as the owner of the table, in a transaction. */
 static uint64
-step(Revalidation *r, bool atomic)
+take_step(Revalidation *r, bool atomic)
 {
 	int			nest = atp_caller_begin();
 	AtpCaller	caller = atp_owner_begin(atp_owner_of_table(r->target, "record"));
@@ -256,7 +256,7 @@ atp_revalidate(PG_FUNCTION_ARGS)
 	read_subscriptions(&r);
 	atp_progress_begin("revalidate", r.target);
 	atp_progress_phase("validating records", r.collection.isnull ? atp_progress_rows_of(atp_table_in(r.target, "record")) : -1);
-	while ((n = step(&r, atomic)) > 0)
+	while ((n = take_step(&r, atomic)) > 0)
 	{
 		read += n;
 		atp_progress_to(read);

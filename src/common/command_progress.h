@@ -1,13 +1,13 @@
 /*
- * progress.h
+ * command_progress.h
  *		How far long commands are, in shared memory, for the view atproto.stat_progress:
  *		audit_all(), partition(), maintain_partitions(), rebuild_links(), revalidate().
  *
  * A process has one command at a time.  An error ends the command's entry, also in a subtransaction that catches
  * the error.  Without preloading, all functions do nothing.
  */
-#ifndef ATP_PROGRESS_H
-#define ATP_PROGRESS_H
+#ifndef ATP_COMMAND_PROGRESS_H
+#define ATP_COMMAND_PROGRESS_H
 
 #include "postgres.h"
 
@@ -34,4 +34,4 @@ extern void atp_progress_end(void);
 /* About how many rows a table has, with its partitions; -1: not known. */
 extern int64 atp_progress_rows_of(Oid relid);
 
-#endif							/* ATP_PROGRESS_H */
+#endif							/* ATP_COMMAND_PROGRESS_H */

@@ -1,6 +1,6 @@
 /*
- * progress.c
- *		How far long commands are: see progress.h.
+ * command_progress.c
+ *		How far long commands are: see command_progress.h.
  *
  * Most of the work of a command is done by few statements, each of which reads a whole table.  So the executor counts the
  * rows that such a statement reads (Instrumentation, as for EXPLAIN ANALYZE without times), and a timer copies the count
@@ -15,7 +15,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "common/compat.h"
-#include "common/progress.h"
+#include "common/command_progress.h"
 #include "common/shared.h"
 #include "executor/executor.h"
 #include "executor/instrument.h"
@@ -88,7 +88,7 @@ atp_progress_init(void)
 
 /* The timer's handler. */
 static void
-tell(void)
+tell_rows(void)
 {
 	double		rows = 0;
 
@@ -102,7 +102,7 @@ static void
 forget_query(void)
 {
 	disable_timeout(timer, false);
-	tell();
+	tell_rows();
 	nscans = 0;
 	query = NULL;
 }
@@ -219,11 +219,11 @@ on_subtransaction(SubXactEvent event, SubTransactionId my, SubTransactionId pare
 }
 
 static void
-hook(void)
+install_hooks(void)
 {
 	if (hooked)
 		return;
-	timer = RegisterTimeout(USER_TIMEOUT, tell);
+	timer = RegisterTimeout(USER_TIMEOUT, tell_rows);
 	RegisterXactCallback(on_transaction, NULL);
 	RegisterSubXactCallback(on_subtransaction, NULL);
 	before_shmem_exit(on_process_exit, (Datum) 0);
@@ -239,7 +239,7 @@ atp_progress_begin(const char *command, const char *target)
 {
 	if (entries == NULL || mine != NULL)
 		return;
-	hook();
+	install_hooks();
 	atp_shared_lock(LW_EXCLUSIVE);
 	for (int i = 0; i < ENTRIES && mine == NULL; i++)
 		if (entries[i].pid == 0)
