@@ -234,5 +234,4 @@ COMMENT ON COLUMN atproto.stat_progress.percent IS 'the part of the phase that i
 COMMENT ON COLUMN atproto.stat_progress.started_at IS 'when the command began';
 COMMENT ON COLUMN atproto.stat_progress.phase_at IS 'when the phase began';
 COMMENT ON COLUMN atproto.stat_progress.phase_ends_at IS 'when the phase will be done, at its rate so far; NULL: not known';
--- each role sees its own commands only, as in the views of PostgreSQL
-GRANT SELECT ON atproto.stat_progress TO PUBLIC;
+GRANT SELECT ON atproto.stat_progress TO pg_monitor;

@@ -40,7 +40,7 @@ INSERT INTO filled.record (did, collection, rkey, cid, value, rev, indexed_at)
 	FROM generate_series(1, $ROWS) n;
 ALTER TABLE filled.record ADD CONSTRAINT waits CHECK (filled.waits(rkey::text));
 ANALYZE filled.record, filled.repo;
-CREATE ROLE anybody; CREATE ROLE monitor; GRANT pg_monitor TO monitor; GRANT USAGE ON SCHEMA atproto TO anybody, monitor;
+CREATE ROLE anybody; CREATE ROLE monitor; GRANT pg_monitor TO monitor; GRANT USAGE ON SCHEMA atproto TO anybody, monitor; GRANT SELECT ON atproto.stat_progress TO anybody;
 EOSQL
 my $gate = $node->background_psql('postgres');
 

@@ -67,7 +67,7 @@ pass('the fetcher has no slot: its view has the reason');
 
 $node->append_conf('postgresql.conf', "max_worker_processes = 1\n");
 $node->restart;
-my $dead = qr/the manager of this database does not run: see the server's log; perhaps "max_worker_processes" is too small/;
+my $dead = qr/the manager of this database did not start with the server: see the server's log; perhaps "max_worker_processes" is too small/;
 like(state_of('one'), qr/\Anot running\|$dead\|f\z/, 'no manager: the reason');
 like(query('SELECT last_error FROM atproto.stat_fetcher'), qr/\A$dead\z/, 'the reason of the fetcher');
 like(said("SELECT atproto.resume('one')"), qr/^WARNING:  subscription "one" cannot run yet\nDETAIL:  It waits: $dead\.\nHINT:  The view "atproto\.stat_subscription" shows its state\.$/m,
