@@ -107,7 +107,7 @@ consume() {	# TARGET APPLY
 		[ $waited -lt 6000 ] || { sql -c 'SELECT * FROM atproto.stat_subscription' >&2; exit 1; }
 		sleep 0.1
 	done
-	pid=$(sql -c "SELECT atproto.consumer_pid('bench')")
+	pid=$(sql -c "SELECT atproto_internal.consumer_pid('bench')")
 	pids=$(sql -c "SELECT pid FROM pg_stat_activity WHERE backend_type IN ('atproto consumer', 'atproto apply worker')")
 	# shellcheck disable=SC2086
 	consumer=$(cpu $pids)

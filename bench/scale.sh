@@ -103,7 +103,7 @@ consume() {	# SCHEMA SEED [OPTIONS]
 		[ $waited -lt 3000 ] || { "${PSQL[@]}" -c "SELECT * FROM atproto.stat_subscription" >&2; exit 1; }
 		sleep 0.2
 	done
-	pid=$("${PSQL[@]}" -c "SELECT atproto.consumer_pid('bench')")
+	pid=$("${PSQL[@]}" -c "SELECT atproto_internal.consumer_pid('bench')")
 	now=$(cut -d' ' -f1 "/proc/$pid/schedstat")
 	"${PSQL[@]}" -c "SELECT $now / 1000.0 / $EVENTS, (busy_workers() - $before) * 1000 / $EVENTS, (pg_current_wal_lsn() - '$lsn') / $EVENTS"
 	"${PSQL[@]}" -o /dev/null -c "SELECT atproto.unsubscribe('bench')"

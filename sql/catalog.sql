@@ -35,8 +35,8 @@ WHERE c.relkind = 'c' AND a.attnum > 0 AND col_description(a.attrelid, a.attnum)
 -- 2. What is in the schema of the extension is found by its name: nothing of
 -- pg_catalog is called the same.  (The type tid is, and has a schema for that.)
 SELECT 'hidden' AS rule, type, identity FROM member
-WHERE CASE classid::regclass::text WHEN 'pg_proc' THEN NOT pg_function_is_visible(objid) AND identity !~ '^atproto\.'
-	WHEN 'pg_type' THEN NOT pg_type_is_visible(objid) AND identity !~ '^atproto\.'
+WHERE CASE classid::regclass::text WHEN 'pg_proc' THEN NOT pg_function_is_visible(objid) AND identity !~ '^atproto(_internal)?\.'
+	WHEN 'pg_type' THEN NOT pg_type_is_visible(objid) AND identity !~ '^atproto(_internal)?\.'
 	WHEN 'pg_operator' THEN NOT pg_operator_is_visible(objid) WHEN 'pg_opclass' THEN NOT pg_opclass_is_visible(objid)
 	WHEN 'pg_opfamily' THEN NOT pg_opfamily_is_visible(objid) END;
 
@@ -45,12 +45,12 @@ WHERE CASE classid::regclass::text WHEN 'pg_proc' THEN NOT pg_function_is_visibl
 -- planner estimates are stable.  Aggregates are judged by their functions.
 SELECT 'volatile' AS rule, f.identity, f.provolatile FROM func f
 WHERE f.prokind = 'f' AND f.provolatile <> CASE WHEN f.proname = 'tid_generate' THEN 'v' WHEN f.proname ~ '_(inside_sel|typanalyze)$' THEN 's' ELSE 'i' END
-	AND (f.pronamespace <> 'atproto'::regnamespace OR f.proname = 'tid');
+	AND (f.pronamespace NOT IN ('atproto'::regnamespace, 'atproto_internal'::regnamespace) OR f.proname = 'tid');
 SELECT 'not strict' AS rule, f.identity FROM func f
-WHERE f.prokind = 'f' AND NOT f.proisstrict AND (f.pronamespace <> 'atproto'::regnamespace OR f.proname = 'tid');
+WHERE f.prokind = 'f' AND NOT f.proisstrict AND (f.pronamespace NOT IN ('atproto'::regnamespace, 'atproto_internal'::regnamespace) OR f.proname = 'tid');
 SELECT 'not parallel safe' AS rule, f.identity FROM func f
-WHERE f.proparallel <> 's' AND (f.pronamespace <> 'atproto'::regnamespace OR f.proname = 'tid');
--- In the schema atproto are the consumer's functions, which write and talk to
+WHERE f.proparallel <> 's' AND (f.pronamespace NOT IN ('atproto'::regnamespace, 'atproto_internal'::regnamespace) OR f.proname = 'tid');
+-- In these schemas are the consumer's functions, which write and talk to
 -- workers: parallel safe only what cannot do that.
 SELECT 'parallel safe and volatile' AS rule, f.identity FROM func f
 WHERE f.proparallel = 's' AND f.provolatile = 'v' AND f.proname <> 'tid_generate';
@@ -129,3 +129,19 @@ SELECT 'foreign key without index' AS rule, c.conrelid::regclass AS "table", c.c
 WHERE c.contype = 'f' AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.conrelid AND i.indpred IS NULL
 	AND (i.indkey::int2[])[0:cardinality(c.conkey) - 1] @> c.conkey)
 ORDER BY c.conrelid::regclass::text COLLATE "C";
+
+-- 13. What only views, triggers, aggregates and processes call is in atproto_internal, where PUBLIC finds nothing.
+-- PUBLIC executes there what views and aggregates call.
+SELECT 'not for users' AS rule, f.identity FROM func f
+WHERE f.pronamespace = 'atproto'::regnamespace
+	AND (f.prorettype IN ('trigger'::regtype, 'event_trigger'::regtype, 'internal'::regtype) OR 'internal'::regtype = ANY (f.proargtypes::oid[]));
+SELECT 'schema for everybody' AS rule, n.nspname FROM pg_namespace n, aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) a
+WHERE n.nspname = 'atproto_internal' AND a.grantee <> n.nspowner;
+SELECT 'executable by PUBLIC' AS rule, f.identity FROM func f
+WHERE f.pronamespace = 'atproto_internal'::regnamespace
+	AND EXISTS (SELECT FROM aclexplode(coalesce(f.proacl, acldefault('f', f.proowner))) a WHERE a.grantee = 0)
+	AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid = f.oid
+		AND (d.classid = 'pg_rewrite'::regclass OR d.classid = 'pg_proc'::regclass AND d.objid IN (SELECT aggfnoid FROM pg_aggregate)));
+SELECT 'other than functions' AS rule, identity FROM member
+WHERE (classid = 'pg_class'::regclass AND (SELECT relnamespace FROM pg_class WHERE oid = objid) = 'atproto_internal'::regnamespace)
+	OR (classid = 'pg_type'::regclass AND (SELECT typnamespace FROM pg_type WHERE oid = objid) = 'atproto_internal'::regnamespace);

@@ -82,7 +82,7 @@ SELECT fault(format('INSERT INTO atproto.request_header VALUES (''one'', %L, %L)
 INSERT INTO atproto.request_header VALUES ('one', 'A', 'secret');
 SELECT fault('UPDATE atproto.request_header SET name = ''upgrade''');
 SELECT fault('UPDATE atproto.request_header SET subscription = NULL');
-SELECT atproto.request_header_check();
+SELECT atproto_internal.request_header_check();
 
 -- of set_cursor()
 SELECT seq, fault(format('SELECT atproto.set_cursor(''one'', %s)', seq)) FROM unnest('{-1, 9007199254740992, 9223372036854775807, -9223372036854775808}'::bigint[]) s (seq);

@@ -323,7 +323,7 @@ atp_progress_rows_of(Oid relid)
  * ------------------------------------------------------------------------
  */
 
-/* SQL: atproto.progress() */
+/* SQL: atproto_internal.progress() */
 Datum
 atp_progress(PG_FUNCTION_ARGS)
 {

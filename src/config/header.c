@@ -50,7 +50,7 @@ is_value(const char *value)
 	return true;
 }
 
-/* SQL: atproto.request_header_check(), BEFORE INSERT OR UPDATE, for each row */
+/* SQL: atproto_internal.request_header_check(), BEFORE INSERT OR UPDATE, for each row */
 Datum
 atp_request_header_check(PG_FUNCTION_ARGS)
 {

@@ -182,29 +182,29 @@ CREATE FUNCTION atproto.role_may_fill(role oid, target name, target_owner oid) R
 COMMENT ON FUNCTION atproto.role_may_fill(oid, name, oid) IS 'whether a role may fill the tables of a schema: the role has SELECT, INSERT, UPDATE and DELETE on the data tables in the schema; if there is none, CREATE on the schema; if there is no schema, CREATE on the database; no data table belongs to a third role; and the schema belongs to target_owner, to a superuser, or to a role of which the role is a member';
 
 -- Checks the row.
-CREATE FUNCTION atproto.subscription_check() RETURNS trigger
+CREATE FUNCTION atproto_internal.subscription_check() RETURNS trigger
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_subscription_check';
-COMMENT ON FUNCTION atproto.subscription_check() IS 'trigger: validates a subscription';
+COMMENT ON FUNCTION atproto_internal.subscription_check() IS 'trigger: validates a subscription';
 CREATE TRIGGER subscription_check BEFORE INSERT OR UPDATE ON atproto.subscription
-    FOR EACH ROW EXECUTE FUNCTION atproto.subscription_check();
+    FOR EACH ROW EXECUTE FUNCTION atproto_internal.subscription_check();
 -- fire also for rows that come by logical replication
 ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_check;
-CREATE FUNCTION atproto.subscription_owned() RETURNS trigger
+CREATE FUNCTION atproto_internal.subscription_owned() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_subscription_owned';
-COMMENT ON FUNCTION atproto.subscription_owned() IS 'trigger: protects the owner of a subscription against DROP ROLE';
+COMMENT ON FUNCTION atproto_internal.subscription_owned() IS 'trigger: protects the owner of a subscription against DROP ROLE';
 CREATE TRIGGER subscription_owned AFTER INSERT OR UPDATE OF owner OR DELETE ON atproto.subscription
-    FOR EACH ROW EXECUTE FUNCTION atproto.subscription_owned();
+    FOR EACH ROW EXECUTE FUNCTION atproto_internal.subscription_owned();
 CREATE TRIGGER subscription_none AFTER TRUNCATE ON atproto.subscription
-    FOR EACH STATEMENT EXECUTE FUNCTION atproto.subscription_owned();
+    FOR EACH STATEMENT EXECUTE FUNCTION atproto_internal.subscription_owned();
 ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_owned;
 ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_none;
-CREATE FUNCTION atproto.request_header_check() RETURNS trigger
+CREATE FUNCTION atproto_internal.request_header_check() RETURNS trigger
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_request_header_check';
-COMMENT ON FUNCTION atproto.request_header_check() IS 'trigger: validates a header without printing its value';
+COMMENT ON FUNCTION atproto_internal.request_header_check() IS 'trigger: validates a header without printing its value';
 CREATE TRIGGER request_header_check BEFORE INSERT OR UPDATE ON atproto.request_header
-    FOR EACH ROW EXECUTE FUNCTION atproto.request_header_check();
+    FOR EACH ROW EXECUTE FUNCTION atproto_internal.request_header_check();
 ALTER TABLE atproto.request_header ENABLE ALWAYS TRIGGER request_header_check;
 
 REVOKE ALL ON FUNCTION
-    atproto.subscription_check(), atproto.subscription_owned(), atproto.request_header_check()
+    atproto_internal.subscription_check(), atproto_internal.subscription_owned(), atproto_internal.request_header_check()
     FROM PUBLIC;

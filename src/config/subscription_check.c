@@ -293,7 +293,7 @@ complete_row(const AtpTuple *old, AtpTuple row, Oid target_owner, const AtpStrea
 	return heap_modify_tuple_by_cols(row.tuple, row.desc, n, columns, values, nulls);
 }
 
-/* SQL: atproto.subscription_check(), BEFORE INSERT OR UPDATE, for each row */
+/* SQL: atproto_internal.subscription_check(), BEFORE INSERT OR UPDATE, for each row */
 Datum
 atp_subscription_check(PG_FUNCTION_ARGS)
 {

@@ -70,13 +70,16 @@ static AtpCaller
 as_owner_of_subscriptions(void)
 {
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(atp_relation("subscription")));
+	AtpCaller	caller;
 	Oid			owner;
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "table \"%s\" does not exist", "subscription");
 	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
 	ReleaseSysCache(tuple);
-	return atp_owner_begin(owner);
+	caller = atp_owner_begin(owner);
+	atp_fix_search_path();
+	return caller;
 }
 
 /*
@@ -149,7 +152,7 @@ rename_as_owner(const char *before, const char *now)
 	SPI_finish();
 }
 
-/* SQL: atproto.target_renamed(), event trigger at the end of ALTER SCHEMA */
+/* SQL: atproto_internal.target_renamed(), event trigger at the end of ALTER SCHEMA */
 Datum
 atp_target_renamed(PG_FUNCTION_ARGS)
 {

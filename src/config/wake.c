@@ -113,7 +113,7 @@ atp_wake_fetcher(void)
 	wake_process(WAKE_FETCHER);
 }
 
-/* SQL: atproto.wake() */
+/* SQL: atproto_internal.wake() */
 Datum
 atp_wake(PG_FUNCTION_ARGS)
 {
@@ -121,7 +121,7 @@ atp_wake(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* SQL: atproto.subscription_changed(), AFTER anything, for each statement */
+/* SQL: atproto_internal.subscription_changed(), AFTER anything, for each statement */
 Datum
 atp_subscription_changed(PG_FUNCTION_ARGS)
 {

@@ -104,21 +104,21 @@ COMMENT ON FUNCTION atproto.invert(bytea, jsonb) IS
 	'root of the tree before a commit: the operations are undone on the nodes in the CAR file; NULL when needed nodes are missing';
 
 -- The tree's root, which a repository's commit signs, computed from the records.
-CREATE FUNCTION atproto.repo_root_add(internal, text, cidlink) RETURNS internal
+CREATE FUNCTION atproto_internal.repo_root_add(internal, text, cidlink) RETURNS internal
 	AS 'MODULE_PATHNAME', 'atp_pg_repo_root_add'
 	LANGUAGE C IMMUTABLE PARALLEL SAFE COST 10;
-COMMENT ON FUNCTION atproto.repo_root_add(internal, text, cidlink) IS 'adds a record: a part of repo_root()';
+COMMENT ON FUNCTION atproto_internal.repo_root_add(internal, text, cidlink) IS 'adds a record: a part of repo_root()';
 
-CREATE FUNCTION atproto.repo_root_end(internal) RETURNS cidlink
+CREATE FUNCTION atproto_internal.repo_root_end(internal) RETURNS cidlink
 	AS 'MODULE_PATHNAME', 'atp_pg_repo_root_end'
 	LANGUAGE C IMMUTABLE PARALLEL SAFE COST 10;
-COMMENT ON FUNCTION atproto.repo_root_end(internal) IS 'completes the tree: a part of repo_root()';
+COMMENT ON FUNCTION atproto_internal.repo_root_end(internal) IS 'completes the tree: a part of repo_root()';
 
 CREATE AGGREGATE atproto.repo_root(path text, cid cidlink) (
-	SFUNC = atproto.repo_root_add,
+	SFUNC = atproto_internal.repo_root_add,
 	STYPE = internal,
 	SSPACE = 70000,
-	FINALFUNC = atproto.repo_root_end,
+	FINALFUNC = atproto_internal.repo_root_end,
 	FINALFUNC_MODIFY = READ_WRITE,
 	PARALLEL = SAFE
 );

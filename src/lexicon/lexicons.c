@@ -268,7 +268,7 @@ atp_lexicons_get(AtpLexicons *lexicons, AtpSpan id)
 }
 
 /*
- * SQL: atproto.lexicon_changed(), a trigger after each statement: invalidates the table's relcache entry, so
+ * SQL: atproto_internal.lexicon_changed(), a trigger after each statement: invalidates the table's relcache entry, so
  * that every process forgets its compiled Lexicons when the change commits.
  */
 Datum

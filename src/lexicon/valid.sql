@@ -15,20 +15,20 @@ COMMENT ON FUNCTION atproto.lexicon_valid(jsonb, @extschema@.nsid, @extschema@.r
     'as lexicon_valid() with three arguments, but by the given Lexicons: a document, or an array of documents';
 
 -- Each process keeps compiled Lexicons: a change makes all processes read the tables again.
-CREATE FUNCTION atproto.lexicon_changed() RETURNS trigger
+CREATE FUNCTION atproto_internal.lexicon_changed() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_lexicon_changed';
-COMMENT ON FUNCTION atproto.lexicon_changed() IS 'trigger: makes all processes read the Lexicons again';
-REVOKE ALL ON FUNCTION atproto.lexicon_changed() FROM PUBLIC;
+COMMENT ON FUNCTION atproto_internal.lexicon_changed() IS 'trigger: makes all processes read the Lexicons again';
+REVOKE ALL ON FUNCTION atproto_internal.lexicon_changed() FROM PUBLIC;
 -- For each row, because the apply worker of logical replication fires no statement trigger but for TRUNCATE and
 -- the initial copy.
 CREATE TRIGGER lexicon_changed AFTER INSERT OR UPDATE OR DELETE ON atproto.lexicon_bundled
-    FOR EACH ROW EXECUTE FUNCTION atproto.lexicon_changed();
+    FOR EACH ROW EXECUTE FUNCTION atproto_internal.lexicon_changed();
 CREATE TRIGGER lexicon_changed AFTER INSERT OR UPDATE OR DELETE ON atproto.lexicon_loaded
-    FOR EACH ROW EXECUTE FUNCTION atproto.lexicon_changed();
+    FOR EACH ROW EXECUTE FUNCTION atproto_internal.lexicon_changed();
 CREATE TRIGGER lexicon_truncated AFTER TRUNCATE ON atproto.lexicon_bundled
-    FOR EACH STATEMENT EXECUTE FUNCTION atproto.lexicon_changed();
+    FOR EACH STATEMENT EXECUTE FUNCTION atproto_internal.lexicon_changed();
 CREATE TRIGGER lexicon_truncated AFTER TRUNCATE ON atproto.lexicon_loaded
-    FOR EACH STATEMENT EXECUTE FUNCTION atproto.lexicon_changed();
+    FOR EACH STATEMENT EXECUTE FUNCTION atproto_internal.lexicon_changed();
 -- ALWAYS: also with session_replication_role = replica, and in the workers of logical replication.
 ALTER TABLE atproto.lexicon_bundled ENABLE ALWAYS TRIGGER lexicon_changed;
 ALTER TABLE atproto.lexicon_loaded ENABLE ALWAYS TRIGGER lexicon_changed;

@@ -13,8 +13,8 @@ What it wants, and why:
     search_path of their own.
   - SECURITY DEFINER functions and DO blocks name the schemas of all functions
     and operators that they use.
-  - In the schema atproto: every table has row security, and what is not
-    IMMUTABLE is revoked from PUBLIC, but for OPEN.
+  - In the schemas atproto and atproto_internal: every table has row security, and
+    what is not IMMUTABLE is revoked from PUBLIC, but for OPEN.
 """
 import re
 import sys
@@ -27,7 +27,8 @@ TOKEN = re.compile(r"""
   | (?P<other>  [^-'$;/\\]+ | . )
 """, re.X | re.S | re.M)
 # In views that other roles read; and what reads only what everybody may.
-OPEN = ("atproto.rate_now", "atproto.repo_states", "atproto.lexicon_valid")
+OPEN = ("atproto_internal.rate_now", "atproto_internal.repo_states", "atproto_internal.stream_status", "atproto_internal.consumer_pid",
+        "atproto_internal.fetcher_status", "atproto.lexicon_valid")
 ATOMIC = re.compile(r"\bBEGIN\s+ATOMIC\b", re.I)
 PINNED = "SET LOCAL search_path = pg_catalog, pg_temp"
 CALL = re.compile(r"(?<![\w.])(?!(?:if|and|or|not|in|values|operator|exists|coalesce|case|when|row)\b)[a-z_]\w*\s*\(", re.I)
@@ -142,7 +143,7 @@ def faults(script):
         name = created(s)
         if name is not None and name not in comments:
             yield "no COMMENT ON " + name
-        if name is not None and name.startswith("TABLE atproto.") and name.split()[1] not in secured:
+        if name is not None and re.match(r"TABLE atproto(_internal)?\.", name) and name.split()[1] not in secured:
             yield "no row security: " + name
 
         if s.startswith("CREATE FUNCTION"):
@@ -159,7 +160,7 @@ def faults(script):
                 bodies = bodies or [code[code.find("BEGIN ATOMIC"):]]
                 if any(CALL.search(without_ddl(b)) or OPERATOR.search(without_ddl(b)) for b in bodies):
                     yield "SECURITY DEFINER with a function or operator whose schema is not named: " + shown
-            if re.match(r"CREATE FUNCTION atproto\.", s) and not re.search(r"\bIMMUTABLE\b", code) \
+            if re.match(r"CREATE FUNCTION atproto(_internal)?\.", s) and not re.search(r"\bIMMUTABLE\b", code) \
                     and re.match(r"CREATE FUNCTION ([\w.]+)", s).group(1) + "(" not in revoked \
                     and re.match(r"CREATE FUNCTION ([\w.]+)", s).group(1) not in OPEN:
                 yield "not revoked from PUBLIC: " + shown

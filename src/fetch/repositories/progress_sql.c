@@ -1,6 +1,6 @@
 /*
  * progress_sql.c
- *		SQL: atproto.repo_states(): how many repositories of a target are in which state.
+ *		SQL: atproto_internal.repo_states(): how many repositories of a target are in which state.
  *
  * The function counts as the subscription's owner, since the owner may have put any view or trigger
  * there.  If the owner cannot read the table, or a session has locked the table, the result is NULL,
@@ -92,7 +92,7 @@ try_to_count_states(Oid owner, const char *target)
 	return states;
 }
 
-/* SQL: atproto.repo_states(subscription) */
+/* SQL: atproto_internal.repo_states(subscription) */
 Datum
 atp_repo_states(PG_FUNCTION_ARGS)
 {

@@ -62,13 +62,13 @@ COMMENT ON COLUMN atproto.repo_job.did IS 'account of the repository';
 COMMENT ON COLUMN atproto.repo_job.queued_at IS 'since when the job is outstanding';
 
 -- ALWAYS, so that the trigger also fires for changes that come by logical replication
-CREATE FUNCTION atproto.subscription_jobs() RETURNS trigger
+CREATE FUNCTION atproto_internal.subscription_jobs() RETURNS trigger
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_subscription_jobs';
-COMMENT ON FUNCTION atproto.subscription_jobs() IS 'trigger: when a subscription is removed, or no longer fetches into its target, its jobs go to a different subscription that does';
+COMMENT ON FUNCTION atproto_internal.subscription_jobs() IS 'trigger: when a subscription is removed, or no longer fetches into its target, its jobs go to a different subscription that does';
 CREATE TRIGGER subscription_jobs BEFORE UPDATE OF target, backfill OR DELETE ON atproto.subscription
-    FOR EACH ROW EXECUTE FUNCTION atproto.subscription_jobs();
+    FOR EACH ROW EXECUTE FUNCTION atproto_internal.subscription_jobs();
 ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_jobs;
-REVOKE ALL ON FUNCTION atproto.subscription_jobs() FROM PUBLIC;
+REVOKE ALL ON FUNCTION atproto_internal.subscription_jobs() FROM PUBLIC;
 
 CREATE TABLE atproto.repo_fetched (
     target name NOT NULL,

@@ -23,21 +23,21 @@ CREATE POLICY owner ON atproto.repo_total
     USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
 
 -- An exponential average: each event adds 1/60, and in a minute without an event the rate falls to 1/e.
-CREATE FUNCTION atproto.rate_now(rate double precision, since timestamptz) RETURNS double precision
+CREATE FUNCTION atproto_internal.rate_now(rate double precision, since timestamptz) RETURNS double precision
     LANGUAGE sql STABLE
     RETURN rate * exp(-LEAST(GREATEST(EXTRACT(epoch FROM now() - since), 0), 3600)::double precision / 60);
-COMMENT ON FUNCTION atproto.rate_now(double precision, timestamptz) IS 'what a rate (events a second, averaged over about a minute) has decayed to since a time';
+COMMENT ON FUNCTION atproto_internal.rate_now(double precision, timestamptz) IS 'what a rate (events a second, averaged over about a minute) has decayed to since a time';
 
-CREATE FUNCTION atproto.repo_states(subscription text) RETURNS jsonb
+CREATE FUNCTION atproto_internal.repo_states(subscription text) RETURNS jsonb
     LANGUAGE c STABLE STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_repo_states';
-COMMENT ON FUNCTION atproto.repo_states(text) IS 'how many repositories of a subscription''s target are in which state (repo.sync): reads the whole table repo, with the rights of the subscription''s owner; only for the owner and members of pg_monitor; NULL: the owner cannot read the table, or a session has locked the table';
+COMMENT ON FUNCTION atproto_internal.repo_states(text) IS 'how many repositories of a subscription''s target are in which state (repo.sync): reads the whole table repo, with the rights of the subscription''s owner; only for the owner and members of pg_monitor; NULL: the owner cannot read the table, or a session has locked the table';
 
 CREATE VIEW atproto.repo_progress WITH (security_barrier) AS
     SELECT s.name AS subscription,
         s.target,
         s.backfill,
         -- a function in the SELECT list: runs only for a query that uses the column
-        atproto.repo_states(s.name) AS repositories,
+        atproto_internal.repo_states(s.name) AS repositories,
         l.lists,
         l.lists_ended,
         l.enumerated,
@@ -60,7 +60,7 @@ CREATE VIEW atproto.repo_progress WITH (security_barrier) AS
             THEN now() + (j.queued + j.running) / f.rate * interval '1 s' END AS ends_at,
         CASE WHEN LEAST(l.next_try, j.next_try) > now() THEN LEAST(l.next_try, j.next_try) END AS next_try
     FROM atproto.subscription s
-        LEFT JOIN (SELECT subscription, repositories, records, bytes, atproto.rate_now(rate, fetched_at) AS rate
+        LEFT JOIN (SELECT subscription, repositories, records, bytes, atproto_internal.rate_now(rate, fetched_at) AS rate
             FROM atproto.repo_total) f ON f.subscription = s.name
         CROSS JOIN LATERAL (SELECT count(*) AS lists, count(e.finished_at) AS lists_ended,
                 COALESCE(sum(e.seen), 0)::bigint AS enumerated,
@@ -138,12 +138,12 @@ COMMENT ON COLUMN atproto.repo_problem.error IS 'the reason';
 CREATE VIEW atproto.audit_progress WITH (security_barrier) AS
     SELECT a.target,
         -- a function in the SELECT list: runs only for a query that uses the column
-        (atproto.repo_states((SELECT name FROM atproto.subscription s
+        (atproto_internal.repo_states((SELECT name FROM atproto.subscription s
             WHERE s.target = a.target AND atproto.role_may_fill(s.owner, s.target, s.target_owner)
             ORDER BY pg_catalog.pg_has_role(s.owner, 'USAGE') DESC, enabled DESC, name LIMIT 1)) ->> 'unproven')::bigint AS unproven,
         a.audited,
         a.different,
-        pg_catalog.round(atproto.rate_now(a.rate, a.audited_at)::numeric, 2) AS rate,
+        pg_catalog.round(atproto_internal.rate_now(a.rate, a.audited_at)::numeric, 2) AS rate,
         a.next_at,
         a.error
     FROM atproto.audit_state a

@@ -386,7 +386,7 @@ count_fetched(const AtpRepoJob *job, int64 records, int64 bytes)
 	AtpArg		args[] = {atp_text_arg(job->subscription), atp_int8_arg(records), atp_int8_arg(bytes)};
 
 	if (atp_run("UPDATE atproto.repo_total SET repositories = repositories + 1, records = records + $2, bytes = bytes + $3,"
-				" rate = atproto.rate_now(rate, fetched_at) + 1 / 60.0, fetched_at = now() WHERE subscription = $1",
+				" rate = atproto_internal.rate_now(rate, fetched_at) + 1 / 60.0, fetched_at = now() WHERE subscription = $1",
 				args, lengthof(args)) == 0)
 		/*
 		 * a session that removes the subscription waits for the job row deleted above: waiting for

@@ -251,7 +251,7 @@ report_audits(const TargetShare *share)
 {
 	update_state(share, "UPDATE atproto.audit_state SET next_at = $2, tries = 0, error = NULL, audited = audited + $3,"
 				 " different = different + $4, different_at = CASE WHEN $4 > 0 THEN $2 ELSE different_at END,"
-				 " rate = atproto.rate_now(rate, audited_at) + $3 / 60.0, audited_at = now() WHERE target = $1",
+				 " rate = atproto_internal.rate_now(rate, audited_at) + $3 / 60.0, audited_at = now() WHERE target = $1",
 				 ATP_ARGS(target_arg(share), atp_time_arg(share->now),
 						  atp_int8_arg(share->counts.synchronized + share->counts.desynchronized),
 						  atp_int8_arg(share->counts.desynchronized)));

@@ -180,7 +180,7 @@ static void
 announce_subscription(const AtpSubscription *sub, AtpArg cursor, bool managed)
 {
 	char	   *does = psprintf("%s%s", where_it_begins(cursor), what_it_fetches(sub));
-	char	   *look = psprintf("SELECT * FROM atproto.stat_subscription WHERE name = %s;", quote_literal_cstr(sub->name));
+	char	   *look = psprintf("SELECT * FROM atproto.status WHERE subscription = %s;", quote_literal_cstr(sub->name));
 
 	if (managed && fetches_from_the_start(sub))
 		look = psprintf("%s shows its state, CALL atproto.await_backfill(%s); the progress of the fetches.", look, quote_literal_cstr(sub->name));

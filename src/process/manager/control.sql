@@ -50,7 +50,7 @@ COMMENT ON FUNCTION atproto.set_cursor(text, bigint) IS 'continue after event se
 CREATE FUNCTION atproto.close_gap(id bigint, how text DEFAULT NULL) RETURNS void
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_close_gap';
 COMMENT ON FUNCTION atproto.close_gap(bigint, text) IS 'note that the events missing in a gap are in the tables now, and how they got there; the row stays, with the time';
-CREATE FUNCTION atproto.stream_status(
+CREATE FUNCTION atproto_internal.stream_status(
     OUT name text, OUT pid integer, OUT state text, OUT connected_at timestamptz,
     OUT received bigint, OUT bytes bigint, OUT batches bigint, OUT reconnects bigint,
     OUT drops jsonb, OUT skips jsonb, OUT last_error text, OUT last_error_at timestamptz,
@@ -58,20 +58,17 @@ CREATE FUNCTION atproto.stream_status(
     OUT rate double precision, OUT caught_up_at timestamptz
 ) RETURNS SETOF record
     LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_stream_status';
-COMMENT ON FUNCTION atproto.stream_status() IS 'live state of this database''s consumers since the server started; only members of pg_monitor see subscriptions of other roles';
+COMMENT ON FUNCTION atproto_internal.stream_status() IS 'live state of this database''s consumers since the server started; only members of pg_monitor see subscriptions of other roles';
 
 REVOKE ALL ON FUNCTION
     atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text, text, text, text, boolean, text, boolean, boolean, text, text, text, text),
     atproto.unsubscribe(text), atproto.pause(text), atproto.resume(text), atproto.set_cursor(text, bigint),
-    atproto.close_gap(bigint, text), atproto.stream_status()
+    atproto.close_gap(bigint, text)
     FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION atproto.stream_status() TO pg_monitor;
 
-CREATE FUNCTION atproto.consumer_pid(name text) RETURNS integer
+CREATE FUNCTION atproto_internal.consumer_pid(name text) RETURNS integer
     LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_consumer_pid';
-COMMENT ON FUNCTION atproto.consumer_pid(text) IS 'pid of the process that consumes a subscription of this database; NULL: no process, or the subscription of a role of which the caller is no member, which only members of pg_monitor see';
-REVOKE ALL ON FUNCTION atproto.consumer_pid(text) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION atproto.consumer_pid(text) TO pg_monitor;
+COMMENT ON FUNCTION atproto_internal.consumer_pid(text) IS 'pid of the process that consumes a subscription of this database; NULL: no process, or the subscription of a role of which the caller is no member, which only members of pg_monitor see';
 
 CREATE FUNCTION atproto.why_not_served() RETURNS text
     LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'atp_why_not_served_sql';
@@ -128,8 +125,8 @@ CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
         round(p.rate::numeric, 2) AS rate,
         p.caught_up_at
     FROM atproto.subscription s
-        LEFT JOIN atproto.stream_status() p ON p.name = s.name
-        CROSS JOIN LATERAL (SELECT atproto.consumer_pid(s.name) AS pid) h
+        LEFT JOIN atproto_internal.stream_status() p ON p.name = s.name
+        CROSS JOIN LATERAL (SELECT atproto_internal.consumer_pid(s.name) AS pid) h
         -- OFFSET 0: state and reason come from the same call
         CROSS JOIN LATERAL (SELECT atproto.why_not_served() AS why OFFSET 0) w
         CROSS JOIN LATERAL (SELECT x.state, CASE WHEN x.state = 'not running' AND p.state IS DISTINCT FROM 'not running' THEN w.why END AS why
@@ -258,19 +255,17 @@ COMMENT ON COLUMN atproto.subscription_log.seq IS 'last event processed by then;
 COMMENT ON COLUMN atproto.subscription_log.detail IS 'reason or server, of the last time';
 GRANT SELECT ON atproto.subscription_log TO pg_monitor;
 
-CREATE FUNCTION atproto.fetcher_status(
+CREATE FUNCTION atproto_internal.fetcher_status(
     OUT pid integer, OUT state text, OUT since timestamptz, OUT transfers integer, OUT requests bigint, OUT bytes bigint,
     OUT refused bigint, OUT errors jsonb, OUT last_error text, OUT last_error_at timestamptz
 ) RETURNS record
     LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_fetcher_status';
-COMMENT ON FUNCTION atproto.fetcher_status() IS 'live state of this database''s fetcher, and its counts since its start';
-REVOKE ALL ON FUNCTION atproto.fetcher_status() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION atproto.fetcher_status() TO pg_monitor;
+COMMENT ON FUNCTION atproto_internal.fetcher_status() IS 'live state of this database''s fetcher, and its counts since its start';
 CREATE VIEW atproto.stat_fetcher AS
     SELECT f.pid, f.state, f.since, f.transfers, f.requests, f.bytes, f.refused, f.errors,
         COALESCE(w.why, f.last_error) AS last_error,
         CASE WHEN w.why IS NULL THEN f.last_error_at END AS last_error_at
-    FROM atproto.fetcher_status() f
+    FROM atproto_internal.fetcher_status() f
         CROSS JOIN LATERAL (SELECT CASE WHEN f.pid IS NULL THEN atproto.why_not_served() END AS why OFFSET 0) w;
 COMMENT ON VIEW atproto.stat_fetcher IS 'one row: the fetcher, the process for HTTP requests to other hosts';
 COMMENT ON COLUMN atproto.stat_fetcher.pid IS 'pid of the fetcher; NULL: not running';
@@ -285,29 +280,63 @@ COMMENT ON COLUMN atproto.stat_fetcher.last_error IS 'error that ended the last 
 COMMENT ON COLUMN atproto.stat_fetcher.last_error_at IS 'when this error happened; NULL: no error, or a reason that lasts';
 GRANT SELECT ON atproto.stat_fetcher TO pg_monitor;
 
+-- The view for people.  Programs read the views below it, which have numbers instead of texts.
+CREATE VIEW atproto.status WITH (security_barrier) AS
+    SELECT s.name AS subscription,
+        s.state,
+        pg_catalog.date_trunc('second', now() - s.event_time) AS lag,
+        s.rate,
+        s.events,
+        CASE WHEN p.backfill <> 'none' OR p.done + j.left_over + p.throttled + p.suspended > 0 THEN
+            pg_catalog.concat_ws(', ', p.done || ' repositories fetched', NULLIF(p.queued + p.running, 0) || ' to fetch',
+                NULLIF(p.failed, 0) || ' failed', NULLIF(p.throttled + p.suspended, 0) || ' not now',
+                CASE WHEN p.lists_ended < p.lists THEN pg_catalog.format('%s of %s lists read', p.lists_ended, p.lists) END,
+                'done at ' || pg_catalog.to_char(p.ends_at, 'YYYY-MM-DD HH24:MI'))
+        END AS backfill,
+        NULLIF(pg_catalog.concat_ws(', ', NULLIF(g.n, 0) || ' open gaps', NULLIF(d.n, 0) || ' dead letters',
+            CASE WHEN s.held_since < now() - interval '5 minutes' THEN s.held_events || ' events wait since ' || pg_catalog.to_char(s.held_since, 'YYYY-MM-DD HH24:MI') END,
+            CASE WHEN f.state = 'waiting' AND (j.left_over > 0 OR p.lists_ended < p.lists) THEN 'the fetcher does not run' END), '') AS problems,
+        CASE WHEN s.last_error_is_past IS NOT TRUE THEN s.last_error END AS error
+    FROM atproto.stat_subscription s
+        LEFT JOIN atproto.repo_progress p ON p.subscription = s.name
+        CROSS JOIN LATERAL (SELECT p.queued + p.running + p.failed AS left_over) j
+        CROSS JOIN LATERAL (SELECT count(*) AS n FROM atproto.gap WHERE subscription = s.name AND closed_at IS NULL) g
+        CROSS JOIN LATERAL (SELECT count(*) AS n FROM atproto.dead_letter WHERE subscription = s.name) d
+        CROSS JOIN atproto_internal.fetcher_status() f;
+COMMENT ON VIEW atproto.status IS 'a row for each subscription, for people: what is going on, and what needs a look';
+COMMENT ON COLUMN atproto.status.subscription IS 'the subscription';
+COMMENT ON COLUMN atproto.status.state IS 'as in atproto.stat_subscription';
+COMMENT ON COLUMN atproto.status.lag IS 'now minus the time of the last event committed; grows also while no events happen';
+COMMENT ON COLUMN atproto.status.rate IS 'recent number of events a second; NULL: no connection, or not known yet';
+COMMENT ON COLUMN atproto.status.events IS 'events committed since the subscription was made';
+COMMENT ON COLUMN atproto.status.backfill IS 'repositories fetched, to fetch, failed (the fetcher will try again), not now (fetched too often lately, or the account is not active), lists read, and when the backfill will be done; NULL: nothing to fetch (atproto.repo_progress)';
+COMMENT ON COLUMN atproto.status.problems IS 'gaps of the stream that are not closed (atproto.gap), dead letters (atproto.dead_letter), events that wait for more than five minutes (atproto.held_event), and whether the fetcher does not run although it has work (atproto.stat_fetcher); NULL: nothing';
+COMMENT ON COLUMN atproto.status.error IS 'why the subscription does not stream; NULL: no error, or the error is past';
+GRANT SELECT ON atproto.status TO pg_monitor;
+
 -- Tells the background processes of a change at its commit.
-CREATE FUNCTION atproto.subscription_changed() RETURNS trigger
+CREATE FUNCTION atproto_internal.subscription_changed() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_subscription_changed';
-COMMENT ON FUNCTION atproto.subscription_changed() IS 'trigger: wakes the consumer''s processes at commit';
+COMMENT ON FUNCTION atproto_internal.subscription_changed() IS 'trigger: wakes the consumer''s processes at commit';
 CREATE TRIGGER subscription_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON atproto.subscription
-    FOR EACH STATEMENT EXECUTE FUNCTION atproto.subscription_changed();
-REVOKE ALL ON FUNCTION atproto.subscription_changed() FROM PUBLIC;
+    FOR EACH STATEMENT EXECUTE FUNCTION atproto_internal.subscription_changed();
+REVOKE ALL ON FUNCTION atproto_internal.subscription_changed() FROM PUBLIC;
 
 -- Rows name a target by its schema's name, so ALTER SCHEMA … RENAME has to change these rows.
-CREATE FUNCTION atproto.target_renamed() RETURNS event_trigger
+CREATE FUNCTION atproto_internal.target_renamed() RETURNS event_trigger
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_target_renamed';
-COMMENT ON FUNCTION atproto.target_renamed() IS 'event trigger: gives subscriptions of a renamed schema, and all rows that belong to them, the new name as their target';
-REVOKE ALL ON FUNCTION atproto.target_renamed() FROM PUBLIC;
+COMMENT ON FUNCTION atproto_internal.target_renamed() IS 'event trigger: gives subscriptions of a renamed schema, and all rows that belong to them, the new name as their target';
+REVOKE ALL ON FUNCTION atproto_internal.target_renamed() FROM PUBLIC;
 CREATE EVENT TRIGGER atproto_target_renamed ON ddl_command_end WHEN TAG IN ('ALTER SCHEMA')
-    EXECUTE FUNCTION atproto.target_renamed();
+    EXECUTE FUNCTION atproto_internal.target_renamed();
 COMMENT ON EVENT TRIGGER atproto_target_renamed IS 'ALTER SCHEMA … RENAME takes subscriptions, held events, jobs, requests and audits of the schema along';
 
 -- At CREATE EXTENSION: wake a manager that waits for the extension.
-CREATE FUNCTION atproto.wake() RETURNS void
+CREATE FUNCTION atproto_internal.wake() RETURNS void
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_wake';
-COMMENT ON FUNCTION atproto.wake() IS 'at commit, make this database''s consumer processes look at the subscriptions';
-REVOKE ALL ON FUNCTION atproto.wake() FROM PUBLIC;
-SELECT atproto.wake();
+COMMENT ON FUNCTION atproto_internal.wake() IS 'at commit, make this database''s consumer processes look at the subscriptions';
+REVOKE ALL ON FUNCTION atproto_internal.wake() FROM PUBLIC;
+SELECT atproto_internal.wake();
 
 -- restore the search_path of CREATE EXTENSION
 SET LOCAL search_path = @extschema@, pg_temp;

@@ -205,7 +205,7 @@ errors_jsonb(const AtpFetchCounts *counts)
 	return DirectFunctionCall1(jsonb_in, CStringGetDatum(buf.data));
 }
 
-/* SQL: atproto.fetcher_status() */
+/* SQL: atproto_internal.fetcher_status() */
 Datum
 atp_fetcher_status(PG_FUNCTION_ARGS)
 {

@@ -447,7 +447,7 @@ filters_array(const StatusSlot *slot)
 	return PointerGetDatum(construct_array(names, n, TEXTOID, -1, false, TYPALIGN_INT));
 }
 
-/* SQL: atproto.stream_status() */
+/* SQL: atproto_internal.stream_status() */
 Datum
 atp_stream_status(PG_FUNCTION_ARGS)
 {
@@ -518,7 +518,7 @@ may_see_process(int pid)
 		(has_privs_of_role(GetUserId(), proc->roleId) || has_privs_of_role(GetUserId(), ROLE_PG_MONITOR));
 }
 
-/* SQL: atproto.consumer_pid(name) */
+/* SQL: atproto_internal.consumer_pid(name) */
 Datum
 atp_consumer_pid(PG_FUNCTION_ARGS)
 {

@@ -70,7 +70,7 @@ atp_audit_request(const char *target)
 }
 
 /*
- * SQL: atproto.subscription_audits(), AFTER INSERT, UPDATE or DELETE, for each row.  The fetcher gives up what no
+ * SQL: atproto_internal.subscription_audits(), AFTER INSERT, UPDATE or DELETE, for each row.  The fetcher gives up what no
  * subscription lets it audit (V-45); now another subscription may, or the one that was in the way has gone.
  */
 Datum

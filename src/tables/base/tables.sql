@@ -107,13 +107,13 @@ CREATE POLICY target ON atproto.gap FOR SELECT USING (subscription IS NULL
     AND EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname = target AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')));
 
 -- A message is deleted with the last dead letter about it.
-CREATE FUNCTION atproto.dead_letter_removed() RETURNS trigger
+CREATE FUNCTION atproto_internal.dead_letter_removed() RETURNS trigger
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_dead_letter_removed';
-COMMENT ON FUNCTION atproto.dead_letter_removed() IS 'trigger: deletes messages that no dead letter is about any more';
+COMMENT ON FUNCTION atproto_internal.dead_letter_removed() IS 'trigger: deletes messages that no dead letter is about any more';
 CREATE TRIGGER dead_letter_removed AFTER DELETE ON atproto.dead_letter
-    REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION atproto.dead_letter_removed();
+    REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION atproto_internal.dead_letter_removed();
 CREATE TRIGGER dead_letter_truncated AFTER TRUNCATE ON atproto.dead_letter
-    FOR EACH STATEMENT EXECUTE FUNCTION atproto.dead_letter_removed();
+    FOR EACH STATEMENT EXECUTE FUNCTION atproto_internal.dead_letter_removed();
 
 -- retry(), refill() and load_car() have no SET search_path here: they first fire the caller's pending
 -- deferred triggers, which have to see the caller's search_path, and then set their own.
@@ -195,34 +195,34 @@ CREATE POLICY target ON atproto.audit_state FOR SELECT USING (pg_catalog.pg_has_
     OR EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname = target AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')));
 GRANT SELECT ON atproto.audit_state TO pg_monitor;
 SELECT pg_catalog.pg_extension_config_dump('atproto.audit_state', '');
-CREATE FUNCTION atproto.subscription_audits() RETURNS trigger
+CREATE FUNCTION atproto_internal.subscription_audits() RETURNS trigger
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_subscription_audits';
-COMMENT ON FUNCTION atproto.subscription_audits() IS 'trigger: audits that no subscription of a target allowed are due again when a subscription changes';
+COMMENT ON FUNCTION atproto_internal.subscription_audits() IS 'trigger: audits that no subscription of a target allowed are due again when a subscription changes';
 CREATE TRIGGER subscription_audits AFTER INSERT OR DELETE OR UPDATE OF target, url, format, owner, collections, actions, keep_records ON atproto.subscription
-    FOR EACH ROW EXECUTE FUNCTION atproto.subscription_audits();
+    FOR EACH ROW EXECUTE FUNCTION atproto_internal.subscription_audits();
 ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_audits;
-REVOKE ALL ON FUNCTION atproto.subscription_audits() FROM PUBLIC;
+REVOKE ALL ON FUNCTION atproto_internal.subscription_audits() FROM PUBLIC;
 
 REVOKE ALL ON PROCEDURE atproto.audit_all(name), atproto.revalidate(name, @extschema@.nsid), atproto.maintain_partitions(name, @extschema@.nsid[], integer, interval, interval) FROM PUBLIC;
 REVOKE ALL ON FUNCTION
-    atproto.audit(@extschema@.did, name, boolean), atproto.dead_letter_removed(), atproto.create_tables(name), atproto.distribute(name, integer), atproto.retry(bigint),
+    atproto.audit(@extschema@.did, name, boolean), atproto_internal.dead_letter_removed(), atproto.create_tables(name), atproto.distribute(name, integer), atproto.retry(bigint),
     atproto.partition(name, text, @extschema@.nsid[], integer, interval, interval),
     atproto.refill(text, @extschema@.did[], bigint), atproto.load_car(@extschema@.did, bytea, name, text)
     FROM PUBLIC;
 
 -- How far long commands are, as pg_stat_progress_create_index and its siblings
-CREATE FUNCTION atproto.progress(
+CREATE FUNCTION atproto_internal.progress(
     OUT pid integer, OUT command text, OUT target text, OUT phase text, OUT done bigint, OUT total bigint,
     OUT started_at timestamptz, OUT phase_at timestamptz
 ) RETURNS SETOF record
     LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_progress';
-COMMENT ON FUNCTION atproto.progress() IS 'commands that run in this database, of the caller''s roles; members of pg_monitor see all';
+COMMENT ON FUNCTION atproto_internal.progress() IS 'commands that run in this database, of the caller''s roles; members of pg_monitor see all';
 CREATE VIEW atproto.stat_progress AS
     SELECT p.pid, p.command, p.target, p.phase, p.done, p.total,
         CASE WHEN p.total > 0 THEN pg_catalog.round(100.0 * p.done / p.total, 1) END AS percent,
         p.started_at, p.phase_at,
         CASE WHEN p.total > 0 AND p.done > 0 THEN p.phase_at + (pg_catalog.clock_timestamp() - p.phase_at) * (p.total::double precision / p.done) END AS phase_ends_at
-    FROM atproto.progress() p;
+    FROM atproto_internal.progress() p;
 COMMENT ON VIEW atproto.stat_progress IS 'one row for each call of audit_all(), partition(), maintain_partitions(), rebuild_links() and revalidate() that runs now: how far the call is; empty if the library is not preloaded';
 COMMENT ON COLUMN atproto.stat_progress.pid IS 'pid of the session';
 COMMENT ON COLUMN atproto.stat_progress.command IS 'audit_all, partition, maintain_partitions, rebuild_links or revalidate';

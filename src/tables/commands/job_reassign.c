@@ -81,7 +81,7 @@ atp_jobs_take_from_unentitled(void)
 	atp_result_free(found);
 }
 
-/* SQL: atproto.subscription_jobs(), BEFORE UPDATE OF target, backfill or DELETE, for each row */
+/* SQL: atproto_internal.subscription_jobs(), BEFORE UPDATE OF target, backfill or DELETE, for each row */
 Datum
 atp_subscription_jobs(PG_FUNCTION_ARGS)
 {

@@ -522,7 +522,7 @@ atp_dead_letters_forget_repo(AtpApply *a, struct varlena *did)
 	(void) atp_execute(a->statements, &statements[FORGET_REPO], args, NULL);
 }
 
-/* SQL: atproto.dead_letter_removed(), AFTER DELETE or TRUNCATE, for each statement */
+/* SQL: atproto_internal.dead_letter_removed(), AFTER DELETE or TRUNCATE, for each statement */
 Datum
 atp_dead_letter_removed(PG_FUNCTION_ARGS)
 {

@@ -45,17 +45,17 @@ COMMENT ON COLUMN atproto.held_event.seq IS 'sequence number of the event in the
 COMMENT ON COLUMN atproto.held_event.held_at IS 'when the event began to wait';
 
 -- Completes rows from dumps that are older than these columns, and rows that a user inserts.
-CREATE FUNCTION atproto.held_event_fill() RETURNS trigger
+CREATE FUNCTION atproto_internal.held_event_fill() RETURNS trigger
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_held_event_fill';
-COMMENT ON FUNCTION atproto.held_event_fill() IS 'trigger: a held event without a level, format or endpoint gets its subscription''s';
+COMMENT ON FUNCTION atproto_internal.held_event_fill() IS 'trigger: a held event without a level, format or endpoint gets its subscription''s';
 CREATE TRIGGER held_event_fill BEFORE INSERT ON atproto.held_event
-    FOR EACH ROW WHEN (NEW.verify IS NULL OR NEW.format IS NULL OR NEW.endpoint IS NULL) EXECUTE FUNCTION atproto.held_event_fill();
-CREATE FUNCTION atproto.subscription_held() RETURNS trigger
+    FOR EACH ROW WHEN (NEW.verify IS NULL OR NEW.format IS NULL OR NEW.endpoint IS NULL) EXECUTE FUNCTION atproto_internal.held_event_fill();
+CREATE FUNCTION atproto_internal.subscription_held() RETURNS trigger
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_subscription_held';
-COMMENT ON FUNCTION atproto.subscription_held() IS 'trigger: when a subscription is removed or gets a different target, its held events go to a subscription that may take them; otherwise they are dropped, their repositories are marked, and atproto.gap gets a row. A key that was doubtful for the former owner stays doubtful for the next owner of the held events';
+COMMENT ON FUNCTION atproto_internal.subscription_held() IS 'trigger: when a subscription is removed or gets a different target, its held events go to a subscription that may take them; otherwise they are dropped, their repositories are marked, and atproto.gap gets a row. A key that was doubtful for the former owner stays doubtful for the next owner of the held events';
 CREATE TRIGGER subscription_held BEFORE DELETE OR UPDATE OF target, url, format, owner ON atproto.subscription
-    FOR EACH ROW EXECUTE FUNCTION atproto.subscription_held();
-REVOKE ALL ON FUNCTION atproto.held_event_fill(), atproto.subscription_held() FROM PUBLIC;
+    FOR EACH ROW EXECUTE FUNCTION atproto_internal.subscription_held();
+REVOKE ALL ON FUNCTION atproto_internal.held_event_fill(), atproto_internal.subscription_held() FROM PUBLIC;
 
 -- Each request inserts a new row: updating a shared row would make sessions wait for each other.
 CREATE TABLE atproto.held_release (

@@ -45,7 +45,7 @@ PG_FUNCTION_INFO_V1(atp_subscription_held);
  * ------------------------------------------------------------------------
  */
 
-/* SQL: atproto.held_event_fill(), BEFORE INSERT, for each row */
+/* SQL: atproto_internal.held_event_fill(), BEFORE INSERT, for each row */
 Datum
 atp_held_event_fill(PG_FUNCTION_ARGS)
 {
@@ -472,7 +472,7 @@ pass_doubts(AtpTuple old, AtpTuple row)
 	SPI_finish();
 }
 
-/* SQL: atproto.subscription_held(), BEFORE UPDATE OF target, url, format, owner or DELETE, for each row */
+/* SQL: atproto_internal.subscription_held(), BEFORE UPDATE OF target, url, format, owner or DELETE, for each row */
 Datum
 atp_subscription_held(PG_FUNCTION_ARGS)
 {

@@ -48,7 +48,7 @@ sub ask_all
 		push @ids, ++$self->{id};
 		$sql .= "INSERT INTO atproto_probe.request (id, url$columns) VALUES ($ids[-1], '$url'$values);\n";
 	}
-	AtprotoTest::query("BEGIN; $sql SELECT atproto.wake(); COMMIT", %{ $self->{options} });
+	AtprotoTest::query("BEGIN; $sql SELECT atproto_internal.wake(); COMMIT", %{ $self->{options} });
 	return @ids;
 }
 

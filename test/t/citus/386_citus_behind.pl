@@ -160,7 +160,7 @@ query(q{CREATE SCHEMA three; SELECT atproto.create_tables('three')});
 my $quiet = AtprotoTest::Server->start($pds, '--hold-at', 500);
 query(subscribe_sql('three', $quiet, cursor => 0, target => q{'three'}));
 wait_for_seq($node, 'three', 499);
-my $consumer = query(q{SELECT atproto.consumer_pid('three')});
+my $consumer = query(q{SELECT atproto_internal.consumer_pid('three')});
 query(q{SELECT atproto.distribute('three')});
 $quiet->release;
 wait_for_seq($node, 'three', $PDS_LAST);
@@ -170,13 +170,13 @@ my $missing = "INSERT INTO three.node_written AS w (node, writer, did, number) S
 my $noticed = 'SELECT COALESCE(max(behind_since), $$-infinity$$) FROM three.node_written';
 query($missing);
 wait_for("SELECT ($noticed) > '-infinity'");
-is(query(q{SELECT atproto.consumer_pid('three')}), $consumer, 'once a minute, also where distribute() was called while the consumer ran');
+is(query(q{SELECT atproto_internal.consumer_pid('three')}), $consumer, 'once a minute, also where distribute() was called while the consumer ran');
 my $minute = query($noticed);
 query($missing);
 $quiet->restart;
 wait_for("SELECT ($noticed) > '$minute'");
 is(query("SELECT ($noticed) < '$minute'::timestamptz + interval '1 minute'"), 't', 'and before each connection');
-is(query(q{SELECT atproto.consumer_pid('three')}), $consumer, 'by the same consumer');
+is(query(q{SELECT atproto_internal.consumer_pid('three')}), $consumer, 'by the same consumer');
 
 # --- while another subscription applies a batch: no deadlock (doc/develop/races.md, 36) ---
 

@@ -192,7 +192,7 @@ query('DELETE FROM atproto.repo_job; ALTER SYSTEM RESET atproto.fetch_concurrenc
 $since = () = $network->log;
 my $revs = "INSERT INTO atproto.status_request (target, did, subscription, why, requested_at)"
   . " SELECT '%s', ('did:plc:' || chr(97 + n / 26) || chr(97 + n %% 26) || repeat('%s', 22))::did, '%s', 'rev', now() FROM generate_series(1, %d) n";
-query(sprintf "BEGIN; $revs; $revs; SELECT atproto.wake(); COMMIT", qw(network e hostile 150 atproto f other 5));
+query(sprintf "BEGIN; $revs; $revs; SELECT atproto_internal.wake(); COMMIT", qw(network e hostile 150 atproto f other 5));
 @asked = map { $_->{path} } $network->wait_for_log(40, host => 'mirror.example.com', path => qr/getRepoStatus/, since => $since);
 cmp_ok(scalar(grep { /f{22}/ } @asked[ 0 .. 39 ]), '==', 5, 'so are the requests for revisions');
 
@@ -200,7 +200,7 @@ query("INSERT INTO atproto.identity (did, state, pds, resolved_at, asked_at, han
 	. " SELECT ('did:plc:' || chr(97 + n / 26) || chr(97 + n % 26) || repeat('g', 22))::did, 'no_key', 'pds.example.com', now(), now(), ('many' || n || '.turn' || n || '.com')::handle FROM generate_series(1, 101) n;"
 	. " INSERT INTO atproto.handle_request (did, role, next_try)"
 	. " SELECT did, CASE WHEN handle_claimed = 'many101.turn101.com' THEN 2 ELSE 1 END, now() - CASE WHEN handle_claimed = 'many101.turn101.com' THEN interval '0' ELSE interval '1 h' END"
-	. " FROM atproto.identity WHERE handle_claimed LIKE 'many%'; SELECT atproto.wake()");
+	. " FROM atproto.identity WHERE handle_claimed LIKE 'many%'; SELECT atproto_internal.wake()");
 @asked = map { $_->{name} } $network->wait_for_log(80, kind => 'dns', name => qr/many/);
 cmp_ok(scalar(grep { /many101\b/ } @asked[ 0 .. 79 ]), '>', 0, 'and the checks of handles');
 

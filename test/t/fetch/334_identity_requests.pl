@@ -59,7 +59,7 @@ my $soon = plc();
 $network->documents({ $soon => $good->($soon) });
 resolve($soon);
 wait_for("SELECT state = 'good' FROM atproto.identity WHERE did = '$soon'", gone => 1);
-query("INSERT INTO atproto.identity_request (did, refresh, requested_at, priority, web) VALUES ('$soon', true, now() + '$ahead s'::interval + '3 s', 1, false); SELECT atproto.wake()");
+query("INSERT INTO atproto.identity_request (did, refresh, requested_at, priority, web) VALUES ('$soon', true, now() + '$ahead s'::interval + '3 s', 1, false); SELECT atproto_internal.wake()");
 wait_for("SELECT count(*) = 0 FROM atproto.identity_request WHERE did = '$soon' AND next_try = 'epoch'");
 is(requests(path => "/$soon"), 1, 'V-41: that is not taken for a clock that was set back: a minute is between two look-ups');
 
@@ -69,11 +69,11 @@ my $pass = $network->fault({ host => 'patient.example.com', delay => 0 });
 my $hang = $network->fault({ path => '^/\.well-known/did\.json', hang => -1 });
 my @hanging = map { "did:web:hanging$_.example.net" } 1 .. 300;
 query('DELETE FROM atproto.identity_request');
-query('INSERT INTO atproto.identity_request (did, priority, web) SELECT unnest($$' . '{' . join(',', @hanging) . '}$$::did[]), 1, true; SELECT atproto.wake()');
+query('INSERT INTO atproto.identity_request (did, priority, web) SELECT unnest($$' . '{' . join(',', @hanging) . '}$$::did[]), 1, true; SELECT atproto_internal.wake()');
 $network->wait_for_log(4, host => qr/hanging/);
 my $patient = 'did:web:patient.example.com';
 $network->documents({ $patient => $good->($patient) });
-query("INSERT INTO atproto.identity_request (did, priority, web) VALUES ('$patient', 1, true); SELECT atproto.wake()");
+query("INSERT INTO atproto.identity_request (did, priority, web) VALUES ('$patient', 1, true); SELECT atproto_internal.wake()");
 wait_for("SELECT state = 'good' FROM atproto.identity WHERE did = '$patient'", gone => 1);
 # four at a time, each for ten seconds; without the limit 64 at once
 cmp_ok(requests(host => qr/hanging/), '<=', 40, 'hosts that hang, below one name, leave room for others');
@@ -96,7 +96,7 @@ cmp_ok($at{"/$waiting"} - $first, '<', 100, 'V-40: what events wait for is not b
 
 my $since = () = $network->log;
 my @owner = ([ map { plc() } 1 .. 300 ], [ map { plc() } 1 .. 20 ]);
-query('BEGIN; ' . join(';', map { "INSERT INTO atproto.identity_request (did, owner, priority, web) SELECT unnest(\$\${" . join(',', @{ $owner[$_] }) . "}\$\$::did[]), $_ + 1, 2, false" } 0, 1) . '; SELECT atproto.wake(); COMMIT');
+query('BEGIN; ' . join(';', map { "INSERT INTO atproto.identity_request (did, owner, priority, web) SELECT unnest(\$\${" . join(',', @{ $owner[$_] }) . "}\$\$::did[]), $_ + 1, 2, false" } 0, 1) . '; SELECT atproto_internal.wake(); COMMIT');
 settle();
 @order = map { $_->{path} } $network->log(kind => 'http', host => 'plc.example.com', since => $since);
 %at = map { $order[$_] => $_ } 0 .. $#order;
@@ -129,8 +129,8 @@ query("UPDATE atproto.identity SET asked_at = asked_at - '31 days'::interval WHE
 query("INSERT INTO atproto.identity (did, state, asked_at, next_try) VALUES ('$none', 'gone', now() + '@{[ $ahead - 25 * 3600 ]} s', now() + '7 days'::interval)");
 query("INSERT INTO atproto.identity_request (did, web, next_try, priority) VALUES ('$forsaken', false, 'infinity', 1)");
 # no clock is moved: if the two clocks disagree, the fetcher looks at postponed requests again
-wait_for("SELECT NOT EXISTS (SELECT FROM atproto.identity WHERE did = '$old') FROM (SELECT atproto.wake()) w");
-wait_for("SELECT NOT EXISTS (SELECT FROM atproto.identity WHERE did = '$none') AND NOT EXISTS (SELECT FROM atproto.identity_request WHERE did = '$forsaken') FROM (SELECT atproto.wake()) w");
+wait_for("SELECT NOT EXISTS (SELECT FROM atproto.identity WHERE did = '$old') FROM (SELECT atproto_internal.wake()) w");
+wait_for("SELECT NOT EXISTS (SELECT FROM atproto.identity WHERE did = '$none') AND NOT EXISTS (SELECT FROM atproto.identity_request WHERE did = '$forsaken') FROM (SELECT atproto_internal.wake()) w");
 is(query("SELECT count(*) FROM atproto.identity WHERE did IN ('$requested', '$young')"), '2', 'what nobody asked for in 30 days is forgotten, and nothing else');
 query('DELETE FROM atproto.identity_request');
 
@@ -156,7 +156,7 @@ my $asked   = plc();
 my $session = $node->background_psql('postgres');
 $network->documents({ $asked => $good->($asked) });
 $session->query_safe("BEGIN; SELECT state FROM atproto.resolve('$asked')");
-query("INSERT INTO atproto.identity_request (did, priority, web) VALUES ('$asked', 1, false); SELECT atproto.wake()");
+query("INSERT INTO atproto.identity_request (did, priority, web) VALUES ('$asked', 1, false); SELECT atproto_internal.wake()");
 wait_for("SELECT state = 'good' FROM atproto.identity WHERE did = '$asked'", gone => 1);
 pass('it holds up nobody who asks for the same');
 $session->query_safe('COMMIT');

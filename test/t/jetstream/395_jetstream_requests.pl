@@ -257,7 +257,7 @@ $servers{v2}->restart('--zstd-dictionary' => $other);
 wait_for(q{SELECT dictionary IS NULL AND failures = 1 FROM atproto.zstd_dictionary});
 wait_for(q{SELECT state = 'streaming' AND NOT compressed FROM atproto.stat_subscription});
 pass('v2: a dictionary that the server does not know is forgotten, and the stream goes on without');
-query(q{UPDATE atproto.zstd_dictionary SET due_at = now(); SELECT atproto.wake()});
+query(q{UPDATE atproto.zstd_dictionary SET due_at = now(); SELECT atproto_internal.wake()});
 wait_for(q{SELECT compressed FROM atproto.stat_subscription});
 is(asked(($servers{v2}->log('request'))[-1])->{zstdDictionary}[0], unpack('x4 V', slurp_file($other)), 'v2: the new one is fetched');
 

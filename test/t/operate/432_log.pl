@@ -76,7 +76,7 @@ my $before = last_number('s');
 
 # An error ends the process: the next process records the error.
 query(q{ALTER TABLE atproto.cursor RENAME TO cursors; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
-wait_for(q{SELECT count(*) > 0 FROM atproto.stream_status() WHERE last_error ~ 'cursor'});
+wait_for(q{SELECT count(*) > 0 FROM atproto_internal.stream_status() WHERE last_error ~ 'cursor'});
 query('ALTER TABLE atproto.cursors RENAME TO cursor');
 wait_for_event('s', 'failed', $before);
 like(query(q{SELECT detail FROM atproto.subscription_log WHERE event = 'failed' ORDER BY at DESC LIMIT 1}), qr/atproto\.cursor" does not exist/, 'an error that ended the process is there');

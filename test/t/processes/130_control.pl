@@ -117,14 +117,15 @@ wait_for("SELECT $nobody");
 is(query("SELECT (SELECT count(*) FROM atproto.$_)"), '0', "unsubscribe empties $_")
   foreach 'subscription', 'cursor', 'gap', 'dead_letter', 'dead_frame';
 is(query('SELECT count(*) FROM atproto.record'), $records, 'records stay');
-wait_for('SELECT count(*) = 0 FROM atproto.stream_status()');
+wait_for('SELECT count(*) = 0 FROM atproto_internal.stream_status()');
 pass('its status goes');
 
 # --- who may ---
 
 query('CREATE ROLE plain; CREATE ROLE other LOGIN; CREATE ROLE streamer LOGIN');
 is( query(q{SELECT coalesce(string_agg(p.oid::regprocedure::text, ', '), 'none') FROM pg_proc p
-		WHERE pronamespace = 'atproto'::regnamespace AND has_function_privilege('plain', p.oid, 'EXECUTE')
+		WHERE pronamespace IN ('atproto'::regnamespace, 'atproto_internal'::regnamespace)
+		AND has_schema_privilege('plain', pronamespace, 'USAGE') AND has_function_privilege('plain', p.oid, 'EXECUTE')
 		AND proname IN ('subscribe', 'unsubscribe', 'pause', 'resume', 'set_cursor', 'retry', 'wake', 'stream_status')}),
 	'none', 'a plain role may call nothing of the consumer');
 is( query(q{SELECT coalesce(string_agg(c.oid::regclass::text, ', '), 'none') FROM pg_class c

@@ -41,7 +41,7 @@ query(subscribe_sql('s', $server, cursor => 0));
 foreach my $seq (1 .. 4)
 {
 	wait_for('SELECT seq > ' . 100 * $seq . ' FROM atproto.cursor');
-	wait_for(q{SELECT atproto.consumer_pid('s') IN (SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer')});
+	wait_for(q{SELECT atproto_internal.consumer_pid('s') IN (SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer')});
 	query(q{SELECT atproto.resume('s')});
 }
 query('DROP TRIGGER unlock ON atproto.record; DROP TRIGGER unlock_late ON atproto.repo');
@@ -66,7 +66,7 @@ my $resume = $node->background_psql('postgres');
 $locks->query_safe('BEGIN; LOCK TABLE atproto.record IN SHARE MODE');
 query(q{SELECT atproto.resume('s')});
 wait_for(q{SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type = 'atproto apply worker' AND wait_event_type = 'Lock'});
-my $before = query(q{SELECT atproto.consumer_pid('s')});
+my $before = query(q{SELECT atproto_internal.consumer_pid('s')});
 query(q{SELECT atproto.pause('s')});
 $resume->query_safe(q{BEGIN; SELECT atproto.resume('s')});
 $locks->query_safe('COMMIT');
@@ -80,7 +80,7 @@ foreach my $round (1 .. 10)
 	query(q{SELECT atproto.pause('s')});
 	query(q{SELECT atproto.resume('s')});
 }
-wait_for(qq{SELECT atproto.consumer_pid('s') IS NOT NULL AND ($count) = 1});
+wait_for(qq{SELECT atproto_internal.consumer_pid('s') IS NOT NULL AND ($count) = 1});
 pass('paused and resumed in a row, one of it runs');
 
 # --- the consumer's database is dropped ---
@@ -96,9 +96,9 @@ $log = -s $node->logfile;
 # a second process that ends and comes back serves as clock: the server waits 5 seconds for both
 foreach my $round (1 .. 2)
 {
-	$before = query(q{SELECT atproto.consumer_pid('s')});
+	$before = query(q{SELECT atproto_internal.consumer_pid('s')});
 	query("SELECT pg_terminate_backend($before)");
-	wait_for("SELECT atproto.consumer_pid('s') <> $before");
+	wait_for("SELECT atproto_internal.consumer_pid('s') <> $before");
 }
 unlike(slurp_file($node->logfile, $log), qr/database \d+ does not exist/, 'DROP DATABASE: its consumer is not started again for ever');
 

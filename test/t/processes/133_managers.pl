@@ -38,7 +38,7 @@ foreach my $n (1, 2)
 	query(subscribe_sql("g$n", $server, cursor => 0), database => 'Gone');
 	wait_for_seq($node, "g$n", $PDS_LAST, 'Gone');
 }
-is(query('SELECT count(*) FROM atproto.stream_status()', database => 'Gone'), '2', 'all slots are taken');
+is(query('SELECT count(*) FROM atproto_internal.stream_status()', database => 'Gone'), '2', 'all slots are taken');
 my $manager = q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto manager' AND datname = 'postgres'};
 my $before  = query($manager);
 query('DROP DATABASE "Gone" WITH (FORCE)');

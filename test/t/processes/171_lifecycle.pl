@@ -138,7 +138,7 @@ $node->restart;
 wait_for("SELECT count(*) = 4 AND min(events) = $PDS_LAST AND max(events) = $PDS_LAST FROM atproto.cursor");
 wait_for("SELECT seq = $PDS_LAST AND events = $PDS_LAST FROM atproto.cursor", database => $_) foreach 'one', 'two';
 tables_match($node, $pds, "several subscriptions and databases: $_", database => $_) foreach 'postgres', 'one', 'two';
-is(query('SELECT count(*) FROM atproto.stream_status()') . query('SELECT count(*) FROM atproto.stream_status()', database => 'one'),
+is(query('SELECT count(*) FROM atproto_internal.stream_status()') . query('SELECT count(*) FROM atproto_internal.stream_status()', database => 'one'),
 	'41', 'each database sees its own');
 query('DROP DATABASE one WITH (FORCE); DROP DATABASE two WITH (FORCE)');
 query("SELECT atproto.unsubscribe(name) FROM atproto.subscription WHERE name <> 's1'");

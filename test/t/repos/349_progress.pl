@@ -44,6 +44,9 @@ is(progress('bytes'), (-s "$files/first.car") + (-s "$files/collections.car"), '
 is(progress('(SELECT string_agg(key || value, $$ $$ ORDER BY key) FROM jsonb_each_text(repositories))'),
 	query('SELECT string_agg(sync || n, $$ $$ ORDER BY sync) FROM (SELECT sync, count(*) AS n FROM atproto.repo GROUP BY 1) s'), 'R-65: states of repositories');
 is(progress("repositories ->> 'synchronized'"), '2', 'two of them are in step');
+like(query('SELECT subscription, backfill, problems, error FROM atproto.status'), qr{^posts\|2 repositories fetched, 1 failed\|\|.*certificate}, 'status says the same in words');
+is(query(q{SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'atproto.status'::regclass AND attnum > 0}),
+	'subscription state lag rate events backfill problems error', 'in eight columns');
 is(query('SELECT rate > 0 AND fetched_at <= now() FROM atproto.repo_total'), 't', 'there is a rate');
 
 my $jobs = <<"SQL";
@@ -56,6 +59,15 @@ SQL
 is(query("BEGIN; $jobs SELECT queued, running, failed, throttled, suspended, now() - oldest, reasons, hosts, rate, ends_at - now() FROM atproto.repo_progress; ROLLBACK"),
 	'1|1|1|1|1|1 day|{"sync": 1, "audit": 1, "break": 2, "listed": 1}|{"a.example.com": 2, "b.example.com": 1, "' . $HOST . '": 1}|0.50|00:00:04',
 	'R-65: jobs by state, reason and host, the oldest, the rate and the end');
+is(query("BEGIN; SET LOCAL TimeZone = 'UTC'; $jobs SELECT backfill = '2 repositories fetched, 2 to fetch, 1 failed, 2 not now, done at ' || to_char(now() + '4 s', 'YYYY-MM-DD HH24:MI') FROM atproto.status; ROLLBACK"),
+	't', 'status: what is left, and when it ends');
+is(query("BEGIN; SET LOCAL TimeZone = 'UTC'; INSERT INTO atproto.gap (subscription, endpoint, after_seq, reason, closed_at) SELECT 'posts', '', 1, '', CASE WHEN n = 1 THEN now() END FROM generate_series(1, 3) n;"
+		. " INSERT INTO atproto.dead_frame VALUES ('posts', '', ''); INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message, digest) VALUES ('posts', 'frame', '', '', '');"
+		. " INSERT INTO atproto.held_event (target, did, rev, subscription, seq, why, shard_key, bytes, held_at) SELECT 'atproto', '$many', '3jzfcijpj2z2a', 'posts', n, 'identity', 0, '', '2001-02-03 04:05+0' FROM generate_series(1, 4) n;"
+		. " UPDATE atproto.subscription SET stopped = 'no disk' WHERE name = 'posts'; SELECT state, problems, error FROM atproto.status; ROLLBACK"),
+	'stopped|2 open gaps, 1 dead letters, 4 events wait since 2001-02-03 04:05|no disk', 'status: what needs a look');
+is(query("BEGIN; UPDATE atproto.subscription SET enabled = false, backfill = 'none'; DELETE FROM atproto.repo_job; DELETE FROM atproto.repo_total; SELECT state, backfill IS NULL, error IS NULL FROM atproto.status; ROLLBACK"),
+	'paused|t|t', 'status: nothing to say');
 is(query("BEGIN; $jobs SELECT problem FROM atproto.repo_problem WHERE did IS NOT NULL ORDER BY problem; ROLLBACK"), "failed\nsuspended\nthrottled", 'problems among them');
 
 # --- what keeps it ---
@@ -75,7 +87,7 @@ is(query("SELECT subscription, problem, error FROM atproto.repo_problem WHERE di
 
 # --- audits ---
 
-is(query("SELECT round(atproto.rate_now(60, now() - interval '1 minute')), atproto.rate_now(60, now() + interval '1 day'), atproto.rate_now(60, now() - interval '1 year') < 1e-9"),
+is(query("SELECT round(atproto_internal.rate_now(60, now() - interval '1 minute')), atproto_internal.rate_now(60, now() + interval '1 day'), atproto_internal.rate_now(60, now() - interval '1 year') < 1e-9"),
 	'22|60|t', 'a rate falls to 1/e in a minute, and not out of range');
 query("INSERT INTO atproto.audit_state (target, next_at) VALUES ('atproto', 'infinity') ON CONFLICT (target) DO UPDATE SET next_at = 'infinity';
 	UPDATE atproto.repo SET sync = 'unproven', audited_at = NULL WHERE did = '$first'");
@@ -97,15 +109,17 @@ like(query('EXPLAIN SELECT * FROM atproto.repo_problem'), qr/repo_job_problem/, 
 # --- who sees what ---
 
 query("CREATE ROLE monitor; GRANT pg_monitor TO monitor; CREATE ROLE owner; CREATE ROLE anybody; CREATE SCHEMA owner AUTHORIZATION owner;
-	GRANT SELECT ON atproto.repo_progress, atproto.repo_problem, atproto.audit_progress TO owner;
+	GRANT SELECT ON atproto.repo_progress, atproto.repo_problem, atproto.audit_progress, atproto.status TO owner;
 	INSERT INTO atproto.subscription (name, url, target, enabled) VALUES ('owned', 'wss://$HOST', 'owner', false)");
 query("UPDATE atproto.subscription SET owner = 'owner' WHERE name = 'owned'");
 is(as('monitor', "SELECT subscription, repositories IS NULL FROM atproto.repo_progress ORDER BY 1"), "owned|t\nposts|f", 'a monitor sees all; an owner without tables has none');
 is(as('owner', 'SELECT subscription, repositories FROM atproto.repo_progress'), 'owned|', 'an owner sees his own');
+is(as($_, 'SELECT subscription FROM atproto.status ORDER BY 1'), $_ eq 'owner' ? 'owned' : "owned\nposts", "status: $_") foreach 'owner', 'monitor';
 is(as('owner', 'SELECT DISTINCT subscription FROM atproto.repo_problem WHERE subscription IS NOT NULL'), '', '... and no problem of others');
 is(as('owner', 'SELECT target, audited, unproven FROM atproto.audit_progress'), 'atproto|1|', '... and nothing of the states of tables that are not his');
-is(as('anybody', "SELECT 1 FROM atproto.$_"), "ERROR: permission denied for view $_", "$_: nobody else") foreach 'repo_progress', 'repo_problem', 'audit_progress';
-is(as('anybody', "SELECT atproto.repo_states('posts') IS NULL, atproto.repo_states('none') IS NULL"), 't|t', 'nor by the function');
+is(as('anybody', "SELECT 1 FROM atproto.$_"), "ERROR: permission denied for view $_", "$_: nobody else") foreach 'repo_progress', 'repo_problem', 'audit_progress', 'status';
+query('GRANT USAGE ON SCHEMA atproto_internal TO anybody');
+is(as('anybody', "SELECT atproto_internal.repo_states('posts') IS NULL, atproto_internal.repo_states('none') IS NULL"), 't|t', 'nor by the function');
 
 # An owner's table may be anything.
 is(as('owner', q{CREATE FUNCTION owner.f() RETURNS text LANGUAGE sql AS 'SELECT current_user::text'; CREATE VIEW owner.repo AS SELECT owner.f() AS sync}),

@@ -73,8 +73,12 @@ $node->poll_query_until('postgres', "SELECT count(*) > 0 AND (SELECT seq = $PDS_
 is(as('consumer', 'DROP TRIGGER f ON network.record; SELECT atproto.retry(min(id)) FROM atproto.dead_letter'), 'applied', 'retry');
 
 is(as('consumer', 'SELECT name, state, seq FROM atproto.stat_subscription'), "own|streaming|$PDS_LAST", 'it sees its state, and no other');
-is(as('consumer', 'SELECT name FROM atproto.stream_status()'), 'own', 'there neither');
-is(as($_, "SELECT atproto.consumer_pid('own') IS NULL, atproto.consumer_pid('super') IS NULL"), $_ eq 'consumer' ? 'f|t' : 'f|f', "$_: processes of subscriptions that it may see") foreach 'consumer', 'monitor';
+is(as('consumer', 'SELECT pid IS NULL, received > 0 FROM atproto.stat_subscription'), 'f|t', 'with its process');
+refused($_, "SELECT * FROM atproto_internal.stream_status()", qr/permission denied for schema atproto_internal/, "$_: only by the view") foreach 'consumer', 'monitor';
+query('GRANT USAGE ON SCHEMA atproto_internal TO consumer, monitor');
+is(as('consumer', 'SELECT name FROM atproto_internal.stream_status()'), 'own', 'the function behind the view shows no other state either');
+is(as($_, "SELECT atproto_internal.consumer_pid('own') IS NULL, atproto_internal.consumer_pid('super') IS NULL"), $_ eq 'consumer' ? 'f|t' : 'f|f', "$_: processes of subscriptions that it may see") foreach 'consumer', 'monitor';
+query('REVOKE USAGE ON SCHEMA atproto_internal FROM consumer, monitor');
 
 # --- objects of other roles ---
 
@@ -151,13 +155,15 @@ foreach my $role ('monitor', 'anybody')
 	  foreach 'subscription', 'request_header', 'cursor', 'dead_letter', 'dead_frame', 'gap';
 	refused($role, "SELECT atproto.$_", qr/permission denied for function/, "$role: $_")
 	  foreach "subscribe('x', 'wss://example.org')", "unsubscribe('super')", "pause('super')", "resume('super')",
-	  "set_cursor('super', 0)", "refill('super')", 'retry(1)', "create_tables('public')", 'wake()';
+	  "set_cursor('super', 0)", "refill('super')", 'retry(1)', "create_tables('public')";
+	refused($role, 'SELECT atproto_internal.wake()', qr/permission denied for schema atproto_internal/, "$role: wake()");
 }
 refused('anybody', 'SELECT * FROM atproto.stat_subscription', qr/permission denied for view stat_subscription/, 'anybody: no state');
-refused('anybody', 'SELECT * FROM atproto.stream_status()', qr/permission denied for function stream_status/, 'anybody: no status');
+refused('anybody', 'SELECT * FROM atproto_internal.stream_status()', qr/permission denied for schema atproto_internal/, 'anybody: no status');
 is(query(<<'SQL'), '', 'PUBLIC may do nothing that opens a socket');
 SELECT p.proname FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass AND d.deptype = 'e'
-WHERE p.pronamespace = 'atproto'::regnamespace AND has_function_privilege('anybody', p.oid, 'EXECUTE')
+WHERE p.pronamespace IN ('atproto'::regnamespace, 'atproto_internal'::regnamespace)
+	AND has_schema_privilege('anybody', p.pronamespace, 'USAGE') AND has_function_privilege('anybody', p.oid, 'EXECUTE')
 	AND p.provolatile = 'v' AND p.proname !~ '^tid'
 SQL
 

@@ -51,7 +51,7 @@ sub quiet
 {
 	my ($name) = @_;
 	query("SELECT atproto.pause('$name')");
-	wait_for("SELECT atproto.consumer_pid('$name') IS NULL");
+	wait_for("SELECT atproto_internal.consumer_pid('$name') IS NULL");
 	return;
 }
 sub judged_by

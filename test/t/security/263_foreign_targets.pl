@@ -204,7 +204,7 @@ CREATE SCHEMA gone; SELECT atproto.create_tables('gone');
 CREATE FUNCTION gone.ran() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN INSERT INTO m.ran_as VALUES (current_user); RETURN NEW; END$$;
 CREATE TRIGGER ran BEFORE INSERT ON gone.record FOR EACH ROW EXECUTE FUNCTION gone.ran();
 EOSQL
-query("SELECT pg_terminate_backend(atproto.consumer_pid('gone'))");
+query("SELECT pg_terminate_backend(atproto_internal.consumer_pid('gone'))");
 $more->release;
 wait_for("SELECT stopped IS NOT NULL OR EXISTS (SELECT FROM m.ran_as) FROM atproto.subscription WHERE name = 'gone'");
 is(query("SELECT stopped FROM atproto.subscription WHERE name = 'gone'"), 'schema "gone" belongs to role "mallory" now: its triggers would run as "postgres"', 'the next consumer does not fill it, either');

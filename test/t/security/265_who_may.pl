@@ -53,7 +53,7 @@ sub members
 
 my @relations = members('pg_class', 'relname', "relkind IN ('r', 'v', 'm', 'p', 'f', 'S')");
 # Functions of the data model read their arguments only; whatever reads or writes more than these has a row.
-my @routines = members('pg_proc', 'proname', "provolatile <> 'i' AND (provolatile = 'v' OR pronamespace = 'atproto'::regnamespace)"
+my @routines = members('pg_proc', 'proname', "provolatile <> 'i' AND (provolatile = 'v' OR pronamespace IN ('atproto'::regnamespace, 'atproto_internal'::regnamespace))"
 	. " OR NOT EXISTS (SELECT FROM aclexplode(COALESCE(proacl, acldefault('f', proowner))) WHERE grantee = 0)");
 
 is(join(' ', sort keys %tables), join(' ', @relations), 'the page names each table and view of the catalogue, and no other');
@@ -69,9 +69,10 @@ query($grants =~ s/\bconsumer\b/owner/gr =~ s/\bnetwork\b/victim/gr);
 query($grants =~ s/\bconsumer\b/mallory/gr =~ s/\bnetwork\b/m/gr);
 query(<<'EOSQL');
 CREATE ROLE everything LOGIN; CREATE SCHEMA e AUTHORIZATION everything;
-GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA atproto TO everything; GRANT EXECUTE ON ALL ROUTINES IN SCHEMA atproto TO everything;
+GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA atproto TO everything; GRANT EXECUTE ON ALL ROUTINES IN SCHEMA atproto, atproto_internal TO everything;
 CREATE ROLE monitor LOGIN; GRANT pg_monitor TO monitor;
-CREATE ROLE reader LOGIN; GRANT EXECUTE ON ALL ROUTINES IN SCHEMA atproto TO reader;
+CREATE ROLE reader LOGIN; GRANT EXECUTE ON ALL ROUTINES IN SCHEMA atproto, atproto_internal TO reader;
+GRANT USAGE ON SCHEMA atproto_internal TO everything, reader;
 CREATE ROLE anybody LOGIN;
 EOSQL
 my @roles = qw(mallory everything monitor reader anybody);
@@ -152,12 +153,12 @@ my %calls = (
 	check               => "SELECT * FROM atproto.check('victim')",
 	check_handle        => "SELECT atproto.check_handle('$did')",
 	close_gap           => "SELECT atproto.close_gap($gap)",
-	consumer_pid        => "SELECT atproto.consumer_pid('victim')",
+	consumer_pid        => "SELECT atproto_internal.consumer_pid('victim')",
 	create_tables       => "SELECT atproto.create_tables('victim')",
 	create_view         => "SELECT atproto.create_view('app.bsky.feed.post', target => 'victim')",
 	describe_server     => "CALL atproto.describe_server('https://localhost', timeout => '0 s')",
 	distribute          => "SELECT atproto.distribute('victim')",
-	fetcher_status      => 'SELECT * FROM atproto.fetcher_status()',
+	fetcher_status      => 'SELECT * FROM atproto_internal.fetcher_status()',
 	host_status         => "CALL atproto.host_status('https://localhost', 'localhost', timeout => '0 s')",
 	identity_refresh    => "SELECT atproto.identity_refresh('$did')",
 	link_problems       => "SELECT * FROM atproto.link_problems('victim')",
@@ -168,11 +169,11 @@ my %calls = (
 	partition           => "SELECT atproto.partition('victim', 'month')",
 	pause               => "SELECT atproto.pause('victim')",
 	rebuild_links       => "SELECT * FROM atproto.rebuild_links('victim')",
-	progress            => 'SELECT * FROM atproto.progress()',
+	progress            => 'SELECT * FROM atproto_internal.progress()',
 	read_lists          => "SELECT atproto.read_lists('victim')",
 	recheck             => "SELECT atproto.recheck('victim')",
 	refill              => "SELECT atproto.refill('victim')",
-	repo_states         => "SELECT * FROM atproto.repo_states('victim')",
+	repo_states         => "SELECT * FROM atproto_internal.repo_states('victim')",
 	resolve             => "SELECT state FROM atproto.resolve('$did')",
 	resume              => "SELECT atproto.resume('victim')",
 	resync              => "SELECT atproto.resync('$did', 'victim')",
@@ -183,12 +184,12 @@ my %calls = (
 	role_may_fill       => "SELECT atproto.role_may_fill('owner'::regrole, 'victim', 0)",
 	set_cursor          => "SELECT atproto.set_cursor('victim', 1)",
 	set_zstd_dictionary => "SELECT atproto.set_zstd_dictionary('victim', '\\x00')",
-	stream_status       => 'SELECT * FROM atproto.stream_status()',
+	stream_status       => 'SELECT * FROM atproto_internal.stream_status()',
 	subscribe           => "SELECT atproto.subscribe('mallory', 'wss://localhost', target => 'victim')",
 	unload_lexicon      => "SELECT atproto.unload_lexicon('com.example.none')",
 	reset_backoff              => "SELECT atproto.reset_backoff('localhost')",
 	unsubscribe         => "SELECT atproto.unsubscribe('victim')",
-	wake                => 'SELECT atproto.wake()',
+	wake                => 'SELECT atproto_internal.wake()',
 );
 
 # Runs the statements as one role; returns for each { out, error, changed }.
@@ -231,11 +232,12 @@ my $secret = qr/of-victim/;
 # Functions
 # ------------------------------------------------------------------------
 
-my ($unnamed) = join ' ', grep { !/^(PUBLIC|grant)$|^(operations|operations, pg_monitor|pg_monitor)$/ } map { $_->[0] } values %functions;
+my ($unnamed) = join ' ', grep { !/^(PUBLIC|grant|views|operations)$/ } map { $_->[0] } values %functions;
 is($unnamed, '', 'the page says who may call each function');
 foreach my $role (@roles)
 {
-	my %may = map { $_ => 1 } split /\n/, query("SELECT DISTINCT proname FROM pg_proc WHERE pronamespace = 'atproto'::regnamespace AND has_function_privilege('$role', oid, 'EXECUTE')");
+	my %may = map { $_ => 1 } split /\n/, query("SELECT DISTINCT proname FROM pg_proc WHERE pronamespace IN ('atproto'::regnamespace, 'atproto_internal'::regnamespace)"
+		. " AND has_schema_privilege('$role', pronamespace, 'USAGE') AND has_function_privilege('$role', oid, 'EXECUTE')");
 	my @wrong = grep { exists $may{$_} != ($functions{$_}[0] =~ $granted{$role}) } grep { $_ ne 'tid_generate' } @routines;
 
 	is("@wrong", '', "$role may call what the page says");
@@ -257,7 +259,7 @@ foreach my $role (@roles)
 		unlike($out, $secret, "$role: $name() shows nothing of another role");
 		if ($may !~ $granted{$role})
 		{
-			like($error, qr/^42501: permission denied for (function|procedure) $name/, "$role: $name() is not granted");
+			like($error, qr/^42501: permission denied for ((function|procedure) $name|schema atproto_internal)/, "$role: $name() is not granted");
 		}
 		elsif ($foreign =~ /^refused/)
 		{

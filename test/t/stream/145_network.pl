@@ -176,7 +176,7 @@ query("SELECT atproto.subscribe('flood', 'ws://127.0.0.1:$port', proxy => 'http:
 wait_for(q{SELECT reconnects > 0 FROM atproto.stat_subscription WHERE name = 'flood'});
 like(query(q{SELECT last_error FROM atproto.stat_subscription WHERE name = 'flood'}), qr/sends too much/, 'a proxy that sends without end is given up');
 query(q{SELECT atproto.unsubscribe('flood')});
-wait_for(q{SELECT count(*) = 0 FROM atproto.stream_status()});
+wait_for(q{SELECT count(*) = 0 FROM atproto_internal.stream_status()});
 pass('their consumers can be ended');
 
 done_testing();

@@ -114,7 +114,7 @@ foreach (@irregular)
 {
 	my ($name) = @$_;
 	$node->safe_psql('postgres', "SELECT atproto.unsubscribe('$name')");
-	$node->poll_query_until('postgres', "SELECT count(*) = 0 FROM atproto.stream_status() WHERE name = '$name'")
+	$node->poll_query_until('postgres', "SELECT count(*) = 0 FROM atproto_internal.stream_status() WHERE name = '$name'")
 	  or BAIL_OUT("$name does not end");
 }
 pass('their consumers can be ended');

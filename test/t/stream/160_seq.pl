@@ -30,7 +30,7 @@ sub serve
 	my (@options) = @_;
 
 	query('DELETE FROM atproto.subscription');
-	wait_for('SELECT count(*) = 0 FROM atproto.stream_status()');
+	wait_for('SELECT count(*) = 0 FROM atproto_internal.stream_status()');
 	$server->restart(@options);
 	return;
 }

@@ -182,7 +182,7 @@ foreach ([ 400, 300_000 ], [ 30, 4_999_000 ])
 	my $large = write_capture("$dir/large", large_events($n, $size));
 
 	query('DELETE FROM atproto.subscription');
-	wait_for('SELECT count(*) = 0 FROM atproto.stream_status()');
+	wait_for('SELECT count(*) = 0 FROM atproto_internal.stream_status()');
 	$session->query_safe('BEGIN; LOCK TABLE atproto.repo IN ACCESS EXCLUSIVE MODE');
 	$server->stop;
 	$server = AtprotoTest::Server->start($large);

@@ -158,7 +158,7 @@ foreach (
 	is(query('SELECT count(*) - count(DISTINCT seq) FROM atproto.message'), '0', "connections $what: no event is there twice");
 	is(query('SELECT events - (SELECT count(*) FROM atproto.message) FROM atproto.cursor'), '0', "connections $what: or counted twice");
 	query("SELECT atproto.unsubscribe('few')");
-	$node->poll_query_until('postgres', 'SELECT count(*) = 0 FROM atproto.stream_status()');
+	$node->poll_query_until('postgres', 'SELECT count(*) = 0 FROM atproto_internal.stream_status()');
 	query('TRUNCATE atproto.message');
 }
 set("atproto.batch_delay = 50ms\natproto.ping_interval = 30s\natproto.idle_timeout = 90s");

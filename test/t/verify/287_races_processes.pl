@@ -181,7 +181,7 @@ wait_for(q{SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'atpro
 $points->release('leaving', 'atproto s');
 unlike(($operator->finish)[1], qr/ERROR/, 'leaving, then resume: done');
 wait_for("SELECT seq = $last FROM atproto.cursor") if query('SELECT seq FROM atproto.cursor') < $last;
-wait_for(q{SELECT atproto.consumer_pid('s') IN (SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer' AND state = 'idle')});
+wait_for(q{SELECT atproto_internal.consumer_pid('s') IN (SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer' AND state = 'idle')});
 pass('leaving, then resume: it runs');
 
 $node->stop;
