@@ -247,6 +247,28 @@ time_or_null(TimestampTz t, bool *isnull)
 }
 
 void
+atp_identities_try_lock(struct varlena *const *dids, int n, bool *is_free)
+{
+	AtpCaller	caller;
+	AtpResult	found;
+
+	if (n == 0)
+		return;
+	caller = atp_as_table_owner("identity");
+	found = atp_query(atp_identity_sql("WITH l AS MATERIALIZED (SELECT i.did FROM unnest($1) u (did) JOIN atproto.identity i ON i.did OPERATOR(@.=) u.did"
+									   "  FOR NO KEY UPDATE OF i SKIP LOCKED)"
+									   " SELECT u.n::int4 AS n FROM unnest($1) WITH ORDINALITY u (did, n) JOIN atproto.identity i ON i.did OPERATOR(@.=) u.did"
+									   " WHERE NOT EXISTS (SELECT FROM l WHERE l.did OPERATOR(@.=) u.did)"),
+					  ATP_ARGS(atp_dids_arg(dids, n)));
+	for (int i = 0; i < n; i++)
+		is_free[i] = true;
+	for (uint64 i = 0; i < found.n; i++)
+		is_free[atp_get_int4(atp_result_row(found, i), "n") - 1] = false;
+	atp_result_free(found);
+	atp_owner_end(caller);
+}
+
+void
 atp_identities_write(struct varlena *const *dids, int n, const AtpIdentity *identities)
 {
 	const Oid	types[NCOLUMNS] = {
@@ -307,12 +329,8 @@ atp_identities_write(struct varlena *const *dids, int n, const AtpIdentity *iden
 	atp_owner_end(caller);
 }
 
-/*
- * Is the table empty?  In most databases no subscription uses identities, and #identity events must then cost
- * nothing.
- */
-static bool
-is_empty(void)
+bool
+atp_identities_none(void)
 {
 	Relation	rel = table_open(atp_relation("identity"), AccessShareLock);
 	bool		empty = RelationGetNumberOfBlocks(rel) == 0;
@@ -333,7 +351,7 @@ atp_identities_doubt(struct varlena *const *dids, int n, Oid role)
 {
 	AtpCaller	caller;
 
-	if (n == 0 || is_empty())
+	if (n == 0)
 		return;
 	caller = atp_as_table_owner("identity");
 	atp_run(atp_identity_sql(LOCKED_DIDS "$2 <> ALL (i.said_by) OR NOT i.stale"
@@ -367,9 +385,12 @@ atp_identities_begin_lookup(struct varlena *const *dids, int n)
 	if (n == 0)
 		return;
 	caller = atp_as_table_owner("identity");
-	/* handle_next: after the look-up of the document, the handle is checked again, too (W-24) */
+	/*
+	 * handle_next: after the look-up of the document, the handle is checked again, too (W-24).  A row that a session has
+	 * locked keeps its doubts, so a second look-up follows.
+	 */
 	atp_run(atp_identity_sql(LOCKED_DIDS "i.stale OR i.said_by <> '{}'"
-							 "  ORDER BY i.did USING OPERATOR(@.<) FOR NO KEY UPDATE OF i)"
+							 "  ORDER BY i.did USING OPERATOR(@.<) FOR NO KEY UPDATE OF i SKIP LOCKED)"
 							 " UPDATE atproto.identity i SET stale = false, said_by = '{}', handle_next = 'epoch'" OF_DIDS),
 			ATP_ARGS(atp_dids_arg(dids, n)));
 	atp_owner_end(caller);

@@ -6,9 +6,9 @@
  * rights of the table's owner.  So no subscription's role needs privileges on these tables, and no
  * role can forge an identity on which other subscriptions rely.
  *
- * A transaction that changes rows of several tables locks requests first, then identities, then
- * repositories; the fixed order avoids deadlocks.  The caller has SPI connected, in a transaction with
- * a snapshot.  Arrays of DIDs are sorted, without duplicates.
+ * A transaction that changes rows of several tables locks requests first, then identities; the fixed
+ * order avoids deadlocks.  Where the fetcher locks identities first, it does not wait.  The caller has
+ * SPI connected, in a transaction with a snapshot.  Arrays of DIDs are sorted, without duplicates.
  */
 #ifndef ATP_IDENTITY_H
 #define ATP_IDENTITY_H
@@ -84,11 +84,23 @@ extern char *atp_identity_sql(const char *sql);
 extern void atp_identities_read(struct varlena *const *dids, int n, AtpIdentity *identities);
 
 /*
+ * Lock the rows of n DIDs, without waiting.  is_free: is the row locked now, or is there none?  A session may have locked
+ * the other rows, for example by a change of a subscription's owner; the fetcher, which serves all roles, must not wait for
+ * the session.
+ */
+extern void atp_identities_try_lock(struct varlena *const *dids, int n, bool *is_free);
+
+/*
  * Insert or update the rows of DIDs whose look-up has ended.  Not written are stale, and the results of handle
  * checks, unless the handle changes.  The look-up ends the doubts about #identity events that came before the
  * look-up began: doubted_by keeps only the roles in said_by.
  */
 extern void atp_identities_write(struct varlena *const *dids, int n, const AtpIdentity *identities);
+
+/*
+ * Is the table empty?  In most databases no subscription uses identities, and #identity events must then cost nothing.
+ */
+extern bool atp_identities_none(void);
 
 /*
  * W-31: an #identity event of each DID came by a subscription of this role.  A DID without a row gets no row.

@@ -12,6 +12,7 @@
 #include "utils/memutils.h"
 
 #define RECV_BUFFER			ATP_DIAL_READ_MAX
+#define PATH_SHOWN			200
 /* bytes read in one step before control returns to the owner; a frame can have 2 MB */
 #define STEP_BUDGET			(4 * 1024 * 1024)
 
@@ -217,10 +218,14 @@ build_request(AtpConn *conn, const AtpEndpoint *ep, const AtpConnOptions *option
 								 conn->request, conn->request_len + 1);
 }
 
+/* Some servers answer nothing to an upgrade at a path that they do not know. */
 static AtpConnState
 cut_early(AtpConn *conn)
 {
-	atp_end(&conn->end, ATP_DROP_CONNECT, "the connection was cut before the upgrade");
+	const char *path = conn->request + strlen("GET ");
+
+	atp_end(&conn->end, ATP_DROP_CONNECT, "the connection was cut before the upgrade; is \"%.*s\" the path of an event stream of this server?",
+			Min((int) strcspn(path, " ?"), PATH_SHOWN), path);
 	return state_after(conn);
 }
 

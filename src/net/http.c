@@ -258,6 +258,9 @@ atp_http_done(AtpHttp *http, CURLcode rc)
 			outcome == ATP_HTTP_TIMEOUT ? "it took too long" :
 			http->curl_error[0] != '\0' ? http->curl_error : curl_easy_strerror(rc);
 
+		/* with a proxy, the address was the proxy's */
+		if (outcome == ATP_HTTP_ADDRESS && atp_fetch_proxy[0] == '\0')
+			why = atp_http_advise(&http->url, why);
 		atp_http_end(http, outcome, why);
 	}
 	else if (is_redirect(http->status) && http->request.redirects > 0)

@@ -61,6 +61,12 @@ check_public(const char *scheme, const char *host, const char *port)
 	return NULL;
 }
 
+const char *
+atp_http_advise(const AtpHttpUrl *url, const char *why)
+{
+	return psprintf("%s; if the server is yours, add \"%s://%s\" to atproto.fetch_allow", why, url->tls ? "https" : "http", url->host);
+}
+
 static const char *
 take_parts(CURLU *u, AtpHttpUrl *url)
 {
@@ -68,6 +74,7 @@ take_parts(CURLU *u, AtpHttpUrl *url)
 	char	   *host = get_part(u, CURLUPART_HOST, 0);
 	char	   *port = get_part(u, CURLUPART_PORT, CURLU_DEFAULT_PORT);
 	const char *default_port;
+	const char *why;
 
 	if (scheme == NULL || host == NULL || port == NULL || host[0] == '\0')
 		return "the URL cannot be parsed";
@@ -83,7 +90,9 @@ take_parts(CURLU *u, AtpHttpUrl *url)
 		curl_url_set(u, CURLUPART_FRAGMENT, NULL, 0) != CURLUE_OK ||
 		(url->url = get_part(u, CURLUPART_URL, 0)) == NULL)
 		return "the URL cannot be parsed";
-	return url->named ? NULL : check_public(scheme, host, port);
+	if (url->named || (why = check_public(scheme, host, port)) == NULL)
+		return NULL;
+	return atp_http_advise(url, why);
 }
 
 const char *

@@ -27,6 +27,9 @@ typedef struct AtpHttpUrl
 /* Parse text into *url; NULL if the URL may be requested, else the reason why not. */
 extern const char *atp_http_url(const char *text, AtpHttpUrl *url);
 
+/* Append to a reason what a user adds to fetch_allow if the refused server is their own; palloc'd. */
+extern const char *atp_http_advise(const AtpHttpUrl *url, const char *why);
+
 /* Is a connection to this address allowed?  Allocates no memory, since libcurl calls from a callback. */
 extern bool atp_http_address_allowed(const struct sockaddr *address);
 

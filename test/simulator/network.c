@@ -22,7 +22,8 @@ const char *const collections[RECORD_KINDS] = {
 	[KIND_LIST] = "app.bsky.graph.list",
 	[KIND_PROFILE] = "app.bsky.actor.profile",
 	[KIND_THREADGATE] = "app.bsky.feed.threadgate",
-	[KIND_OTHER] = "com.example.note"
+	[KIND_OTHER] = "com.example.note",
+	[KIND_STATUS] = "xyz.statusphere.status"
 };
 
 /* --- time --- */

@@ -89,6 +89,7 @@ static const struct
 	[KIND_PROFILE] = {"profile", 0.25},
 	[KIND_THREADGATE] = {"threadgate", 0.05},
 	[KIND_OTHER] = {"other", 0.1},
+	[KIND_STATUS] = {"status", 0},
 	[KIND_DELETE] = {"delete", 0.6},
 	[KIND_UPDATE] = {"update", 0.1},
 	[KIND_IDENTITY] = {"identity", 0.1},

@@ -21,6 +21,7 @@ typedef enum Kind
 	KIND_PROFILE,				/* written anew when it is there already */
 	KIND_THREADGATE,
 	KIND_OTHER,
+	KIND_STATUS,				/* of the application in examples/statusphere */
 	RECORD_KINDS,
 	KIND_DELETE = RECORD_KINDS, /* of any record */
 	KIND_UPDATE,				/* of a post */

@@ -20,6 +20,13 @@ static const char *const words[] = {
 };
 #define WORDS	(sizeof words / sizeof *words)
 
+/* What an account says of itself in the application statusphere: one emoji. */
+static const char *const statuses[] = {
+	"\xf0\x9f\x91\x8d", "\xf0\x9f\xa6\x8b", "\xf0\x9f\xa5\xb3", "\xf0\x9f\x98\xa4", "\xf0\x9f\x92\xaa",
+	"\xf0\x9f\x91\xbd", "\xf0\x9f\x90\x89", "\xf0\x9f\xab\xb6", "\xe2\x98\x95", "\xe2\x9b\xb5"
+};
+#define STATUSES	(sizeof statuses / sizeof *statuses)
+
 static const char *
 word(Network *net)
 {
@@ -186,6 +193,9 @@ record_make(Network *net, const Account *account, Kind kind, const char *rkey, c
 		case KIND_THREADGATE:
 			value_text(v, record, "post", "at://%s/app.bsky.feed.post/%s", account->did, rkey);
 			value_list(v, record, "allow");
+			break;
+		case KIND_STATUS:
+			value_text(v, record, "status", "%s", statuses[random_below(&net->random, STATUSES)]);
 			break;
 		default:
 			put_note(net, v, record);

@@ -329,19 +329,26 @@ begin_check(const AtpHandleCheck *due)
 		check->phase = FILE_WAITS;
 }
 
-static void
+/* False: a session has locked the account's row, so the check is written later. */
+static bool
 write_check(HandleCheck *check)
 {
+	bool		is_free;
+
 	atp_begin("writing what became of a handle");
-	if (check->phase == PUT_OFF)
+	atp_identities_try_lock(&check->row.did, 1, &is_free);
+	if (is_free && check->phase == PUT_OFF)
 		atp_handle_put_off(&check->row, check->row.next);
-	else
+	else if (is_free)
 		atp_handle_write(&check->row);
 	atp_commit();
+	if (!is_free)
+		return false;
 	dlist_delete(&check->node);
 	nchecks--;
 	pfree(check->row.did);
 	pfree(check);
+	return true;
 }
 
 /* ------------------------------------------------------------------------
@@ -398,7 +405,13 @@ begin_due_checks(AtpTime now)
 			begin_check(&due[i]);
 	}
 	for (int i = 0; n == DUE_MAX && nchecks < CHECKS_MAX && i < nskipped; i++)
-		atp_handle_put_off(&due[i], atp_time_of_day() + SITE_WAIT_MS * INT64CONST(1000));
+	{
+		bool		is_free;
+
+		atp_identities_try_lock(&due[i].did, 1, &is_free);
+		if (is_free)
+			atp_handle_put_off(&due[i], atp_time_of_day() + SITE_WAIT_MS * INT64CONST(1000));
+	}
 	atp_commit();
 	looked = now;
 	return n > 0 ? LOOK_MS : all ? IDLE_LOOK_MS : -1;
@@ -429,8 +442,8 @@ step_handles(AtpTime now)
 
 		if (check->phase == FILE_WAITS && !records_decide(check))
 			timeout = atp_earlier(timeout, ask_file(check));
-		if (check->phase == DONE || check->phase == PUT_OFF)
-			write_check(check);
+		if ((check->phase == DONE || check->phase == PUT_OFF) && !write_check(check))
+			timeout = atp_earlier(timeout, LOOK_MS);
 	}
 	return atp_earlier(timeout, atp_dns_timeout(now));
 }

@@ -378,8 +378,31 @@ take_answer(const Lookup *lookup, AtpIdentity *identity)
 	return atp_identity_take(identity, whose, atp_http_answer(lookup->http), lookup->ended_at);
 }
 
+/* Put look-ups back whose rows a session has locked; they are written later.  Returns the number of the others. */
+static int
+keep_locked(Lookup **answered, struct varlena **dids, int n)
+{
+	bool	   *is_free = palloc(sizeof(bool) * Max(n, 1));
+	int			nfree = 0;
+
+	atp_identities_try_lock(dids, n, is_free);
+	for (int i = 0; i < n; i++)
+	{
+		if (is_free[i])
+		{
+			answered[nfree] = answered[i];
+			dids[nfree++] = dids[i];
+			continue;
+		}
+		dlist_push_tail(&ended, &answered[i]->node);
+		nended++;
+		first_ended = atp_now();
+	}
+	return nfree;
+}
+
 /*
- * Locks rows of the queue first, then identities, then held events: the lock order of identity.h.
+ * Locks identities first, without waiting, then rows of the queue, and held events.
  */
 static void
 write_answers(void)
@@ -394,6 +417,7 @@ write_answers(void)
 	int			ngranted = 0;
 	int			nfailed = 0;
 
+	n = keep_locked(answered, dids, n);
 	atp_identities_read(dids, n, identities);
 	for (int i = 0; i < n; i++)
 	{

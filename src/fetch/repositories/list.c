@@ -268,6 +268,19 @@ turn_is_over(ListReading *reading)
 	return true;
 }
 
+/* A PDS has a list of its repositories, but lists those with a collection for its administrator only. */
+static const char *
+why_no_page(const AtpListing *listing, const AtpHttpAnswer *answer)
+{
+	static const char by_collection[] = "listReposByCollection ";
+
+	if (answer->error == NULL)
+		return "the answer is not of status 200";
+	if (answer->status != 401 || strncmp(listing->source, by_collection, strlen(by_collection)) != 0)
+		return answer->error;
+	return psprintf("%s; a PDS does not offer this list: set \"backfill\" to \"network\", or \"list_source\" to a relay", answer->error);
+}
+
 static void
 take_answer(ListReading *reading)
 {
@@ -285,8 +298,7 @@ take_answer(ListReading *reading)
 		atp_wake_fetcher();
 	}
 	else
-		atp_list_failed(&reading->listing, answer->error != NULL ? answer->error : "the answer is not of status 200",
-						fault_of_answer(&reading->listing, answer));
+		atp_list_failed(&reading->listing, why_no_page(&reading->listing, answer), fault_of_answer(&reading->listing, answer));
 	atp_commit();
 	atp_fetch_free(reading->http);
 	reading->http = NULL;

@@ -452,7 +452,7 @@ move_on(const AtpListing *listing, const AtpListed *page, int64 queued, const At
 static void
 put_off_list(const AtpListing *listing, const char *why, AtpListFault fault)
 {
-	atp_run("UPDATE atproto.enumeration SET error = left($3, 300), tries = tries + CASE WHEN $4 OR $8 THEN 0 ELSE 1 END,"
+	atp_run("UPDATE atproto.enumeration SET error = left($3, 600), tries = tries + CASE WHEN $4 OR $8 THEN 0 ELSE 1 END,"
 			" cursor = CASE WHEN $5 THEN NULL ELSE cursor END,"
 			" next_try = CASE WHEN $4 THEN 'epoch' ELSE $6 + make_interval(secs =>"
 			"  LEAST($7 * power(2, LEAST(tries - CASE WHEN $8 THEN 1 ELSE 0 END, 20)), 86400) * (0.8 + 0.4 * random())) END"

@@ -311,6 +311,7 @@ try_once(AtpApply *a, ApplyWay way, AtpApplied *result, bool *others)
 
 	a->direct = way == WAY_DIRECT;
 	*others = false;
+	Assert(!atp_queue_wait.limited);
 	atp_queue_wait = (AtpQueueWait) {.limited = true};
 	a->rows = a->noop_rows = a->removed = a->subxacts = a->refused = 0;
 	memset(a->skips, 0, sizeof(a->skips));

@@ -376,10 +376,7 @@ unhold_repos(AtpApply *a, int unused, int unused2)
 		unhold_empty(held, a);
 		return;
 	}
-	/* after a wait that is too long, the process ends, and the next process looks again */
-	atp_queue_wait.limited = true;
 	atp_resync_end_abandoned(a);
-	atp_queue_wait.limited = false;
 	atp_repos_unhold(a, NULL, 0);
 }
 
@@ -387,9 +384,13 @@ unhold_repos(AtpApply *a, int unused, int unused2)
 void
 atp_release_unhold(AtpApply *a)
 {
-	ErrorData  *error = are_repos(a) ? atp_attempt(a, unhold_repos, 0, 0) : NULL;
+	ErrorData  *error;
 
-	/* an ERROR leaves unhold_repos() before its end */
+	if (!are_repos(a))
+		return;
+	/* after a wait that is too long, the process ends, and the next process looks again */
+	atp_queue_wait.limited = true;
+	error = atp_attempt(a, unhold_repos, 0, 0);
 	atp_queue_wait.limited = false;
 	if (error != NULL)
 		ereport(LOG,

@@ -10,6 +10,7 @@
 #include "common/injection.h"
 #include "config/extension.h"
 #include "config/transaction.h"
+#include "executor/spi.h"
 #include "tables/apply/release_batch.h"
 #include "tables/base/rows.h"
 #include "types/types.h"
@@ -19,16 +20,19 @@ enum
 {
 	FORGET_NAMED,				/* id[] */
 	LOCK_HELD,					/* target, did[], rev[], subscription[], endpoint[], seq[] */
+	FIND_LOCKED,				/* the parameters of LOCK_HELD -> n */
 	AWAIT_HELD,					/* the parameters of LOCK_HELD */
 	FIND_HELD,					/* the parameters of LOCK_HELD */
 	REMOVE_HELD,				/* the parameters of LOCK_HELD */
-	LOCK_SUBSCRIPTIONS			/* names */
+	LOCK_SUBSCRIPTIONS,			/* names */
+	FIND_SUBSCRIPTIONS,			/* names */
+	AWAIT_SUBSCRIPTION			/* name */
 };
 
 #define KEYS	{ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_TID), ATP_ARRAY(ATP_TYPE_TEXT), ATP_ARRAY(ATP_TYPE_TEXT), \
 	ATP_ARRAY(ATP_TYPE_INT8)}
 #define NKEYS	6
-#define BY_KEY	" FROM unnest($2, $3, $4, $5, $6) u (did, rev, subscription, endpoint, seq) JOIN atproto.held_event h" \
+#define BY_KEY	" FROM unnest($2, $3, $4, $5, $6) WITH ORDINALITY u (did, rev, subscription, endpoint, seq, n) JOIN atproto.held_event h" \
 	" ON h.target = $1::name AND h.did OPERATOR(@.=) u.did AND h.rev OPERATOR(@.=) u.rev" \
 	" AND h.subscription = u.subscription AND h.endpoint = u.endpoint AND h.seq = u.seq"
 
@@ -38,7 +42,13 @@ static const AtpStatement statements[] = {
 		SPI_OK_DELETE, {ATP_ARRAY(ATP_TYPE_INT8)}
 	},
 	[LOCK_HELD] = {"SELECT" BY_KEY ATP_ORDER_OF_HELD " FOR UPDATE OF h SKIP LOCKED", SPI_OK_SELECT, KEYS},
-	[AWAIT_HELD] = {"SELECT" BY_KEY ATP_ORDER_OF_HELD " FOR UPDATE OF h", SPI_OK_SELECT, KEYS},
+	/* the first of the rows that is locked elsewhere */
+	[FIND_LOCKED] = {
+		"WITH l AS MATERIALIZED (SELECT u.n" BY_KEY " FOR UPDATE OF h SKIP LOCKED)"
+		" SELECT u.n" BY_KEY " WHERE u.n NOT IN (SELECT n FROM l) ORDER BY u.n LIMIT 1",
+		SPI_OK_SELECT, KEYS, {ATP_TYPE_INT8}
+	},
+	[AWAIT_HELD] = {"SELECT" BY_KEY " FOR UPDATE OF h", SPI_OK_SELECT, KEYS},
 	[FIND_HELD] = {"SELECT" BY_KEY, SPI_OK_SELECT, KEYS},
 	[REMOVE_HELD] = {
 		"DELETE FROM atproto.held_event WHERE ctid = ANY (ARRAY (SELECT h.ctid" BY_KEY "))", SPI_OK_DELETE, KEYS
@@ -46,6 +56,8 @@ static const AtpStatement statements[] = {
 	[LOCK_SUBSCRIPTIONS] = {
 		"SELECT FROM atproto.subscription WHERE name = ANY ($1) FOR KEY SHARE SKIP LOCKED", SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_TEXT)}
 	},
+	[FIND_SUBSCRIPTIONS] = {"SELECT FROM atproto.subscription WHERE name = ANY ($1)", SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_TEXT)}},
+	[AWAIT_SUBSCRIPTION] = {"SELECT FROM atproto.subscription WHERE name = $1 FOR KEY SHARE", SPI_OK_SELECT, {ATP_TYPE_TEXT}},
 };
 
 /* Parameters with the keys of the rows of events [lo, hi); only_done: without events that wait on.  Returns the number of keys. */
@@ -78,38 +90,102 @@ reach_of_release(AtpProgress *progress, const AtpApply *a)
 	return PG_INT64_MAX;
 }
 
+/* The subscriptions in takes, as a parameter. */
+static Datum
+takes_arg(const AtpHeldBatch *held, const AtpApply *a)
+{
+	return atp_array(a->statements, ATP_TYPE_TEXT, held->by.takes, NULL, held->by.ntakes);
+}
+
+/* Are all events and subscriptions of the batch still there?  The batch was read for these subscriptions. */
+static bool
+all_are_there(const AtpHeldBatch *held, const AtpApply *a, Datum *args, int n)
+{
+	Datum		subscriptions = takes_arg(held, a);
+
+	return atp_held_execute(a->statements, &statements[FIND_HELD], args, NULL) == n &&
+		atp_held_execute(a->statements, &statements[FIND_SUBSCRIPTIONS], &subscriptions, NULL) == held->by.ntakes;
+}
+
 static AtpLocked
 lock_held(AtpProgress *progress, const AtpApply *a, bool letters)
 {
 	const AtpHeldBatch *held = (const AtpHeldBatch *) progress;
 
 	/* a dead letter refers to the subscription that received the event, so lock all subscriptions in takes */
-	Datum		subscriptions = atp_array(a->statements, ATP_TYPE_TEXT, held->by.takes, NULL, held->by.ntakes);
+	Datum		subscriptions = takes_arg(held, a);
 	Datum		args[NKEYS];
 	int			n = key_args(held, a->statements, a->lo, a->hi, false, args);
 
 	if (atp_held_execute(a->statements, &statements[LOCK_HELD], args, NULL) == n &&
 		(!letters || atp_held_execute(a->statements, &statements[LOCK_SUBSCRIPTIONS], &subscriptions, NULL) == held->by.ntakes))
 		return ATP_LOCKED;
-	return atp_held_execute(a->statements, &statements[FIND_HELD], args, NULL) == n ? ATP_LOCKED_BY_OTHERS : ATP_LOCKED_NOTHING;
+	return all_are_there(held, a, args, n) ? ATP_LOCKED_BY_OTHERS : ATP_LOCKED_NOTHING;
 }
 
-static bool
-await_held(AtpProgress *progress, const AtpApply *a)
+/* Returns the event whose row is locked elsewhere; -1: no event's row is locked; -2: not all rows are there. */
+static int
+find_locked(const AtpHeldBatch *held, const AtpApply *a)
 {
-	const AtpHeldBatch *held = (const AtpHeldBatch *) progress;
 	Datum		args[NKEYS];
-	bool		there = false;
+	int			event = -2;
+	bool		isnull;
 
-	atp_begin("waiting for a change of held events");
+	atp_begin("looking for locked held events");
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 	{
 		int			n = key_args(held, a->statements, a->lo, held->batch->nevents, false, args);
 
-		there = atp_held_execute(a->statements, &statements[AWAIT_HELD], args, NULL) == n;
+		if (all_are_there(held, a, args, n))
+		{
+			event = -1;
+			if (atp_held_execute(a->statements, &statements[FIND_LOCKED], args, NULL) > 0)
+				event = a->lo + (int) DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull)) - 1;
+		}
 	}
 	atp_commit();
-	return there;
+	return event;
+}
+
+/* Wait for the row of this event of the batch. */
+static void
+await_event(const AtpHeldBatch *held, const AtpApply *a, int event)
+{
+	Datum		args[NKEYS];
+
+	atp_begin("waiting for a change of held events");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+	{
+		(void) key_args(held, a->statements, event, event + 1, false, args);
+		(void) atp_held_execute(a->statements, &statements[AWAIT_HELD], args, NULL);
+	}
+	atp_commit();
+}
+
+static void
+await_subscription(const AtpApply *a, Datum name)
+{
+	atp_begin("waiting for a change of a subscription");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		(void) atp_held_execute(a->statements, &statements[AWAIT_SUBSCRIPTION], &name, NULL);
+	atp_commit();
+}
+
+/*
+ * Wait for one row after the other, with no other row locked: the session with the lock may want the other rows.  A session
+ * that had several events locked gives them back together.
+ */
+static bool
+await_held(AtpProgress *progress, const AtpApply *a)
+{
+	const AtpHeldBatch *held = (const AtpHeldBatch *) progress;
+	int			event = find_locked(held, a);
+
+	if (event >= 0)
+		await_event(held, a, event);
+	for (int i = 0; event == -1 && i < held->by.ntakes; i++)
+		await_subscription(a, held->by.takes[i]);
+	return event != -2;
 }
 
 bool

@@ -48,10 +48,14 @@ static const AtpStatement find_cursor = {
 	SPI_OK_SELECT, CURSOR_ARGS
 };
 
-/* locks the subscription's and the cursor's row, and waits for concurrent locks */
+/* these wait for concurrent locks, each in a transaction of its own: a session that has locked one of the rows may want the other */
+static const AtpStatement await_subscription = {
+	"SELECT FROM atproto.subscription WHERE name = $1 FOR KEY SHARE",
+	SPI_OK_SELECT, {ATP_TYPE_TEXT}
+};
+
 static const AtpStatement await_cursor = {
-	"SELECT FROM atproto.subscription s JOIN atproto.cursor c ON c.subscription = s.name"
-	" WHERE s.name = $1 AND c.endpoint = $2 AND c.shard = $3 FOR KEY SHARE OF s FOR NO KEY UPDATE OF c",
+	"SELECT FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2 AND shard = $3 FOR NO KEY UPDATE",
 	SPI_OK_SELECT, CURSOR_ARGS
 };
 
@@ -131,7 +135,7 @@ lock_progress(AtpProgress *progress, const AtpApply *a, bool letters)
 }
 
 static bool
-await_progress(AtpProgress *progress, const AtpApply *a)
+await_row(AtpProgress *progress, const AtpApply *a, const AtpStatement *statement)
 {
 	Datum		args[3];
 	bool		there = false;
@@ -139,9 +143,15 @@ await_progress(AtpProgress *progress, const AtpApply *a)
 	atp_begin("waiting for a change of the subscription");
 	cursor_args((AtpStreamProgress *) progress, args);
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
-		there = atp_execute(a->statements, &await_cursor, args, NULL) > 0;
+		there = atp_execute(a->statements, statement, args, NULL) > 0;
 	atp_commit();
 	return there;
+}
+
+static bool
+await_progress(AtpProgress *progress, const AtpApply *a)
+{
+	return await_row(progress, a, &await_subscription) && await_row(progress, a, &await_cursor);
 }
 
 static void

@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "config/owner.h"
 #include "config/spi.h"
 #include "config/wake.h"
 #include "identity/identity.h"
@@ -132,17 +133,20 @@ atp_jobs_resume(const char *target, struct varlena *const *dids, int n)
 }
 
 /*
- * A job has a foreign key to its subscription's row.  A session that removes the subscription has locked this row, and may
- * wait for repositories that the caller has locked: waiting for the session would be a deadlock.
+ * A job has a foreign key to its subscription's row.  A session that removes or renames the subscription has locked this
+ * row, and may wait for repositories that the caller has locked.  So a caller with limited waits waits for a moment, and
+ * is repeated: the subscription may stay.  Without a limit, waiting could be a deadlock, so a locked row is passed over.
  */
 void
 atp_jobs_repair(const char *target, struct varlena *const *dids, int n, AtpJobPriority priority, const char *reason)
 {
 	AtpCaller	caller = atp_as_table_owner("subscription");
 	AtpJobRequest *requests = palloc(sizeof(AtpJobRequest) * Max(n, 1));
-	AtpResult	found = atp_query("SELECT name FROM atproto.subscription WHERE target = $1::name AND backfill <> 'none'"
-								  " AND atproto.role_may_fill(owner, target, target_owner)"
-								  " ORDER BY enabled DESC, name LIMIT 1 FOR KEY SHARE SKIP LOCKED", ATP_ARGS(atp_text_arg(target)));
+	AtpResult	found =
+		atp_query(psprintf("SELECT name FROM atproto.subscription WHERE target = $1::name AND backfill <> 'none'"
+						   " AND atproto.role_may_fill(owner, target, target_owner)"
+						   " ORDER BY enabled DESC, name LIMIT 1 FOR KEY SHARE%s", atp_queue_wait.limited ? "" : " SKIP LOCKED"),
+				  ATP_ARGS(atp_text_arg(target)));
 
 	atp_owner_end(caller);
 	for (int i = 0; i < n; i++)

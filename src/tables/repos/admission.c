@@ -8,6 +8,8 @@
 #include "postgres.h"
 
 #include "common/clock.h"
+#include "config/spi.h"
+#include "identity/identity.h"
 #include "tables/repos/admission.h"
 #include "tables/repos/admission_after.h"
 #include "tables/repos/repo_refill.h"
@@ -368,7 +370,11 @@ says_nothing(const AtpEvent *event)
 	}
 }
 
-/* W-31: mark the identities of accounts with an #identity event as doubtful. */
+/*
+ * W-31: mark the identities of accounts with an #identity event as doubtful.  The rows of identities belong to all targets:
+ * from here to the end of the transaction no function runs that the owner of a target may have written, because other
+ * consumers and the fetcher would wait for this function.  So deferred triggers run now.
+ */
 static void
 tell_identities(AtpApply *a)
 {
@@ -378,6 +384,9 @@ tell_identities(AtpApply *a)
 	for (int i = a->lo; i < a->hi; i++)
 		if (is_announcement(&a->batch->events[i]))
 			dids[n++] = a->batch->events[i].did;
+	if (n == 0 || atp_identities_none())
+		return;
+	atp_run("SET CONSTRAINTS ALL IMMEDIATE", ATP_NO_ARGS);
 	atp_identities_doubt(dids, atp_sort_dids(dids, n), a->sub->owner);
 }
 
@@ -471,8 +480,8 @@ atp_admission_after_apply(AtpApply *a)
 	atp_admission_write(a, events, n);
 	erase_older(a);
 	release_behind(a);
-	tell_identities(a);
 	forget_repos(a);
+	tell_identities(a);
 }
 
 const char *

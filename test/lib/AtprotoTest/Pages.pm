@@ -34,7 +34,7 @@ sub pages
 	my $root = root();
 	my @found;
 
-	find({ no_chdir => 1, wanted => sub { push @found, $_ =~ s{^\Q$root\E/}{}r if /\.md\z/ && !m{/(node_modules|tmp_check|build)/} } }, map { "$root/$_" } 'doc', 'contrib', 'bench', 'demo', 'test');
+	find({ no_chdir => 1, wanted => sub { push @found, $_ =~ s{^\Q$root\E/}{}r if /\.md\z/ && !m{/(node_modules|tmp_check|build)/} } }, map { "$root/$_" } 'doc', 'contrib', 'bench', 'demo', 'examples', 'test');
 	return ('README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', sort @found);
 }
 

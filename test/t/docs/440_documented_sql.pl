@@ -22,7 +22,8 @@ my %run_by = (
 	'doc/use/cookbook.md' => '420_cookbook',
 	'doc/use/queries.md' => '295_queries',
 	'doc/operate/scale.md'   => '360_slices_fdw',
-	'doc/use/simulator.md' => '452_simulator_page');
+	'doc/use/simulator.md' => '452_simulator_page',
+	'doc/use/own-pds.md' => '471_own_pds');
 
 # Blocks without a test, by the beginnings of their first lines.
 my %not_run = (

@@ -30,6 +30,7 @@ my %elsewhere = (
 	'Could not resolve host: '                     => '147_dns',
 	'SSL certificate problem: '                    => '150_tls',
 	'HTTP status '                                 => '140_http',
+	'the connection was cut before the upgrade; '  => '471_own_pds',
 	'could not extend file '                       => '175_no_space',
 	'permission denied for '                       => '260_permissions',
 	'role '                                        => '263_foreign_targets',

@@ -137,6 +137,13 @@ my %address = (
 $network->names({ 'none.example.com' => ['none'], 'rebound.example.com' => [ '10.0.0.1', '93.184.215.14' ], map { ("$_.example.com" => [ $address{$_} ]) } keys %address });
 expect("W-51: not connected to: $_", 'address', "https://$_.example.com/") foreach 'rebound', sort keys %address;
 expect('a name without an address', 'dns', 'https://none.example.com/');
+# a user's own server: the error has the value for fetch_allow
+foreach my $own ([ 'policy', 'http://localhost:2583' ], [ 'policy', 'http://pds.example.com' ], [ 'policy', 'https://a.example.com:8443' ], [ 'address', 'https://private.example.com' ])
+{
+	my ($outcome, $url) = @$own;
+	expect("one's own: $url", $outcome, "$url/x",
+		more => sub { like($_[0]{error}, qr/; if the server is yours, add "\Q$url\E" to atproto\.fetch_allow$/, 'the error says how to allow it') });
+}
 look();
 is(scalar(() = $network->log(kind => 'http')), $start, 'W-51: and nothing of it came to a server');
 

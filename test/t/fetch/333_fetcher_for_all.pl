@@ -81,6 +81,30 @@ query("SELECT atproto.check_handle('$well')");
 wait_for("SELECT handle_state = 'valid' FROM atproto.identity WHERE did = '$well'");
 pass('handles at hosts that rest: others are verified');
 
+# --- a session that has locked identities, as a change of a subscription's owner does ---
+
+my %locked = map { $_ => account(handle => "$_.example.com") } qw(stale read checked);
+$network->handles({ 'checked.example.com' => $locked{checked} });
+query(join '; ', map { "SELECT atproto.identity_refresh('$_')" } values %locked);
+wait_for("SELECT count(*) = 3 FROM atproto.identity WHERE did IN ('@{[join q(','), values %locked]}') AND state = 'good'");
+query("UPDATE atproto.identity SET stale = did = '$locked{stale}', asked_at = '2020-01-01'");
+my $session = $node->background_psql('postgres');
+$session->query_safe('BEGIN; SELECT FROM atproto.identity FOR UPDATE');
+foreach my $case ([ stale => 'identity_refresh' ], [ read => 'identity_refresh' ], [ checked => 'check_handle' ])
+{
+	my ($what, $function) = @$case;
+
+	$since = () = $network->log;
+	query("SELECT atproto.$function('$locked{$what}')");
+	$network->wait_for_log(1, $what eq 'checked' ? (kind => 'dns', name => qr/checked/) : (path => qr/$locked{$what}/), since => $since);
+	others_are_served("locked: $what");
+}
+$session->query_safe('COMMIT');
+$session->quit;
+wait_for("SELECT min(asked_at) > '2020-01-01' FROM atproto.identity WHERE did IN ('$locked{stale}', '$locked{read}')");
+wait_for("SELECT handle_state = 'valid' FROM atproto.identity WHERE did = '$locked{checked}'");
+is(query("SELECT stale FROM atproto.identity WHERE did = '$locked{stale}'"), 't', 'W-31: locked: what was read is written afterwards, and a document in doubt will be read once more');
+
 # --- an owner ---
 
 my ($grants) = slurp_file(test_dir() . '/../doc/operate/operations.md') =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operate/operations.md does not name the grants');

@@ -1,6 +1,6 @@
 # 273_progress.pl
-#		The view stat_progress shows how far long commands are, to their roles and to pg_monitor, and nothing after
-#		their end, also after an error that somebody catches.
+#		The view stat_progress shows the progress of long commands to the roles of the commands and to pg_monitor. No row
+#		stays after the end of a command, also after a caught error.
 
 use strict;
 use warnings FATAL => 'all';
@@ -49,28 +49,28 @@ my $gate = $node->background_psql('postgres');
 $gate->query_safe('SELECT pg_advisory_lock(61)');
 my $partition = begin("SELECT atproto.partition('filled', 'collection')");
 wait_for("SELECT done = $ROWS / 2 FROM atproto.stat_progress WHERE phase ~ 'copying'");
-is(progress(), "partition|filled|copying the rows of filled.record|@{[ $ROWS / 2 ]}|$ROWS|50.0|f", 'partition(): what is done now, and how far that is');
-is(query('SELECT started_at <= phase_at AND phase_ends_at > clock_timestamp() FROM atproto.stat_progress'), 't', 'and when that will be done');
-is($node->safe_psql('postgres', "SET ROLE anybody; SELECT count(*) FROM atproto.stat_progress"), '0', 'other roles see nothing');
+is(progress(), "partition|filled|copying the rows of filled.record|@{[ $ROWS / 2 ]}|$ROWS|50.0|f", 'partition(): the phase and its progress');
+is(query('SELECT started_at <= phase_at AND phase_ends_at > clock_timestamp() FROM atproto.stat_progress'), 't', 'the estimated end of the phase');
+is($node->safe_psql('postgres', "SET ROLE anybody; SELECT count(*) FROM atproto.stat_progress"), '0', 'a different role sees no row');
 is($node->safe_psql('postgres', "SET ROLE monitor; SELECT count(*) FROM atproto.stat_progress"), '1', 'a monitor sees all');
 query("SELECT pg_cancel_backend(pid) FROM atproto.stat_progress");
-like($partition->(), qr/canceling statement/, 'it is cancelled');
-ok(nothing_runs(), 'then nothing runs');
+like($partition->(), qr/canceling statement/, 'partition() is cancelled');
+ok(nothing_runs(), 'no row after the cancellation');
 
-# an error that the session catches
+# a caught error
 $partition = begin(q{DO $$ BEGIN PERFORM atproto.partition('filled', 'collection'); EXCEPTION WHEN query_canceled THEN PERFORM pg_advisory_lock(62); END $$});
 wait_for("SELECT done > 0 FROM atproto.stat_progress WHERE phase ~ 'copying'");
 $gate->query_safe('SELECT pg_advisory_lock(62)');
 query('SELECT pg_cancel_backend(pid) FROM atproto.stat_progress');
 wait_for("SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = 62 AND NOT granted");
-ok(nothing_runs(), 'an error that is caught ends the command');
+ok(nothing_runs(), 'a caught error ends the command');
 $gate->query_safe('SELECT pg_advisory_unlock(62)');
 $partition->();
 $partition = begin("SELECT atproto.partition('filled', 'collection')");
 wait_for("SELECT done > 0 FROM atproto.stat_progress WHERE phase ~ 'copying'");
 $gate->query_safe('SELECT pg_advisory_unlock(61)');
-like($partition->(), qr/moved $ROWS rows of filled\.record/, 'it ends');
-ok(nothing_runs(), 'nothing runs any more');
+like($partition->(), qr/moved $ROWS rows of filled\.record/, 'partition() ends');
+ok(nothing_runs(), 'no row after the end of partition()');
 
 # --- rebuild_links(), in partitions ---
 
@@ -79,7 +79,7 @@ my $rebuild = begin("SELECT * FROM atproto.rebuild_links('filled')");
 wait_for("SELECT phase = 'looking for sources of links' FROM atproto.stat_progress");
 is(query('SELECT command, target, done, total FROM atproto.stat_progress'), "rebuild_links|filled|0|$ROWS", 'rebuild_links(): the rows of all partitions');
 $gate->query_safe('ROLLBACK');
-is($rebuild->(), "0|0\n", 'it ends');
+is($rebuild->(), "0|0\n", 'rebuild_links() ends');
 
 # --- audit_all() ---
 
@@ -88,8 +88,8 @@ my $audit = begin("CALL atproto.audit_all('filled')");
 wait_for("SELECT command = 'audit_all' FROM atproto.stat_progress");
 is(progress(), 'audit_all|filled|auditing repositories|0|1|0.0|t', 'audit_all()');
 $gate->query_safe('ROLLBACK');
-like($audit->(), qr/1 repositories were audited/, 'it ends');
-ok(nothing_runs(), 'nothing runs any more');
+like($audit->(), qr/1 repositories were audited/, 'audit_all() ends');
+ok(nothing_runs(), 'no row after the end of audit_all()');
 $gate->quit;
 
 $node->stop;

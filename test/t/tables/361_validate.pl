@@ -163,21 +163,21 @@ my $revalidate = sub { ($node->psql('postgres', "CALL atproto.revalidate($_[0])"
 
 query("SELECT atproto.unload_lexicon('app.bsky.feed.like')");
 query(q{UPDATE atproto.subscription SET validate = '{app.bsky.feed.post=flag}' WHERE name = 'plain'});
-like($revalidate->("'plain'"), qr/NOTICE:  \d+ records were validated, (\d+) have a fault\n[^\n]*DETAIL:  \g1 faults were changed\./, 'revalidate() says what it did');
+like($revalidate->("'plain'"), qr/NOTICE:  \d+ records were validated, (\d+) have a fault\n[^\n]*DETAIL:  \g1 faults were changed\./, 'revalidate() reports the number of faults');
 is(wrong_flags('plain', "collection = 'app.bsky.feed.post'"), '0', 'L-34: the faults of one collection');
-is(query("SELECT count(fault) FROM plain.record WHERE collection <> 'app.bsky.feed.post'"), '0', 'and of no other');
+is(query("SELECT count(fault) FROM plain.record WHERE collection <> 'app.bsky.feed.post'"), '0', 'no fault in further collections');
 query("UPDATE atproto.subscription SET validate = 'flag' WHERE name = 'plain'");
 $revalidate->("'plain', 'app.bsky.actor.profile'");
 is(query("SELECT count(*) FROM plain.record WHERE fault IS NOT NULL AND collection NOT IN ('app.bsky.feed.post', 'app.bsky.actor.profile')"), '0', 'only the named collection');
 $revalidate->("'plain'");
 is(wrong_flags('plain', 'true'), '0', 'L-34: all collections');
-like($revalidate->("'plain'"), qr/DETAIL:  0 faults were changed/, 'nothing is written twice');
+like($revalidate->("'plain'"), qr/DETAIL:  0 faults were changed/, 'a second call writes no fault');
 query("BEGIN; UPDATE plain.record SET value = value WHERE fault IS NOT NULL; PREPARE TRANSACTION 'writer'");
 query("UPDATE atproto.subscription SET validate = 'none' WHERE name = 'plain'");
-like($revalidate->("'plain'"), qr/DETAIL:  0 faults were changed/, 'records that somebody writes are left to the writer');
+like($revalidate->("'plain'"), qr/DETAIL:  0 faults were changed/, 'locked records are left to the writer');
 query("ROLLBACK PREPARED 'writer'");
 $revalidate->("'plain'");
-is(query('SELECT count(fault) FROM plain.record'), '0', 'none: nothing is flagged');
+is(query('SELECT count(fault) FROM plain.record'), '0', 'none: no record is flagged');
 query("CREATE ROLE stranger; GRANT EXECUTE ON PROCEDURE atproto.revalidate TO stranger; GRANT USAGE ON SCHEMA atproto, plain TO stranger");
 like(($node->psql('postgres', "SET SESSION AUTHORIZATION stranger; CALL atproto.revalidate('plain')"))[2], qr/ERROR: /, 'only for the owner of the table');
 

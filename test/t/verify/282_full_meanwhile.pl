@@ -430,6 +430,24 @@ is(query('SELECT (SELECT count(*) FROM atproto.held_event), (SELECT count(*) FRO
 is(query(q{SELECT count(*) FROM atproto.subscription_log WHERE event = 'failed'}), '0', 'and no batch has failed');
 clean();
 
+# The same where the subscription stays: the session that has it locked gives it another name, or gives up.
+query('SET client_min_messages = warning; DROP SCHEMA fetched CASCADE; CREATE SCHEMA fetched');
+$drops = AtprotoTest::Server->start(without($steps, 2), '--hold-at', 3, '--hold-at', 5);
+query('BEGIN; ' . subscribe_sql('drops', $drops, cursor => 0, target => "'fetched'", verify => "'hash'") . '; UPDATE atproto.subscription SET max_held_events = 2; COMMIT');
+query(subscribe_sql('fetches', AtprotoTest::Server->start(make_capture('steps.py', 'z 1 +x')), cursor => 0, target => "'fetched'", verify => "'chain'", backfill => "'repair'"));
+wait_for_seq($node, $_, 1) foreach 'drops', 'fetches';
+$drops->release;
+wait_for_seq($node, 'drops', 4);
+my $renames = $node->background_psql('postgres');
+$renames->query_safe(q{BEGIN; UPDATE atproto.subscription SET name = 'renamed' WHERE name = 'fetches'});
+$drops->release;
+wait_for(q{SELECT (SELECT count(*) FROM atproto.held_event) = 0 OR (SELECT count(*) FROM pg_stat_activity WHERE query = 'waiting for a row that a session has locked') > 0});
+$renames->query_safe('COMMIT');
+$renames->quit;
+wait_for_seq($node, 'drops', 6);
+is(query('SELECT count(*) FROM atproto.held_event') . query('SELECT subscription, reason FROM atproto.repo_job'), '0renamed|break', 'R-34: a subscription that stays fetches what the dropped events have left out');
+clean();
+
 # --- a session has a row that a batch writes, too, and wants a table that the batch has locked ---
 
 # The batch gives its locks back, and takes its turn after the session.  The point is where the batch has read the states.

@@ -222,5 +222,31 @@ query("ALTER TABLE letters.record DROP CONSTRAINT none; UPDATE atproto.subscript
 is(query('SELECT f.format, atproto.retry(d.id) FROM atproto.dead_letter d JOIN atproto.dead_frame f USING (subscription, digest)'), 'dag-cbor|applied', 'a letter of a relay can be applied when a Jetstream follows');
 clean();
 
+# --- two roles, with tables of their own, hear of the same identities; a deferred trigger of one role does not end ---
+
+my $names = keys %who;
+know($who{$_}{did}, $who{$_}{first}) foreach keys %who;
+query('CREATE ROLE hostile LOGIN SUPERUSER; CREATE SCHEMA endless; CREATE SCHEMA goes_on');
+my ($endless, $goes_on) = map { AtprotoTest::Server->start(make_capture('full.py', 'rotations'), map { ('--hold-at', $names + $_) } 1, 6) } 1, 2;
+query('SET SESSION AUTHORIZATION hostile; ' . subscribe_sql('endless', $endless, cursor => 0, target => "'endless'", verify => "'full'"));
+query(subscribe_sql('goes_on', $goes_on, cursor => 0, target => "'goes_on'", verify => "'full'"));
+wait_for_seq($node, $_, $names) foreach 'endless', 'goes_on';
+query(<<'SQL');
+CREATE FUNCTION endless.waits() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(1234567); RETURN NULL; END';
+CREATE CONSTRAINT TRIGGER waits AFTER UPDATE ON endless.repo DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION endless.waits();
+SQL
+my $waits = $node->background_psql('postgres');
+$waits->query_safe('SELECT pg_advisory_lock(1234567)');
+$endless->release;
+wait_for(q{SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'atproto endless' AND wait_event = 'advisory'});
+$goes_on->release;
+wait_for_seq($node, 'goes_on', $names + 5);
+is(query(q{SELECT wait_event FROM pg_stat_activity WHERE application_name = 'atproto endless'}), 'advisory', 'W-31: a trigger of one role keeps no other role from its events');
+$waits->query_safe('SELECT pg_advisory_unlock(1234567)');
+$waits->quit;
+wait_for_seq($node, 'endless', $names + 5);
+is(query("SELECT bool_and(cardinality(doubted_by) = 2) FROM atproto.identity WHERE doubted_by <> '{}'"), 't', 'W-31: and both doubt the keys');
+clean();
+
 $node->stop;
 done_testing();

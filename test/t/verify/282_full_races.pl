@@ -122,5 +122,52 @@ $points->release('held events read', 'atproto s');
 wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
 is(query($events), '|0', 'held events read: what was removed is not taken');
 
+# Another subscription goes away, whose events could have been taken, or a session has it locked; a record is refused, so a letter is written.
+query(q{ALTER TABLE atproto.record ADD CONSTRAINT refuses CHECK (rkey::text <> '20')});
+foreach my $way ("SELECT atproto.unsubscribe('t')", "SELECT FROM atproto.subscription WHERE name = 't' FOR UPDATE")
+{
+	with_held('s', 't');
+	query("DELETE FROM atproto.held_event WHERE subscription = 't'; SELECT atproto.pause('t')");
+	wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
+	$points->hold('held events read', 'atproto s');
+	query($name_it);
+	$points->wait('held events read', 'atproto s');
+	my $session = $node->background_psql('postgres');
+	$session->query_safe("BEGIN; $way");
+	$session->query_safe('COMMIT') if $way =~ /unsubscribe/;
+	$points->release('held events read', 'atproto s');
+	if ($way !~ /unsubscribe/)
+	{
+		wait_for(q{SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'atproto s' AND wait_event_type = 'Lock'});
+		$session->query_safe('COMMIT');
+	}
+	$session->quit;
+	wait_for('SELECT count(*) = 0 FROM atproto.held_event');
+	is(query('SELECT subscription, count(*) FROM atproto.dead_letter GROUP BY 1') . query($events), 's|110,30|2', "held events read: $way: the others are taken");
+	query('DELETE FROM atproto.dead_letter');
+}
+query('ALTER TABLE atproto.record DROP CONSTRAINT refuses');
+
+# A session has the last of the events locked, and then wants the first; and the cursor, and then the subscription.
+with_held('s');
+$points->hold('held events read', 'atproto s');
+query($name_it);
+$points->wait('held events read', 'atproto s');
+my $session = $node->background_psql('postgres');
+$session->query_safe("SET deadlock_timeout = '10ms'; BEGIN; SELECT FROM atproto.held_event ORDER BY seq DESC LIMIT 1 FOR UPDATE");
+$points->release('held events read', 'atproto s');
+wait_for(q{SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'atproto s' AND wait_event_type = 'Lock'});
+ok(eval { $session->query_safe('SELECT FROM atproto.held_event ORDER BY seq FOR UPDATE; COMMIT'); 1 }, 'held events read: who waits for one event keeps no other one locked');
+is_done('a session has locked an event');
+$points->hold('cursor next', 'atproto c');
+query(subscribe_sql('c', AtprotoTest::Server->start(make_capture('steps.py', 'z 1 +x')), cursor => 0));
+$points->wait('cursor next', 'atproto c');
+$session->query_safe("BEGIN; SELECT FROM atproto.cursor WHERE subscription = 'c' FOR UPDATE");
+$points->release('cursor next', 'atproto c');
+wait_for(q{SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'atproto c' AND wait_event_type = 'Lock'});
+ok(eval { $session->query_safe(q{SELECT FROM atproto.subscription WHERE name = 'c' FOR UPDATE; COMMIT}); 1 }, 'cursor next: nor does who waits for a cursor keep the subscription');
+$session->quit;
+wait_for_seq($node, 'c', 1);
+
 $node->stop;
 done_testing();
