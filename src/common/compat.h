@@ -63,6 +63,13 @@
 #define ATP_HAS_SKIP_SUPPORT
 #endif
 
+/* An entry, from 1 on, of the session's copy of the statuses of all processes. */
+#if PG_VERSION_NUM >= 160000
+#define atp_backend_entry(i) pgstat_get_local_beentry_by_index(i)
+#else
+#define atp_backend_entry(i) pgstat_fetch_stat_local_beentry(i)
+#endif
+
 /* Custom wait events have names since 17. */
 #if PG_VERSION_NUM >= 170000
 #define atp_new_wait_event(name) WaitEventExtensionNew(name)

@@ -97,6 +97,15 @@ atp_extension_lock_at_once(void)
 	return !OidIsValid(extoid) || lock_at_once(extoid);
 }
 
+bool
+atp_extension_is_other_version(void)
+{
+	Oid			schema;
+	char	   *version;
+
+	return extension_row(get_extension_oid("atproto", true), &schema, &version) && strcmp(version, ATP_EXTVERSION) != 0;
+}
+
 Oid
 atp_extension_namespace(void)
 {

@@ -23,6 +23,9 @@ extern AtpExtension atp_extension_lock(void);
  */
 extern bool atp_extension_lock_at_once(void);
 
+/* Has the catalog a different version of the extension than this library?  Takes no lock that lasts. */
+extern bool atp_extension_is_other_version(void);
+
 /* Schema of types and operators; quoted.  Inside a transaction, after the above. */
 extern Oid	atp_extension_namespace(void);
 extern const char *atp_extension_schema(void);

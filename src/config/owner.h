@@ -22,9 +22,16 @@ extern bool atp_has_owners_rights(const char *target, const char *name);
 
 /*
  * Does the role trust the owner of a table anyway?  The owner has the role's rights, or the role is a member of the owner
- * and no superuser.
+ * and no superuser.  Membership gives a superuser no rights, so it says nothing about trust.
  */
 extern bool atp_owner_is_trusted(Oid role, Oid owner);
+
+/*
+ * Of several owners of tables that are read together, the functions in the tables get the rights that all these owners
+ * have: then no owner's function gains rights.  Call for each owner, with *narrowest InvalidOid at first.  False: neither
+ * the owner nor *narrowest has the other's rights.
+ */
+extern bool atp_owner_narrow(Oid *narrowest, Oid owner);
 
 /*
  * A function that acts for an owner uses two nested sections, with SPI connected.  An ERROR in a section ends
@@ -52,17 +59,23 @@ typedef struct AtpCaller
  */
 #define ATP_SEARCH_PATH	"pg_catalog, pg_temp"
 
+/*
+ * Set the search_path until the section ends that the caller has just begun.  A section with the rights of the extension's
+ * owner needs this in a section of another role, too: a trigger of this role may have changed the search_path.
+ */
+extern void atp_fix_search_path(void);
+
 extern int	atp_caller_begin(void);
 extern void atp_caller_end(int nest);
 extern AtpCaller atp_owner_begin(Oid owner);
 extern void atp_owner_end(AtpCaller caller);
 
 /*
- * Like atp_owner_begin(), for a function that reads or writes a data table with the caller's rights.  The functions that
- * the table's owner has put into the table run when somebody uses the table, so a superuser acts as the owner.  Other
- * callers, and callers where the table does not exist, act as themselves.
+ * Like atp_owner_begin(), for a function that reads or writes data tables with the caller's rights.  The functions that
+ * the tables' owner has put into the tables run when somebody uses the tables, so a superuser acts as the owner of the
+ * tables in names, which ends with NULL.  Other callers act as themselves.
  */
-extern AtpCaller atp_visitor_begin(const char *target, const char *name);
+extern AtpCaller atp_visitor_begin(const char *target, const char *const *names);
 
 /*
  * Waits for rows of the extension's tables (requests for fetches, audits, statuses and look-ups, held events, dead letters).

@@ -70,13 +70,16 @@ static AtpCaller
 as_owner_of_subscriptions(void)
 {
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(atp_relation("subscription")));
+	AtpCaller	caller;
 	Oid			owner;
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "table \"%s\" does not exist", "subscription");
 	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
 	ReleaseSysCache(tuple);
-	return atp_owner_begin(owner);
+	caller = atp_owner_begin(owner);
+	atp_fix_search_path();
+	return caller;
 }
 
 /*

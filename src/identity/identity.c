@@ -66,6 +66,7 @@ atp_as_table_owner(const char *table)
 	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
 	ReleaseSysCache(tuple);
 	caller = atp_owner_begin(owner);
+	atp_fix_search_path();
 	atp_queue_wait_begin();
 	return caller;
 }

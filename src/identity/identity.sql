@@ -39,6 +39,7 @@ CREATE TABLE atproto.identity (
 ) WITH (fillfactor = 90);
 CREATE INDEX identity_failed ON atproto.identity (state) WHERE error IS NOT NULL;
 CREATE INDEX identity_handle_next ON atproto.identity (handle_next) WHERE handle_claimed IS NOT NULL;
+CREATE INDEX identity_unreachable ON atproto.identity (handle_next) WHERE handle_state = 'unreachable';
 COMMENT ON TABLE atproto.identity IS 'keys, servers and handles from the DID documents of accounts, as read last: a cache, which may be emptied and is in no dump';
 COMMENT ON COLUMN atproto.identity.state IS 'wanted: not read yet; good: has a key and a server; gone: the account does not exist any more; invalid: the answer was no document of this DID; no_key, no_pds: the document has no key, no server; unreachable: the last good answer is too old to be trusted, and later look-ups failed';
 COMMENT ON COLUMN atproto.identity.key IS 'the key that signs the account''s commits (#atproto): the bytes of its Multikey';

@@ -40,7 +40,8 @@ on_open(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 	if (purpose != CURLSOCKTYPE_IPCXN || !(http->url.named || atp_http_address_allowed(&address->addr)))
 	{
 		http->why = ATP_HTTP_ADDRESS;
-		http->why_text = "its address is not on the public Internet";
+		http->why_text = atp_fetch_proxy[0] != '\0' ? "the address of the proxy (atproto.fetch_proxy) is not on the public Internet"
+			: "its address is not on the public Internet";
 		return CURL_SOCKET_BAD;
 	}
 	fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);

@@ -43,7 +43,7 @@ ROOMS = {
     "process/status": GLUE + ["net", "identity", "stream", "tables", "fetch/engine"],
     "process/workers": GLUE + ["net", "stream", "tables", "process/status"],
     "process/consumer": GLUE + ["net", "identity", "stream", "tables", "process/status", "process/workers"],
-    "process/manager": GLUE + ["net", "tables", "fetch/engine", "process/status", "process/consumer"],
+    "process/manager": GLUE + ["net", "identity", "tables", "fetch/engine", "process/status", "process/consumer"],
 }
 # The module, and the table of the kinds of streams: what puts the rooms together.
 ALL = ["src/atproto.c", "src/source.c"]

@@ -39,6 +39,7 @@ BAD_SQL = {
 }
 
 HEAD = "/*\n * %s\n *\t\tWhat it is for.\n */\n%s"
+META = '{\n    "version": "%s"\n}'
 
 BAD_TREE = {
     "no such file": {"doc/a.md": "[b](b.md)"},
@@ -78,7 +79,10 @@ BAD_TREE = {
         "src/net/a.h": HEAD % ("a.h", '#include "net/b.h"\n'), "src/net/b.h": HEAD % ("b.h", '#include "a.h"\n')},
     "src/core/a.h: nothing in src uses atp_a": {"src/core/a.h": HEAD % ("a.h", "extern bool atp_a(int *b); /* atp_a */\n"),
                                                "src/core/a.c": HEAD % ("a.c", "bool\natp_a(int *b)\n{\n}\n"), "test/unit/a.c": "atp_a(0);\n"},
-    "versions differ": {"META.json": '{"version": "1.1.0"}', "atproto.control": "default_version = '1.0'\n"},
+    "atproto.control: the version": {"META.json": META % "1.1.0", "atproto.control": "default_version = '1.0'\n"},
+    "META.json: the version": {"META.json": META % '1.1.0",\n    "provides": {\n        "version": "1.0.0"\n    },\n    "x": "y'},
+    "debian/control: the version": {"META.json": META % "1.0.0", "debian/control": "Maintainer: a <b@c.example>\n"},
+    "CHANGELOG.md: the first section is not of version 1.0.0": {"META.json": META % "1.0.0", "CHANGELOG.md": "# Changes\n\n## 0.9.0\n\n## 1.0.0\n"},
 }
 GOOD_TREE = {
     "doc/a.md": "[b](b.md#two-words) [c](../src/a.c) `[x](y)`\n", "doc/b.md": "# One\n## Two `words`\n",

@@ -16,16 +16,18 @@ What it wants:
   - Why a repository waits: the words of repo.hold stand in hold.h, and only hold.c changes the state.
   - No room of src includes what is above it (rooms.py has the plan).
   - What a header of src/core declares, something in src uses; what only tests need is in test/protocol.
-  - The version is the same wherever it stands.
+  - The version, the maintainer and the address are those of META.json (release/project.py).
 """
 import collections
-import json
 import os
 import re
 import subprocess
 import sys
 
 import rooms
+
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../release"))
+import project  # noqa: E402
 
 PAGE = "doc/develop/conformance.md"
 RACES = "doc/develop/races.md"
@@ -191,20 +193,8 @@ def declaration_faults(root, files):
                 yield "%s: nothing in src uses %s" % (name, declared)
 
 
-def version_faults(root, files):
-    found = {}
-    for name, pattern in (("atproto.control", r"^default_version = '(\d+\.\d+)'"),
-                          ("debian/changelog", r"\Aatproto \((\d+\.\d+)[.\d]*-")):
-        if name in files:
-            found[name] = re.search(pattern, read(root, name), re.M).group(1)
-    if "META.json" in files:
-        found["META.json"] = ".".join(json.loads(read(root, "META.json"))["version"].split(".")[:2])
-    if len(set(found.values())) > 1:
-        yield "versions differ: " + ", ".join("%s %s" % item for item in found.items())
-
-
 def faults(root, files):
-    for check in (link_faults, head_faults, rule_faults, race_faults, clock_faults, hold_faults, room_faults, declaration_faults, version_faults):
+    for check in (link_faults, head_faults, rule_faults, race_faults, clock_faults, hold_faults, room_faults, declaration_faults, project.faults):
         yield from check(root, files)
 
 

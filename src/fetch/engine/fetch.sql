@@ -73,3 +73,17 @@ CREATE FUNCTION atproto.reset_backoff(host text) RETURNS boolean
     LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_reset_backoff';
 COMMENT ON FUNCTION atproto.reset_backoff(text) IS 'end the backoff of a host, so that the fetcher asks the host again at once; false: the host is not in atproto.host';
 REVOKE ALL ON FUNCTION atproto.reset_backoff(text) FROM PUBLIC;
+
+CREATE TABLE atproto.fetch_settings (
+    one boolean PRIMARY KEY DEFAULT true
+        CHECK (one),
+    digest bytea NOT NULL
+        CHECK (octet_length(digest) = 32),
+    since timestamptz NOT NULL DEFAULT now()
+);
+COMMENT ON TABLE atproto.fetch_settings IS 'one row: the settings under which the fetcher works; after a change of atproto.fetch_allow, fetch_any_port, fetch_ca_file, fetch_proxy, name_servers or plc_url, what failed is due at once; in no dump';
+COMMENT ON COLUMN atproto.fetch_settings.one IS 'true: there is one row';
+COMMENT ON COLUMN atproto.fetch_settings.digest IS 'SHA-256 of these settings, and of size and time of the file atproto.fetch_ca_file';
+COMMENT ON COLUMN atproto.fetch_settings.since IS 'when the fetcher noticed these settings';
+-- without a policy: the row concerns no role but the table's owner
+ALTER TABLE atproto.fetch_settings ENABLE ROW LEVEL SECURITY;

@@ -45,6 +45,7 @@ typedef struct AtpTask
 	int			kinds;
 } AtpTask;
 
+extern const AtpTask atp_settings_task;
 extern const AtpTask atp_identity_task;
 extern const AtpTask atp_audit_task;
 extern const AtpTask atp_repo_task;

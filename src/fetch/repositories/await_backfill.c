@@ -40,8 +40,6 @@ PG_FUNCTION_INFO_V1(atp_await_backfill);
 
 #define BAR			30
 
-#define SERVE_HINT	"Add \"atproto\" to \"shared_preload_libraries\" and the database to \"atproto.databases\", and restart the server."
-
 typedef struct Backfill
 {
 	const char *name;
@@ -58,8 +56,9 @@ typedef struct Backfill
 	int64		done;
 	int64		records;
 	const char *trouble;		/* why the backfill makes no progress; NULL: no reason known */
-	bool		unserved;		/* no manager serves the database, so the fetcher will never
+	bool		unserved;		/* no process can run in the database, so the fetcher will never
 								 * start */
+	bool		rests;			/* a list waits for its next try */
 	const char *given_up;		/* some lists that were given up before their end; NULL: all were
 								 * read */
 
@@ -95,23 +94,40 @@ typedef struct Backfill
 	"(e.named_at IS NOT NULL AND e.finished_at IS NULL AND e.tries > 0 AND e.next_try > now() + interval '5 s' AND e.error <> $4)"
 
 /* The first lists that meet a condition, with their errors. */
-#define LISTS_WITH_ERRORS(condition) \
-	"array_to_string((array_agg(e.source || ': ' || e.error ORDER BY e.source) FILTER (WHERE e.error IS NOT NULL AND " condition "))[:5], '; ')"
+#define LISTS_WITH_ERRORS(condition, more) \
+	"array_to_string((array_agg(e.source || ': ' || e.error" more " ORDER BY e.source) FILTER (WHERE e.error IS NOT NULL AND " condition "))[:5], '; ')"
+
+/* A list that failed may have to wait for an hour: say until when. */
+#define NEXT_TRY	" || CASE WHEN e.next_try > now() + interval '1 s' THEN '; next try at ' || date_trunc('second', e.next_try) ELSE '' END"
+
+/*
+ * The cause, so that a user need not look elsewhere: no process can run; the fetcher could not start, or crashed; lists that
+ * failed; a storm; the first repository that waits for its next try.  The fetcher's state alone is no cause: a fetcher ends
+ * when nothing is due for a minute.
+ */
+#define TROUBLE \
+	" CASE WHEN j.waiting + l.lists - l.ended > 0 THEN COALESCE(w.why," \
+	"  CASE WHEN f.state = 'waiting' THEN 'the fetcher cannot start: ' || f.last_error END," \
+	"  l.trouble," \
+	"  (SELECT 'too many repositories came out of step at once: only those that sessions ask for are fetched until ' || date_trunc('second', max(m.until))" \
+	"   FROM atproto.repo_storm m WHERE m.owner = s.owner AND m.host = '' AND m.until > now() HAVING count(*) > 0)," \
+	"  (SELECT b.did::text || ': ' || b.error || '; next try at ' || date_trunc('second', b.next_try) FROM atproto.repo_job b WHERE b.subscription = s.name" \
+	"   AND b.state = 'queued' AND b.error IS NOT NULL AND b.next_try > now() ORDER BY b.next_try LIMIT 1)) END AS trouble," \
+	" w.why IS NOT NULL AND j.waiting + l.lists - l.ended > 0 AS unserved, l.rests"
 
 #define LOOK_SQL \
-	"SELECT s.enabled, s.stopped, s.backfill, l.lists, l.ended, l.listed, l.given_up, j.waiting, j.failed, t.done, t.records," \
-	" COALESCE(l.trouble, CASE WHEN f.state <> 'running' AND j.waiting + l.lists - l.ended > 0" \
-	"  THEN 'the fetcher is ' || f.state || COALESCE(': ' || f.last_error, '') END) AS trouble," \
-	" f.state = 'not running' AND j.waiting + l.lists - l.ended > 0 AS unserved" \
+	"SELECT s.enabled, s.stopped, s.backfill, l.lists, l.ended, l.listed, l.given_up, j.waiting, j.failed, t.done, t.records," TROUBLE \
 	" FROM atproto.subscription s," \
 	" LATERAL (SELECT count(*) AS lists, count(*) FILTER (WHERE e.finished_at IS NOT NULL OR " HOST_FAILED ") AS ended, COALESCE(sum(e.seen), 0)::bigint AS listed, max(e.finished_at) AS last," \
-	"   " LISTS_WITH_ERRORS("e.finished_at IS NULL AND NOT " HOST_FAILED) " AS trouble," \
-	"   " LISTS_WITH_ERRORS("(e.finished_at IS NOT NULL OR " HOST_FAILED ")") " AS given_up" \
+	"   " LISTS_WITH_ERRORS("e.finished_at IS NULL AND NOT " HOST_FAILED, NEXT_TRY) " AS trouble," \
+	"   count(*) FILTER (WHERE e.finished_at IS NULL AND e.error IS NOT NULL AND e.next_try > now() + interval '1 s') > 0 AS rests," \
+	"   " LISTS_WITH_ERRORS("(e.finished_at IS NOT NULL OR " HOST_FAILED ")", "") " AS given_up" \
 	"  FROM atproto.wanted_list w LEFT JOIN atproto.enumeration e USING (subscription, source) WHERE w.subscription = s.name) l," \
 	" LATERAL (SELECT count(*) FILTER (WHERE NOT " IS_FAILED ") AS waiting, count(*) FILTER (WHERE " IS_FAILED " AND j.state <> 'suspended') AS failed" \
 	"  FROM atproto.repo_job j WHERE j.target = s.target AND j.queued_at <= GREATEST(l.last, $3)) j," \
 	" LATERAL (SELECT COALESCE(sum(r.repositories), 0)::bigint AS done, COALESCE(sum(r.records), 0)::bigint AS records" \
 	"  FROM atproto.repo_total r JOIN atproto.subscription o ON o.name = r.subscription WHERE o.target = s.target) t," \
+	" LATERAL (SELECT atproto.why_not_served() AS why OFFSET 0) w," \
 	" atproto.stat_fetcher f WHERE s.name = $1" OF_HIS
 
 /* ------------------------------------------------------------------------
@@ -165,23 +181,30 @@ read_progress(Backfill *b)
 	b->records = atp_get_int8(row, "records");
 	b->trouble = atp_get_text_or_null(row, "trouble");
 	b->unserved = atp_get_bool(row, "unserved");
+	b->rests = atp_get_bool(row, "rests");
 	b->given_up = atp_get_text_or_null(row, "given_up");
 	atp_result_free(found);
 	AtEOXact_GUC(false, nest);
 }
 
-/* Errors of the first failed jobs, of subscriptions whose owner's rights the caller has. */
+/*
+ * Errors of the first failed jobs, of subscriptions whose owner's rights the caller has; *next_try: when the first failed
+ * job is tried again, NULL: not known.
+ */
 static char *
-list_failures(const Backfill *b)
+list_failures(const Backfill *b, char **next_try)
 {
 	int			nest = atp_waiting_step();
 	AtpCaller	caller = atp_as_table_owner("subscription");
-	AtpResult	found = atp_query("SELECT string_agg(did || ': ' || COALESCE(error, CASE state WHEN 'queued' THEN 'its host has failed, and rests' ELSE state END), E'\\n') AS failures"
-								  " FROM (SELECT j.did::text AS did, j.error, j.state FROM atproto.repo_job j JOIN atproto.subscription o ON o.name = j.subscription"
-								  "  WHERE j.target = (SELECT target FROM atproto.subscription WHERE name = $1" OF_HIS ")" OF_HIS " AND " IS_FAILED " AND j.state <> 'suspended'"
-								  "  ORDER BY j.queued_at LIMIT 5) f",
+	AtpResult	found = atp_query("SELECT string_agg(did || ': ' || COALESCE(error, CASE state WHEN 'queued' THEN 'its host has failed, and rests' ELSE state END), E'\\n' ORDER BY n)"
+								  "  FILTER (WHERE n <= 5) AS failures, date_trunc('second', min(next_try))::text AS next_try"
+								  " FROM (SELECT j.did::text AS did, j.error, j.state, row_number() OVER (ORDER BY j.queued_at) AS n, GREATEST(j.next_try, h.backoff_until) AS next_try"
+								  "  FROM atproto.repo_job j JOIN atproto.subscription o ON o.name = j.subscription LEFT JOIN atproto.host h ON h.host = j.host"
+								  "  WHERE j.target = (SELECT target FROM atproto.subscription WHERE name = $1" OF_HIS ")" OF_HIS " AND " IS_FAILED " AND j.state <> 'suspended') f",
 								  ATP_ARGS(atp_text_arg(b->name), (AtpArg) {ObjectIdGetDatum(b->role), OIDOID, false}));
 	char	   *failures = atp_get_text_or_null(atp_result_row(found, 0), "failures");
+
+	*next_try = atp_get_text_or_null(atp_result_row(found, 0), "next_try");
 
 	atp_owner_end(caller);
 	atp_result_free(found);
@@ -238,12 +261,31 @@ note_rate(Backfill *b, int64 done)
 	return seconds > 0 ? Max(done - from, 0) / seconds : 0;
 }
 
+/* A time left, in the unit that a reader wants. */
+static char *
+time_left(double seconds)
+{
+	if (seconds < 120)
+		return psprintf("%.0f s", seconds);
+	if (seconds < 2 * 3600)
+		return psprintf("%.0f min", seconds / 60);
+	return psprintf("%.1f h", seconds / 3600);
+}
+
+/* What the user may do about the trouble; NULL: nothing, or the trouble says so. */
+static char *
+hint_of(const Backfill *b)
+{
+	return b->rests && !b->unserved ? psprintf("SELECT atproto.read_lists(%s) has them read at once.", quote_literal_cstr(b->name)) : NULL;
+}
+
 static void
 report_progress(Backfill *b, bool first)
 {
 	StringInfoData text;
 	int64		done = Max(b->done - b->done_before, 0);
 	double		rate = note_rate(b, done);
+	char	   *hint = hint_of(b);
 
 	initStringInfo(&text);
 	append_bar(&text, b, done);
@@ -253,29 +295,32 @@ report_progress(Backfill *b, bool first)
 	if (done > 0)
 		appendStringInfo(&text, ", %.1f/s", rate);
 	if (rate > 0 && b->ended == b->lists && b->left > 0)
-		appendStringInfo(&text, ", about %.0f s left", b->left / rate);
+		appendStringInfo(&text, ", about %s left", time_left(b->left / rate));
 	ereport(NOTICE,
 			(errmsg("%s: %s", b->name, text.data),
 			 /* at the first notice the fetcher may not have started yet */
-			 b->trouble != NULL && !first ? errdetail("It waits: %s", b->trouble) : 0,
-			 b->unserved && !first ? errhint(SERVE_HINT) : 0));
+			 b->trouble != NULL && (!first || b->unserved || b->rests) ? errdetail("It waits: %s", b->trouble) : 0,
+			 hint != NULL ? errhint("%s", hint) : 0));
 	pfree(text.data);
 }
 
 static void
 tell_end(const Backfill *b)
 {
-	char	   *failures = b->failed > 0 ? list_failures(b) : NULL;
+	char	   *next_try = NULL;
+	char	   *failures = b->failed > 0 ? list_failures(b, &next_try) : NULL;
 
 	if (b->failed > 0)
 		ereport(WARNING,
 				(errmsg(INT64_FORMAT " repositories of subscription \"%s\" could not be fetched", b->failed, b->name),
 				 failures != NULL ? errdetail("%s", failures) : 0,
-				 errhint("They are tried again later: see view \"%s\".", "atproto.repo_problem")));
+				 errhint("They are tried again%s%s: see view \"%s\". atproto.resync() tries one at once.", next_try != NULL ? " from " : " later",
+						 next_try != NULL ? next_try : "", "atproto.repo_problem")));
 	if (b->given_up != NULL)
 		ereport(WARNING,
 				(errmsg("lists of subscription \"%s\" were not read to their end", b->name), errdetail("%s", b->given_up),
-				 errhint("They are read again later: see view \"%s\".", "atproto.repo_problem")));
+				 errhint("They are read again later: see view \"%s\". SELECT atproto.read_lists(%s) has them read at once.",
+						 "atproto.repo_problem", quote_literal_cstr(b->name))));
 	ereport(NOTICE,
 			(errmsg("backfill of subscription \"%s\" has ended: " INT64_FORMAT " repositories were fetched, with " INT64_FORMAT " records",
 					b->name, b->done, b->records)));
@@ -284,12 +329,14 @@ tell_end(const Backfill *b)
 pg_noreturn static void
 give_up(const Backfill *b)
 {
+	char	   *hint = hint_of(b);
+
 	ereport(ERROR,
 			(errcode(ERRCODE_QUERY_CANCELED),
 			 errmsg("the backfill of subscription \"%s\" has not ended yet", b->name),
 			 errdetail(INT64_FORMAT " of " INT64_FORMAT " lists were read; " INT64_FORMAT " repositories are to be fetched.%s%s",
 					   b->ended, b->lists, b->left, b->trouble != NULL ? "\n" : "", b->trouble != NULL ? b->trouble : ""),
-			 b->unserved ? errhint(SERVE_HINT) : errhint("It goes on: see view \"%s\".", "atproto.repo_progress")));
+			 b->unserved ? 0 : errhint("It goes on: see view \"%s\".%s%s", "atproto.repo_progress", hint != NULL ? " " : "", hint != NULL ? hint : "")));
 }
 
 /* SQL: CALL atproto.await_backfill(name, timeout) */

@@ -97,6 +97,33 @@ atp_list_recheck(const char *subscription)
 	atp_owner_end(caller);
 }
 
+#define LISTS_TO_READ	" FROM atproto.wanted_list l LEFT JOIN atproto.enumeration e USING (subscription, source)" \
+	" WHERE subscription = $1 AND e.finished_at IS NULL"
+
+int64
+atp_lists_hasten(const char *subscription, bool again, char **resting)
+{
+	AtpCaller	caller = atp_as_table_owner("enumeration");
+	AtpArg		name = atp_text_arg(subscription);
+	AtpResult	found;
+	int64		n;
+
+	atp_run("UPDATE atproto.enumeration SET next_try = 'epoch', tries = 0 WHERE subscription = $1 AND finished_at IS NULL", ATP_ARGS(name));
+	found = atp_query("SELECT source FROM atproto.enumeration WHERE subscription = $1 AND finished_at IS NOT NULL AND ($2 OR error IS NOT NULL)"
+					  " AND source <> '" ATP_LIST_RECHECK "' ORDER BY source", ATP_ARGS(name, atp_bool_arg(again)));
+	for (uint64 i = 0; i < found.n; i++)
+		begin_list(subscription, atp_get_text(atp_result_row(found, i), "source"), atp_time_of_day());
+	atp_result_free(found);
+	found = atp_query("SELECT count(*) AS n, (SELECT string_agg(format('%s, until %s', h.host, date_trunc('second', h.backoff_until)), '; ' ORDER BY h.host)"
+					  " FROM atproto.host h WHERE h.backoff_until > now() AND h.host IN (SELECT regexp_replace(l.server, '^https?://', '')" LISTS_TO_READ ")) AS resting"
+					  LISTS_TO_READ, ATP_ARGS(name));
+	n = atp_get_int8(atp_result_row(found, 0), "n");
+	*resting = atp_get_text_or_null(atp_result_row(found, 0), "resting");
+	atp_result_free(found);
+	atp_owner_end(caller);
+	return n;
+}
+
 bool
 atp_list_is_recheck(const AtpListing *listing)
 {

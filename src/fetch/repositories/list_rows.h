@@ -49,6 +49,13 @@ extern bool atp_list_is_of_host(const AtpListing *listing);
 extern void atp_list_recheck(const char *subscription);
 extern bool atp_list_is_recheck(const AtpListing *listing);
 
+/*
+ * Make lists of the subscription due at once: those that are being read, and those given up; with "again" also those read
+ * to their end, from the first page on.  Returns how many lists are to be read now.  *resting: hosts of these lists that are
+ * in backoff, with the times; NULL: none.
+ */
+extern int64 atp_lists_hasten(const char *subscription, bool again, char **resting);
+
 /* Is any list due within a minute? */
 extern bool atp_list_is_wanted(void);
 

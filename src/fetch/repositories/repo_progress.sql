@@ -57,12 +57,14 @@ CREATE VIEW atproto.repo_progress WITH (security_barrier) AS
         COALESCE(f.bytes, 0) AS bytes,
         pg_catalog.round(COALESCE(f.rate, 0)::numeric, 2) AS rate,
         CASE WHEN f.rate > 0.001 AND j.queued + j.running > 0
-            THEN now() + (j.queued + j.running) / f.rate * interval '1 s' END AS ends_at
+            THEN now() + (j.queued + j.running) / f.rate * interval '1 s' END AS ends_at,
+        CASE WHEN LEAST(l.next_try, j.next_try) > now() THEN LEAST(l.next_try, j.next_try) END AS next_try
     FROM atproto.subscription s
         LEFT JOIN (SELECT subscription, repositories, records, bytes, atproto_internal.rate_now(rate, fetched_at) AS rate
             FROM atproto.repo_total) f ON f.subscription = s.name
         CROSS JOIN LATERAL (SELECT count(*) AS lists, count(e.finished_at) AS lists_ended,
-                COALESCE(sum(e.seen), 0)::bigint AS enumerated
+                COALESCE(sum(e.seen), 0)::bigint AS enumerated,
+                min(COALESCE(e.next_try, 'epoch')) FILTER (WHERE e.finished_at IS NULL) AS next_try
             FROM atproto.wanted_list w LEFT JOIN atproto.enumeration e USING (subscription, source)
             WHERE w.subscription = s.name) l
         CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE state = 'queued' AND tries = 0) AS queued,
@@ -70,7 +72,8 @@ CREATE VIEW atproto.repo_progress WITH (security_barrier) AS
                 count(*) FILTER (WHERE state = 'queued' AND tries > 0) AS failed,
                 count(*) FILTER (WHERE state = 'throttled') AS throttled,
                 count(*) FILTER (WHERE state = 'suspended') AS suspended,
-                min(queued_at) FILTER (WHERE state IN ('queued', 'running')) AS oldest
+                min(queued_at) FILTER (WHERE state IN ('queued', 'running')) AS oldest,
+                min(next_try) FILTER (WHERE state IN ('queued', 'running', 'throttled')) AS next_try
             FROM atproto.repo_job WHERE subscription = s.name) j
     -- the same condition as in atproto.stat_subscription
     WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE');
@@ -95,11 +98,13 @@ COMMENT ON COLUMN atproto.repo_progress.records IS 'records of the exports';
 COMMENT ON COLUMN atproto.repo_progress.bytes IS 'bytes of the exports, decoded';
 COMMENT ON COLUMN atproto.repo_progress.rate IS 'repositories a second, averaged over about a minute';
 COMMENT ON COLUMN atproto.repo_progress.ends_at IS 'when all queued repositories will be fetched, at this rate; NULL: not known';
+COMMENT ON COLUMN atproto.repo_progress.next_try IS 'the fetcher asks for no list and no repository of the subscription before this time; NULL: something is due, or there is nothing to fetch';
 
 CREATE VIEW atproto.repo_problem WITH (security_barrier) AS
     SELECT j.subscription, j.target, j.did,
         CASE WHEN j.state IN ('throttled', 'suspended') THEN j.state WHEN j.tries > 0 THEN 'failed' ELSE 'waits' END AS problem,
-        j.host, j.tries, j.next_try, j.error
+        j.host, j.tries, j.next_try,
+        COALESCE(j.error, CASE j.state WHEN 'throttled' THEN 'the repository was fetched too often lately' WHEN 'suspended' THEN 'the account is not active' END) AS error
     FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription
     WHERE (j.error IS NOT NULL OR j.state IN ('throttled', 'suspended'))
         AND (pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE'))

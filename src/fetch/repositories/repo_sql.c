@@ -1,7 +1,7 @@
 /*
  * repo_sql.c
- *		SQL: atproto.resync(), resync_all(), backfill_repo() and recheck(): queue repositories for
- *		the fetcher.
+ *		SQL: atproto.resync(), resync_all(), backfill_repo(), recheck() and read_lists(): queue
+ *		repositories, and lists of repositories, for the fetcher.
  */
 #include "postgres.h"
 
@@ -25,6 +25,7 @@
 PG_FUNCTION_INFO_V1(atp_resync);
 PG_FUNCTION_INFO_V1(atp_resync_all);
 PG_FUNCTION_INFO_V1(atp_recheck);
+PG_FUNCTION_INFO_V1(atp_read_lists);
 
 /* Repositories read at a time. */
 #define SOME	"1000"
@@ -200,6 +201,23 @@ recheck_lists(const char *name)
 	atp_wake_fetcher();
 }
 
+static int64
+read_lists(const char *name, bool again)
+{
+	const AtpSubscription *sub = atp_subscription_borrow(name, CurrentMemoryContext);
+	char	   *resting;
+	int64		n;
+
+	check_fetches(sub);
+	n = atp_lists_hasten(sub->name, again, &resting);
+	if (resting != NULL)
+		ereport(NOTICE,
+				(errmsg("hosts of these lists are in backoff: %s", resting),
+				 errhint("atproto.reset_backoff() ends the backoff of a host.")));
+	atp_wake_fetcher();
+	return n;
+}
+
 /* SQL: atproto.resync(did, target, force) */
 Datum
 atp_resync(PG_FUNCTION_ARGS)
@@ -241,4 +259,19 @@ atp_recheck(PG_FUNCTION_ARGS)
 	atp_caller_end(nest);
 	SPI_finish();
 	PG_RETURN_VOID();
+}
+
+/* SQL: atproto.read_lists(subscription, again) */
+Datum
+atp_read_lists(PG_FUNCTION_ARGS)
+{
+	int			nest;
+	int64		n;
+
+	SPI_connect();
+	nest = atp_caller_begin();
+	n = read_lists(text_to_cstring(PG_GETARG_TEXT_PP(0)), PG_GETARG_BOOL(1));
+	atp_caller_end(nest);
+	SPI_finish();
+	PG_RETURN_INT64(n);
 }

@@ -15,5 +15,8 @@ COMMENT ON FUNCTION atproto.resync_all(name) IS 'have all active repositories of
 CREATE FUNCTION atproto.recheck(subscription text) RETURNS void
     LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_recheck';
 COMMENT ON FUNCTION atproto.recheck(text) IS 'read the list of a subscription''s server, and have those repositories fetched that have a newer revision on the server than in the tables';
+CREATE FUNCTION atproto.read_lists(subscription text, again boolean DEFAULT false) RETURNS bigint
+    LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_read_lists';
+COMMENT ON FUNCTION atproto.read_lists(text, boolean) IS 'have the lists of a subscription''s backfill read at once that were put off after a failure, or given up; again: also the lists that were read to their end, from the first page on; returns how many lists are to be read now';
 REVOKE ALL ON FUNCTION atproto.resync(@extschema@.did, name, boolean), atproto.backfill_repo(@extschema@.did, name),
-    atproto.resync_all(name), atproto.recheck(text) FROM PUBLIC;
+    atproto.resync_all(name), atproto.recheck(text), atproto.read_lists(text, boolean) FROM PUBLIC;

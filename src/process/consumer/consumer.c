@@ -275,6 +275,8 @@ atp_consumer_main(Datum arg)
 	}
 	if (!atp_claim(c.name))
 		atp_consumer_leave(&c, "another process consumes it", false);
+	/* at once, so that the views have a state for a subscription whose claim is taken */
+	atp_status_attach(c.name);
 	/*
 	 * Entries of commits processed earlier must not count: a user may have emptied the tables and set the
 	 * cursor back, to have these commits processed again.
@@ -283,7 +285,6 @@ atp_consumer_main(Datum arg)
 	c.loop_cxt = AllocSetContextCreate(TopMemoryContext, "atproto loop", ALLOCSET_DEFAULT_SIZES);
 	wait_for_workers(&c);
 	begin_log(&c);
-	atp_status_attach(c.name);
 	wait_after_crash(&c);
 	atp_consumer_note(&c, ATP_LOGGED_STARTED, NULL);
 	c.conn_cxt = AllocSetContextCreate(TopMemoryContext, "atproto connection", ALLOCSET_DEFAULT_SIZES);

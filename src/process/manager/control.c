@@ -18,8 +18,11 @@
 #include "data/error.h"
 #include "fmgr.h"
 #include "common/injection.h"
+#include "miscadmin.h"
+#include "postmaster/bgworker.h"
 #include "process/consumer/consumer.h"
 #include "process/manager/manager.h"
+#include "process/manager/served.h"
 #include "common/quotable.h"
 #include "source.h"
 #include "tables/base/gap.h"
@@ -49,50 +52,167 @@ no_such_subscription(text *name)
 			 errhint("The view \"%s\" has the names.", "atproto.stat_subscription")));
 }
 
+#define PRELOAD_HINT	"To have it started with the server, add \"atproto\" to \"shared_preload_libraries\" and the database to \"atproto.databases\"."
+
 /*
  * In a database without a manager, start the consumer directly; the new process waits for the end of this
  * transaction before it reads the table.  Start it also when a consumer is running, because this
  * transaction's change may be about to end the running consumer.  If not, the new process finds the claim
  * taken, and ends at once.
+ *
+ * False: a process was running before.
  */
-static void
-start_without_manager(text *name)
+static bool
+start_without_manager(const AtpSubscription *sub)
 {
-	AtpSubscription *sub;
 	BackgroundWorkerHandle *handle;
-	bool		running;
+	bool		running = atp_is_running(sub->name);
 
-	if (atp_manager_number() >= 0)
-		return;
-	sub = atp_subscription_get(text_to_cstring(name), CurrentMemoryContext);
-	if (sub == NULL || !sub->runnable)
-		return;
-	running = atp_is_running(sub->name);
 	if (!atp_consumer_start(sub, false, GetTopTransactionId(), &handle) && !running)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
 				 errmsg("no background worker slot is free for subscription \"%s\"", sub->name),
 				 errhint("Increase \"%s\".", "max_worker_processes")));
-	if (running)
-		return;
-	ereport(NOTICE,
-			(errmsg("subscription \"%s\" runs until the server stops", sub->name),
-			 errdetail("No atproto manager serves this database."),
-			 errhint("To have it started with the server, add \"atproto\" to \"shared_preload_libraries\" and the database to \"atproto.databases\".")));
+	return !running;
 }
 
-/* V-02: without a fetcher no DID documents are read, so held events would wait for keys for ever. */
+/* The consumer starts at the commit.  Warn if the consumer, or the fetcher that the subscription needs, cannot start. */
 static void
-warn_without_fetcher(text *name)
+warn_if_not_served(const AtpSubscription *sub)
 {
-	AtpSubscription *sub = atp_subscription_get(text_to_cstring(name), CurrentMemoryContext);
+	const char *why = atp_why_not_served();
+	int			lacking = why == NULL ? atp_worker_slots_lacking() : 0;
 
-	if (atp_manager_number() >= 0 || sub == NULL || sub->settings.verify != ATP_VERIFY_FULL)
+	if (why != NULL)
+		ereport(WARNING,
+				(errmsg("subscription \"%s\" cannot run yet", sub->name), errdetail("It waits: %s.", why),
+				 errhint("The view \"%s\" shows its state.", "atproto.stat_subscription")));
+	else if (lacking > 0)
+		ereport(WARNING,
+				(errmsg("subscription \"%s\" may not run: there are too few background worker slots", sub->name),
+				 errdetail("\"%s\" is %d, and lacks %d. Each subscription, and the manager and the fetcher of a database, needs a slot.",
+						   "max_worker_processes", max_worker_processes, lacking),
+				 errhint("Increase \"%s\", and restart the server.", "max_worker_processes")));
+}
+
+/*
+ * Without a fetcher no repository is fetched, no handle checked, and no DID document read, so that at level full events
+ * would wait for keys for ever (V-02).
+ */
+static void
+warn_without_fetcher(const AtpSubscription *sub)
+{
+	if (sub->settings.verify == ATP_VERIFY_FULL)
+		ereport(WARNING,
+				(errmsg("events of subscription \"%s\" will wait: nobody looks up the keys that verify them", sub->name),
+				 errdetail("The fetcher runs only in databases that an atproto manager serves."),
+				 errhint("Add \"atproto\" to \"shared_preload_libraries\" and the database to \"atproto.databases\".")));
+	else if (sub->settings.backfill != ATP_BACKFILL_NONE)
+		ereport(WARNING,
+				(errmsg("no repositories of subscription \"%s\" will be fetched", sub->name),
+				 errdetail("The fetcher runs only in databases that an atproto manager serves."),
+				 errhint("Add \"atproto\" to \"shared_preload_libraries\" and the database to \"atproto.databases\".")));
+}
+
+/* SQL: atproto.resume(): have the subscription's process started. */
+static void
+begin_to_run(const char *name)
+{
+	AtpSubscription *sub = atp_subscription_get(name, CurrentMemoryContext);
+
+	if (sub == NULL || !sub->runnable)
 		return;
-	ereport(WARNING,
-			(errmsg("events of subscription \"%s\" will wait: nobody looks up the keys that verify them", sub->name),
-			 errdetail("The fetcher runs only in databases that an atproto manager serves."),
-			 errhint("Add \"atproto\" to \"shared_preload_libraries\" and the database to \"atproto.databases\".")));
+	if (atp_manager_number() >= 0)
+		warn_if_not_served(sub);
+	else if (start_without_manager(sub))
+		ereport(NOTICE,
+				(errmsg("subscription \"%s\" runs until the server stops", sub->name),
+				 errdetail("No atproto manager serves this database."), errhint(PRELOAD_HINT)));
+}
+
+/* ------------------------------------------------------------------------
+ * What a new subscription does
+ * ------------------------------------------------------------------------
+ */
+
+/* The sentence about the first event. */
+static char *
+where_it_begins(AtpArg cursor)
+{
+	if (cursor.isnull)
+		return "It begins with the next event.";
+	if (DatumGetInt64(cursor.value) == 0)
+		return "It begins with the oldest event that the server has.";
+	return psprintf("It begins after event " INT64_FORMAT ".", DatumGetInt64(cursor.value));
+}
+
+/* The sentence about older records. */
+static const char *
+what_it_fetches(const AtpSubscription *sub)
+{
+	if (!sub->source->by_repo || !sub->settings.keep_records)
+		return "";
+	switch (sub->settings.backfill)
+	{
+		case ATP_BACKFILL_NONE:
+			return " Older records are not fetched: see the option \"backfill\".";
+		case ATP_BACKFILL_REPAIR:
+			return sub->settings.ndids < 0 ? " Repositories that miss events are fetched." : " The repositories of its accounts are fetched.";
+		case ATP_BACKFILL_SEEN:
+			return " Each repository with an event is fetched.";
+		case ATP_BACKFILL_COLLECTIONS:
+			return " Each repository with records of its collections is fetched.";
+		case ATP_BACKFILL_NETWORK:
+			return " All repositories of the network are fetched.";
+	}
+	return "";
+}
+
+/* Does CALL atproto.await_backfill() tell more than that the queue is empty? */
+static bool
+fetches_from_the_start(const AtpSubscription *sub)
+{
+	return sub->settings.backfill > ATP_BACKFILL_SEEN || (sub->settings.backfill != ATP_BACKFILL_NONE && sub->settings.ndids >= 0);
+}
+
+/* Tell in one NOTICE what the new subscription does, and where its state is shown. */
+static void
+announce(const AtpSubscription *sub, AtpArg cursor, bool managed)
+{
+	char	   *does = psprintf("%s%s", where_it_begins(cursor), what_it_fetches(sub));
+	char	   *look = psprintf("SELECT * FROM atproto.stat_subscription WHERE name = %s;", quote_literal_cstr(sub->name));
+
+	if (managed && fetches_from_the_start(sub))
+		look = psprintf("%s shows its state, CALL atproto.await_backfill(%s); the progress of the fetches.", look, quote_literal_cstr(sub->name));
+	else
+		look = psprintf("%s shows its state.", look);
+	if (managed)
+		ereport(NOTICE,
+				(errmsg("subscription \"%s\" follows %s into schema \"%s\"", sub->name, sub->ep->scope, sub->target),
+				 errdetail("%s", does), errhint("%s", look)));
+	else
+		ereport(NOTICE,
+				(errmsg("subscription \"%s\" runs until the server stops", sub->name),
+				 errdetail("No atproto manager serves this database. %s", does), errhint("%s %s", PRELOAD_HINT, look)));
+}
+
+/* SQL: atproto.subscribe(): have the new subscription's process started, and tell the user. */
+static void
+begin_new(const char *name, AtpArg cursor)
+{
+	AtpSubscription *sub = atp_subscription_get(name, CurrentMemoryContext);
+	bool		managed = atp_manager_number() >= 0;
+
+	if (sub == NULL || !sub->runnable)
+		return;
+	if (!managed)
+	{
+		(void) start_without_manager(sub);
+		warn_without_fetcher(sub);
+	}
+	announce(sub, cursor, managed);
+	if (managed)
+		warn_if_not_served(sub);
 }
 
 /*
@@ -213,8 +333,7 @@ atp_subscribe(PG_FUNCTION_ARGS)
 		atp_run_unnamed("INSERT INTO atproto.request_header (subscription, name, value)"
 						" SELECT $1, key, value FROM jsonb_each_text($2)", ATP_ARGS(name, headers));
 	atp_create_tables(NameStr(*PG_GETARG_NAME(3)));
-	warn_without_fetcher(PG_GETARG_TEXT_PP(0));
-	start_without_manager(PG_GETARG_TEXT_PP(0));
+	begin_new(text_to_cstring(PG_GETARG_TEXT_PP(0)), ATP_FUNCTION_ARG(2, INT8OID));
 	SPI_finish();
 	PG_RETURN_VOID();
 }
@@ -261,7 +380,7 @@ atp_resume(PG_FUNCTION_ARGS)
 	SPI_connect();
 	on_subscription(fcinfo, "UPDATE atproto.subscription SET enabled = true, stopped = NULL,"
 					" stopped_at = NULL WHERE name = $1");
-	start_without_manager(PG_GETARG_TEXT_PP(0));
+	begin_to_run(text_to_cstring(PG_GETARG_TEXT_PP(0)));
 	SPI_finish();
 	PG_RETURN_VOID();
 }

@@ -70,19 +70,16 @@ CREATE FUNCTION atproto_internal.consumer_pid(name text) RETURNS integer
     LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_consumer_pid';
 COMMENT ON FUNCTION atproto_internal.consumer_pid(text) IS 'pid of the process that consumes a subscription of this database; NULL: no process, or the subscription of a role of which the caller is no member, which only members of pg_monitor see';
 
+CREATE FUNCTION atproto.why_not_served() RETURNS text
+    LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'atp_why_not_served_sql';
+COMMENT ON FUNCTION atproto.why_not_served() IS 'why no process of the extension can run in this database, and what to do; NULL: a manager serves the database';
+
 -- The view is a security barrier: functions in a reader's query get only rows that the reader may
 -- see. And data that an owner writes into a row must not raise errors for other readers.
 CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
     SELECT s.name,
         COALESCE(p.pid, h.pid) AS pid,
-        CASE
-            WHEN s.stopped IS NOT NULL THEN 'stopped'
-            WHEN NOT s.enabled THEN 'paused'
-            WHEN p.state IS NOT NULL THEN p.state
-            -- not preloaded: all we know is that a process holds the claim
-            WHEN h.pid IS NOT NULL THEN 'running'
-            ELSE 'not running'
-        END AS state,
+        d.state,
         c.seq,
         c.event_time,
         EXTRACT(epoch FROM now() - c.event_time) AS lag_seconds,
@@ -110,10 +107,10 @@ CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
         e.held_events,
         e.held_bytes,
         e.held_since,
-        left(COALESCE(s.stopped, p.last_error), 2000) AS last_error,
-        COALESCE(s.stopped_at, p.last_error_at) AS last_error_at,
+        left(COALESCE(s.stopped, d.why, p.last_error), 2000) AS last_error,
+        CASE WHEN s.stopped IS NOT NULL THEN s.stopped_at WHEN d.why IS NULL THEN p.last_error_at END AS last_error_at,
         CASE
-            WHEN s.stopped IS NOT NULL THEN false
+            WHEN s.stopped IS NOT NULL OR d.why IS NOT NULL THEN false
             WHEN p.last_error_at IS NOT NULL THEN NOT s.enabled OR COALESCE(p.connected_at > p.last_error_at, false)
         END AS last_error_is_past,
         s.slice,
@@ -130,6 +127,19 @@ CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
     FROM atproto.subscription s
         LEFT JOIN atproto_internal.stream_status() p ON p.name = s.name
         CROSS JOIN LATERAL (SELECT atproto_internal.consumer_pid(s.name) AS pid) h
+        -- OFFSET 0: state and reason come from the same call
+        CROSS JOIN LATERAL (SELECT atproto.why_not_served() AS why OFFSET 0) w
+        CROSS JOIN LATERAL (SELECT x.state, CASE WHEN x.state = 'not running' AND p.state IS DISTINCT FROM 'not running' THEN w.why END AS why
+            FROM (SELECT CASE
+                    WHEN s.stopped IS NOT NULL THEN 'stopped'
+                    WHEN NOT s.enabled THEN 'paused'
+                    WHEN p.pid IS NOT NULL THEN p.state
+                    -- all we know is that a process holds the claim: the library is not preloaded, or has no room for the status
+                    WHEN h.pid IS NOT NULL THEN 'running'
+                    -- an error ended the last process, or none could be started
+                    WHEN p.state = 'not running' OR w.why IS NOT NULL THEN 'not running'
+                    ELSE 'starting'
+                END AS state) x) d
         CROSS JOIN LATERAL (SELECT min(seq) AS seq, min(event_time) AS event_time, sum(events)::bigint AS events,
                 sum(record_ops)::bigint AS record_ops
             FROM atproto.cursor WHERE subscription = s.name AND endpoint = s.endpoint) c
@@ -158,7 +168,7 @@ CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
 COMMENT ON VIEW atproto.stat_subscription IS 'one row for each subscription: the state and position of its consumer';
 COMMENT ON COLUMN atproto.stat_subscription.name IS 'the subscription';
 COMMENT ON COLUMN atproto.stat_subscription.pid IS 'pid of the consumer; NULL: no process is running';
-COMMENT ON COLUMN atproto.stat_subscription.state IS 'starting: the process has begun; connecting: a connection is being opened; streaming: connected, events are received as they come; waiting: no connection, and the consumer will try again by itself, see last_error; stopped: the consumer has given up until atproto.resume(), see last_error; paused: by atproto.pause(); running: a process exists, but no details are known since the library is not preloaded; not running: no process, see last_error';
+COMMENT ON COLUMN atproto.stat_subscription.state IS 'starting: the process has begun, or is about to begin; connecting: a connection is being opened; streaming: connected, events are received as they come; waiting: no connection, and the consumer will try again by itself, see last_error; stopped: the consumer has given up until atproto.resume(), see last_error; paused: by atproto.pause(); running: a process exists, but no details are known since the library is not preloaded, or atproto.max_subscriptions is too small; not running: no process, see last_error';
 COMMENT ON COLUMN atproto.stat_subscription.seq IS 'last event committed';
 COMMENT ON COLUMN atproto.stat_subscription.event_time IS 'time in the last event committed';
 COMMENT ON COLUMN atproto.stat_subscription.lag_seconds IS 'now minus event_time; grows also while no events happen';
@@ -183,8 +193,8 @@ COMMENT ON COLUMN atproto.stat_subscription.skipped_revs IS 'commits before whic
 COMMENT ON COLUMN atproto.stat_subscription.held_events IS 'events held until they can be judged (atproto.held_event)';
 COMMENT ON COLUMN atproto.stat_subscription.held_bytes IS 'bytes of the held events';
 COMMENT ON COLUMN atproto.stat_subscription.held_since IS 'since when the oldest held event is held';
-COMMENT ON COLUMN atproto.stat_subscription.last_error IS 'error of the last connection or process that ended with an error, or the reason why the subscription stopped';
-COMMENT ON COLUMN atproto.stat_subscription.last_error_at IS 'when the last error happened';
+COMMENT ON COLUMN atproto.stat_subscription.last_error IS 'error of the last connection or process that ended with an error, or the reason why the subscription stopped, or why no process can run (atproto.why_not_served)';
+COMMENT ON COLUMN atproto.stat_subscription.last_error_at IS 'when the last error happened; NULL: no error, or a reason that lasts (atproto.why_not_served)';
 COMMENT ON COLUMN atproto.stat_subscription.last_error_is_past IS 'true: the error is past, since the subscription has connected again or is paused; false: the error is why the subscription does not stream; NULL: no error';
 COMMENT ON COLUMN atproto.stat_subscription.slice IS 'the part of all repositories that is followed; NULL: all';
 COMMENT ON COLUMN atproto.stat_subscription.filtered_by_server IS 'filters applied by the server of the present connection';
@@ -252,19 +262,22 @@ CREATE FUNCTION atproto_internal.fetcher_status(
     LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_fetcher_status';
 COMMENT ON FUNCTION atproto_internal.fetcher_status() IS 'live state of this database''s fetcher, and its counts since its start';
 CREATE VIEW atproto.stat_fetcher AS
-    SELECT pid, state, since, transfers, requests, bytes, refused, errors, last_error, last_error_at
-    FROM atproto_internal.fetcher_status();
+    SELECT f.pid, f.state, f.since, f.transfers, f.requests, f.bytes, f.refused, f.errors,
+        COALESCE(w.why, f.last_error) AS last_error,
+        CASE WHEN w.why IS NULL THEN f.last_error_at END AS last_error_at
+    FROM atproto_internal.fetcher_status() f
+        CROSS JOIN LATERAL (SELECT CASE WHEN f.pid IS NULL THEN atproto.why_not_served() END AS why OFFSET 0) w;
 COMMENT ON VIEW atproto.stat_fetcher IS 'one row: the fetcher, the process for HTTP requests to other hosts';
 COMMENT ON COLUMN atproto.stat_fetcher.pid IS 'pid of the fetcher; NULL: not running';
-COMMENT ON COLUMN atproto.stat_fetcher.state IS 'running; waiting: there is work, but no process, see last_error; not running: no process, and no work';
+COMMENT ON COLUMN atproto.stat_fetcher.state IS 'running; waiting: there is work, but no process, or a process that waits after a crash of the server, see last_error; not running: no process, and no work, or nothing that could start a process (last_error)';
 COMMENT ON COLUMN atproto.stat_fetcher.since IS 'when the fetcher began';
 COMMENT ON COLUMN atproto.stat_fetcher.transfers IS 'requests in progress';
 COMMENT ON COLUMN atproto.stat_fetcher.requests IS 'requests since the fetcher began';
 COMMENT ON COLUMN atproto.stat_fetcher.bytes IS 'bytes received since the fetcher began';
 COMMENT ON COLUMN atproto.stat_fetcher.refused IS 'answers 429 and 503 since the fetcher began';
 COMMENT ON COLUMN atproto.stat_fetcher.errors IS 'failures since the fetcher began, by kind';
-COMMENT ON COLUMN atproto.stat_fetcher.last_error IS 'error that ended the last process';
-COMMENT ON COLUMN atproto.stat_fetcher.last_error_at IS 'when this error happened';
+COMMENT ON COLUMN atproto.stat_fetcher.last_error IS 'error that ended the last process, or why none could be started (atproto.why_not_served)';
+COMMENT ON COLUMN atproto.stat_fetcher.last_error_at IS 'when this error happened; NULL: no error, or a reason that lasts';
 GRANT SELECT ON atproto.stat_fetcher TO pg_monitor;
 
 -- The view for people.  Programs read the views below it, which have numbers instead of texts.

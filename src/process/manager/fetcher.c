@@ -37,6 +37,7 @@ const AtpTask *atp_task_for_tests = NULL;
 
 /* The tasks, in the order of their calls in each round. */
 static const AtpTask *const tasks[] = {
+	&atp_settings_task,
 	&atp_identity_task,
 	&atp_audit_task,
 	&atp_list_task,
@@ -103,12 +104,16 @@ static void
 wait_after_crash(void)
 {
 	AtpTime		begin = atp_now();
-	int			delay = atp_crash_delay(atp_crash_begin(ATP_FETCHER_NAME));
+	int			crashes = atp_crash_begin(ATP_FETCHER_NAME);
+	int			delay = atp_crash_delay(crashes);
 	long		left;
 
+	if (crashes > 0)
+		atp_fetcher_status_waits(psprintf("the server crashed while this ran: %d times in a row, waiting for %d seconds", crashes, delay / 1000));
 	while ((left = atp_remaining(atp_now(), begin, delay)) > 0)
 		atp_wait(NULL, 0, left);
 	atp_crash_run();
+	atp_fetcher_status_waits(NULL);
 }
 
 /* How many kinds of requests all tasks together start. */

@@ -137,6 +137,9 @@ reap_all(AtpTime now)
 	reap_child(&fetcher, now);
 }
 
+/* What the views of states say when starting a child failed. */
+#define NO_SLOT	"no background worker slot is free: increase max_worker_processes"
+
 /* Starting a child failed, because no worker slot is free. */
 static void
 no_slot(Child *child, AtpTime now, const char *what)
@@ -162,7 +165,7 @@ start_child(Child *child, const AtpSubscription *sub, AtpTime now)
 	if (started)
 		return;
 	no_slot(child, now, psprintf("atproto subscription \"%s\"", child->name));
-	atp_status_not_started(sub->owner, sub->name, "no background worker slot is free: increase max_worker_processes");
+	atp_status_not_started(sub->owner, sub->name, NO_SLOT);
 }
 
 /*
@@ -228,7 +231,10 @@ start_fetcher(void)
 		MemoryContextSwitchTo(TopMemoryContext);
 		fetcher.started_at = now;
 		if (!atp_fetcher_start(MyBgworkerEntry->bgw_extra, &fetcher.handle))
+		{
 			no_slot(&fetcher, now, "the atproto fetcher");
+			atp_fetcher_status_not_started(NO_SLOT);
+		}
 	}
 	return atp_remaining(now, wanted && now < fetcher.start_at ? Min(fetcher.start_at, look_at) : look_at, 0);
 }
@@ -251,7 +257,10 @@ start_children(List *subs)
 		if (!OidIsValid(sub->owner))
 		{
 			if (child->version != sub->version)
+			{
 				ereport(LOG, (errmsg("the owner of atproto subscription \"%s\" does not exist", sub->name)));
+				atp_status_not_started(sub->owner, sub->name, "the owner of the subscription does not exist");
+			}
 			child->version = sub->version;
 			continue;
 		}
@@ -327,6 +336,12 @@ static bool
 split_databases(List **names)
 {
 	return SplitIdentifierString(pstrdup(databases_setting ? databases_setting : ""), ',', names);
+}
+
+bool
+atp_manager_is_preloaded(void)
+{
+	return databases_setting != NULL;
 }
 
 int

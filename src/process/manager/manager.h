@@ -11,6 +11,9 @@
 /* The number of the manager for the current database; -1: no manager. */
 extern int	atp_manager_number(void);
 
+/* Is the library preloaded?  Without that there is no manager at all. */
+extern bool atp_manager_is_preloaded(void);
+
 /* From _PG_init(): while preloading, register a manager for each database. */
 extern void atp_manager_init(void);
 

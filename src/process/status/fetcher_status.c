@@ -28,6 +28,7 @@ typedef struct FetcherEntry
 	Oid			database;		/* InvalidOid: free */
 	int			pid;			/* 0: no fetcher is running */
 	bool		wanted;			/* no fetcher is running, but there is work */
+	bool		waits;			/* the fetcher waits after a crash of the server */
 	TimestampTz since;			/* when the fetcher began */
 	int			running;		/* requests */
 	AtpFetchCounts counts;
@@ -77,8 +78,19 @@ clear_entry(int code, Datum arg)
 
 	atp_shared_lock(LW_EXCLUSIVE);
 	if ((entry = find_entry(my_database)) != NULL)
+	{
 		entry->pid = entry->running = 0;
+		entry->waits = false;
+	}
 	atp_shared_unlock();
+}
+
+/* The caller holds the lock. */
+static void
+set_error(FetcherEntry *entry, const char *error)
+{
+	atp_shared_text(entry->error, sizeof(entry->error), error);
+	entry->error_at = atp_time_of_day();
 }
 
 static void
@@ -88,9 +100,32 @@ report_end(const char *error)
 
 	atp_shared_lock(LW_EXCLUSIVE);
 	if ((entry = find_entry(my_database)) != NULL)
+		set_error(entry, error);
+	atp_shared_unlock();
+}
+
+void
+atp_fetcher_status_not_started(const char *error)
+{
+	FetcherEntry *entry;
+
+	atp_shared_lock(LW_EXCLUSIVE);
+	if ((entry = find_entry(MyDatabaseId)) != NULL)
+		set_error(entry, error);
+	atp_shared_unlock();
+}
+
+void
+atp_fetcher_status_waits(const char *why)
+{
+	FetcherEntry *entry;
+
+	atp_shared_lock(LW_EXCLUSIVE);
+	if ((entry = find_entry(my_database)) != NULL)
 	{
-		atp_shared_text(entry->error, sizeof(entry->error), error);
-		entry->error_at = atp_time_of_day();
+		entry->waits = why != NULL;
+		if (why != NULL)
+			set_error(entry, why);
 	}
 	atp_shared_unlock();
 }
@@ -188,7 +223,7 @@ atp_fetcher_status(PG_FUNCTION_ARGS)
 	atp_shared_unlock();
 	values[0] = Int32GetDatum(copy.pid);
 	nulls[0] = copy.pid == 0;
-	values[1] = CStringGetTextDatum(copy.pid != 0 ? "running" : copy.wanted ? "waiting" : "not running");
+	values[1] = CStringGetTextDatum(copy.waits || (copy.pid == 0 && copy.wanted) ? "waiting" : copy.pid != 0 ? "running" : "not running");
 	values[2] = TimestampTzGetDatum(copy.since);
 	nulls[2] = copy.since == 0;
 	values[3] = Int32GetDatum(copy.running);

@@ -22,6 +22,12 @@ extern void atp_fetcher_status_tell(void);
 /* In the manager: record whether there is work without a fetcher. */
 extern void atp_fetcher_status_wanted(bool wanted);
 
+/* In the manager: no fetcher could be started, for this reason. */
+extern void atp_fetcher_status_not_started(const char *error);
+
+/* In a fetcher that waits after a crash of the server: the reason; NULL: the wait is over. */
+extern void atp_fetcher_status_waits(const char *why);
+
 /* Remove the entry of a dropped database. */
 extern void atp_fetcher_status_forget(Oid database);
 

@@ -73,6 +73,17 @@ atp_manager_pid(int manager)
 	return pid;
 }
 
+bool
+atp_manager_has_process(int manager)
+{
+	bool		running;
+
+	atp_shared_lock(LW_SHARED);
+	running = managers != NULL && managers->pid[manager] != 0;
+	atp_shared_unlock();
+	return running;
+}
+
 void
 atp_manager_connected(int manager)
 {

@@ -30,4 +30,7 @@ extern bool atp_manager_is_failing(int manager);
  */
 extern int	atp_manager_pid(int manager);
 
+/* Is a process of this manager running?  It need not have connected to its database.  Changes nothing. */
+extern bool atp_manager_has_process(int manager);
+
 #endif							/* ATP_MANAGER_STATUS_H */

@@ -480,7 +480,7 @@ atp_stream_status(PG_FUNCTION_ARGS)
 		values[0] = CStringGetTextDatum(slot->name);
 		values[1] = Int32GetDatum(slot->pid);
 		nulls[1] = slot->pid == 0;
-		values[2] = CStringGetTextDatum(state_names[slot->state]);
+		values[2] = CStringGetTextDatum(slot->state == ATP_STATE_ENDED && !slot->failed ? "ended" : state_names[slot->state]);
 		values[3] = TimestampTzGetDatum(slot->connected_at);
 		nulls[3] = slot->connected_at == 0;
 		values[4] = Int64GetDatum(slot->received);

@@ -116,9 +116,10 @@ atp_release(AtpReleaser *r, const AtpSubscription *sub, const AtpSink *sink, Atp
 	{
 		r->waits = atp_release_queue_all(r, &a, false);
 		r->swept = true;
+		r->left = false;
 		r->sweep = r->unstick = r->look;
 	}
-	else if (r->waits && !(sink->uses & ATP_USE_REPOS) && atp_remaining(r->look, r->unstick, UNSTICK_MS) == 0)
+	else if (r->waits && (r->left || !(sink->uses & ATP_USE_REPOS)) && atp_remaining(r->look, r->unstick, UNSTICK_MS) == 0)
 	{
 		(void) atp_release_queue_all(r, &a, true);
 		r->unstick = r->look;
@@ -141,6 +142,7 @@ atp_release(AtpReleaser *r, const AtpSubscription *sub, const AtpSink *sink, Atp
 			atp_held_look_for_room(&a);
 		r->taken = false;
 		atp_release_find(r, &a, &held);
+		r->left |= held.by.ntakers > 0;
 		if (held.ndids > 0)
 		{
 			a.batch = held.batch;

@@ -20,7 +20,8 @@ typedef struct AtpReleaser
 	bool		more;			/* the last step found work, so the next step is due at once */
 	bool		swept;			/* all held events were queued for release at least once, last at time ... */
 	AtpTime		sweep;			/* ... sweep */
-	AtpTime		unstick;		/* when the held labels without a reason to wait were last queued */
+	bool		left;			/* since the sweep, events may have been left to a taker (held_by.h) ... */
+	AtpTime		unstick;		/* ... and when events that wait behind nothing, these or labels, were last queued */
 	AtpTime		look;			/* when atp_release() last ran */
 	int64		uncounted[ATP_SKIP_COUNT];	/* skips of releases that are not written to the table yet (skips.h) */
 	bool		taken;			/* the last step applied events, or dropped events without a valid signature */

@@ -48,9 +48,11 @@ extern bool atp_release_finishes(const AtpHeldBatch *held, struct varlena *did);
 extern void atp_release_forget_named(const AtpHeldBatch *held, AtpStatements *set);
 
 /*
- * Queue all held events of this shard for release; stuck: only accounts whose held events all wait behind an earlier event
- * which no longer exists.  The latter happens with labels: a labeler has no row to lock, so this subscription may hold a
- * label behind held labels which a second subscription is just applying.  Returns whether the queue has rows.
+ * Queue all held events of this shard for release; stuck: only accounts of which each held event that this subscription
+ * may take waits behind an earlier event, so the first waits behind an event that this subscription does not have.  With
+ * repositories, this is an event of a taker (held_by.h), which may have been paused.  With labels, it is an event that no
+ * longer exists: a labeler has no row to lock, so this subscription may hold a label behind held labels which a second
+ * subscription is just applying.  Returns whether the queue has rows.
  */
 extern bool atp_release_queue_all(const AtpReleaser *r, AtpApply *a, bool stuck);
 

@@ -37,7 +37,7 @@
 enum
 {
 	NAMED_REPOS,				/* target, shards, shard, kind, own name, did[] or null, names, unused -> id, did */
-	NAME_ALL,					/* the parameters of NAMED_REPOS, the last: only accounts whose events all have why = order */
+	NAME_ALL,					/* the parameters of NAMED_REPOS, the last: only accounts whose events all wait behind others */
 	DUE_GAPS,					/* the parameters of NAMED_REPOS, the last: milliseconds; takers, milliseconds (LEFT_TO_TAKER) -> did */
 	FORGET_STRAY,				/* no parameters */
 	READ_HELD					/* target, did[], kind, names, takers, milliseconds (LEFT_TO_TAKER) */
@@ -77,7 +77,7 @@ static const AtpStatement statements[] = {
 		" SELECT DISTINCT ON (did, subscription) target, kind, did, subscription, shard_key"
 		" FROM atproto.held_event h WHERE target = $1::name AND shard_key % $2 = $3 AND kind = $4" TAKEN
 		" AND NOT ($8 AND EXISTS (SELECT FROM atproto.held_event e WHERE e.target = h.target AND e.did OPERATOR(@.=) h.did"
-		"  AND e.kind = h.kind AND e.why <> 'order'))"
+		"  AND e.kind = h.kind AND e.subscription = ANY ($7) AND e.why NOT IN ('order', 'resync')))"
 		/* skip accounts that are in the queue already, perhaps from a process that ended before the release */
 		" AND NOT EXISTS (SELECT FROM atproto.held_release r WHERE r.target = h.target AND r.did OPERATOR(@.=) h.did"
 		"  AND r.kind = h.kind AND r.subscription = h.subscription)",

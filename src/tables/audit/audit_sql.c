@@ -26,6 +26,9 @@ PG_FUNCTION_INFO_V1(atp_audit_all);
 /* Between two progress notices. */
 #define NOTICE_MS	5000
 
+/* The tables that an audit reads. */
+static const char *const audited[] = {"repo", "record", NULL};
+
 /* SQL: atproto.audit(did, target, deep) */
 Datum
 atp_audit(PG_FUNCTION_ARGS)
@@ -45,7 +48,7 @@ atp_audit(PG_FUNCTION_ARGS)
 		elog(ERROR, "return type must be a row type");
 	desc = BlessTupleDesc(desc);
 	SPI_connect();
-	caller = atp_visitor_begin(target, "repo");
+	caller = atp_visitor_begin(target, audited);
 	auditor = atp_auditor_begin(target, PG_GETARG_BOOL(2));
 	atp_audit_one(auditor, ATP_FUNCTION_ARG(0, atp_type("did")), &audit);
 	atp_auditor_end(auditor);
@@ -78,7 +81,7 @@ walk_on(const char *target, bool atomic, struct varlena **last, AtpAuditCounts *
 	AtpCaller	caller;
 	uint64		n;
 
-	caller = atp_visitor_begin(target, "repo");
+	caller = atp_visitor_begin(target, audited);
 	n = atp_audit_share(target,
 						"SELECT " ATP_AUDIT_COLUMNS " FROM #.repo WHERE $1 IS NULL OR did OPERATOR(@.>) $1"
 						" ORDER BY did USING OPERATOR(@.<)", after, ATP_AUDIT_SHARE, counts, last);

@@ -245,30 +245,6 @@ query_of(const CheckRun *c, const AtpInvariant *invariant)
 	return psprintf("SELECT $1 AS target, q.* FROM (%s) q (did, object, detail)", sql);
 }
 
-static void
-set_option(const char *name, const char *value)
-{
-	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-}
-
-/*
- * The planner underestimates the number of links in records, and would choose nested loops over
- * whole tables: so nested loops are off while such queries are planned.
- */
-static int
-begin_planning(const CheckRun *c, const AtpInvariant *invariant)
-{
-	int			nest = NewGUCNestLevel();
-
-	if ((invariant->flags & ATP_CHECK_WHOLE) && c->sample[0] == '\0')
-	{
-		set_option("enable_nestloop", "off");
-		/* unavoidable loops then look so expensive that the query would be compiled */
-		set_option("jit", "off");
-	}
-	return nest;
-}
-
 typedef struct FoundRows
 {
 	const CheckRun *run;
@@ -311,10 +287,22 @@ run_invariant(CheckRun *c, const AtpInvariant *invariant)
 	bool		all = (invariant->flags & ATP_CHECK_ONCE) != 0 && !c->given;
 
 	namestrcpy(&name, all ? "" : c->target);
-	atp_check_query(query_of(c, invariant), NameGetDatum(&name), all, begin_planning(c, invariant), &c->foreign, take_row, &found);
+	atp_check_query(query_of(c, invariant), NameGetDatum(&name), all,
+					(invariant->flags & ATP_CHECK_WHOLE) != 0 && c->sample[0] == '\0', &c->foreign, take_row, &found);
 	if (found.n > ROWS_MAX)
 		add_finding(c, invariant->what, all ? NULL : c->target, NULL, NULL,
 					psprintf("and " UINT64_FORMAT " more", found.n - ROWS_MAX), NULL);
+}
+
+/*
+ * Has somebody cancelled the statement, or has its time run out?  The SQLSTATE alone does not tell, because a function of a
+ * user can raise an ERROR with any SQLSTATE.
+ */
+static bool
+is_cancelled(const ErrorData *error)
+{
+	return ERRCODE_TO_CATEGORY(error->sqlerrcode) == ERRCODE_TO_CATEGORY(ERRCODE_OPERATOR_INTERVENTION) &&
+		error->funcname != NULL && strcmp(error->funcname, "ProcessInterrupts") == 0;
 }
 
 /*
@@ -334,9 +322,10 @@ say_failed(CheckRun *c, const AtpInvariant *invariant, const ErrorData *error)
 					"Look for the session in pg_locks, and check again.");
 	}
 	else if (error->sqlerrcode == ERRCODE_INSUFFICIENT_PRIVILEGE || error->sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED)
-		add_finding(c, "not readable", c->target, NULL, invariant->what, error->message, NULL);
+		add_finding(c, "not readable", c->target, NULL, invariant->what, error->message,
+					error->sqlerrcode == ERRCODE_INSUFFICIENT_PRIVILEGE && c->foreign ? "Grant the owner of the tables what the message names." : NULL);
 	/* a user has dropped a column or changed its type, or a function of the user has failed */
-	else if ((c->foreign && category != ERRCODE_TO_CATEGORY(ERRCODE_OPERATOR_INTERVENTION)) || category == ERRCODE_TO_CATEGORY(ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION) ||
+	else if ((c->foreign && !is_cancelled(error)) || category == ERRCODE_TO_CATEGORY(ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION) ||
 			 category == ERRCODE_TO_CATEGORY(ERRCODE_DATA_EXCEPTION))
 		add_finding(c, "not checked", c->target, NULL, invariant->what, error->message,
 					"Give the tables the columns, with the types, that atproto.create_tables() makes in an empty schema.");
@@ -508,7 +497,7 @@ atp_check(PG_FUNCTION_ARGS)
 	 * such tables, unless it may send rows from node to node, and looks at this setting when a query runs.
 	 */
 	if (atp_has_citus())
-		set_option("citus.enable_repartition_joins", "on");
+		(void) set_config_option("citus.enable_repartition_joins", "on", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	targets = c.given ? list_make1(unconstify(char *, c.target)) : find_targets();
 	check_all(&c, true);
 	foreach(lc, targets)

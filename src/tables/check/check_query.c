@@ -13,6 +13,7 @@
 
 #include "access/htup_details.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "common/compat.h"
 #include "config/owner.h"
@@ -52,29 +53,39 @@ refuse_table(Oid relid, const char *why)
 }
 
 /*
- * Of several owners, the query gets the one whose rights all others have: then no owner's function gains rights.  The
- * lock of the query's analysis keeps the owner, the kind and the policies of the table as they are.
+ * Only tables can be read with the rights of their owner.  A foreign table, also one that inherits from a table of ours,
+ * would be read with the caller's user mapping, or without a password where only superusers need none.
  */
+static void
+refuse_others(Oid relid)
+{
+	ListCell   *lc;
+
+	foreach(lc, find_all_inheritors(relid, AccessShareLock, NULL))
+	{
+		char		kind = get_rel_relkind(lfirst_oid(lc));
+
+		if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
+			refuse_table(lfirst_oid(lc), "is no table");
+	}
+}
+
+/* The lock of the query's analysis keeps the owner, the kind and the policies of the table as they are. */
 static void
 add_relation(Readers *readers, Oid relid)
 {
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
 	Oid			owner;
-	char		kind;
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for relation %u", relid);
 	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
-	kind = ((Form_pg_class) GETSTRUCT(tuple))->relkind;
 	ReleaseSysCache(tuple);
 	readers->relids = lappend_oid(readers->relids, relid);
 	if (atp_owner_is_trusted(GetUserId(), owner))
 		return;
-	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
-		refuse_table(relid, "is no table");
-	if (!OidIsValid(readers->owner) || has_privs_of_role(readers->owner, owner))
-		readers->owner = owner;
-	else if (!has_privs_of_role(owner, readers->owner))
+	refuse_others(relid);
+	if (!atp_owner_narrow(&readers->owner, owner))
 		refuse_table(relid, "a second such role owns a further table");
 }
 
@@ -141,6 +152,33 @@ end_rows(DestReceiver *self)
 }
 
 static void
+set_option(const char *name, const char *value)
+{
+	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+}
+
+/*
+ * The planner underestimates the number of links in records, and would choose nested loops over
+ * whole tables: so nested loops are off while such queries are planned.
+ */
+static PlannedStmt *
+plan_query(Query *query, const char *sql, bool whole, ParamListInfo params)
+{
+	int			nest = NewGUCNestLevel();
+	PlannedStmt *plan;
+
+	if (whole)
+	{
+		set_option("enable_nestloop", "off");
+		/* unavoidable loops then look so expensive that the query would be compiled */
+		set_option("jit", "off");
+	}
+	plan = pg_plan_query(linitial_node(Query, pg_rewrite_query(query)), sql, 0, params);
+	AtEOXact_GUC(false, nest);
+	return plan;
+}
+
+static void
 execute_plan(PlannedStmt *plan, const char *sql, ParamListInfo params, RowReceiver *receiver)
 {
 	QueryDesc  *desc = CreateQueryDesc(plan, sql, GetActiveSnapshot(), InvalidSnapshot, &receiver->pub, params, NULL, 0);
@@ -153,7 +191,7 @@ execute_plan(PlannedStmt *plan, const char *sql, ParamListInfo params, RowReceiv
 }
 
 void
-atp_check_query(const char *sql, Datum target, bool isnull, int nest, bool *foreign,
+atp_check_query(const char *sql, Datum target, bool isnull, bool whole, bool *foreign,
 				void (*row) (void *arg, TupleTableSlot *slot), void *arg)
 {
 	RowReceiver receiver = {
@@ -165,7 +203,6 @@ atp_check_query(const char *sql, Datum target, bool isnull, int nest, bool *fore
 	Query	   *query = parse_analyze_fixedparams(linitial_node(RawStmt, pg_parse_query(sql)), sql, &type, 1, NULL);
 	Readers		readers = {0};
 	AtpCaller	caller;
-	PlannedStmt *plan;
 
 	params->params[0] = (ParamExternData) {target, isnull, PARAM_FLAG_CONST, type};
 	(void) find_relations((Node *) query, &readers);
@@ -176,9 +213,8 @@ atp_check_query(const char *sql, Datum target, bool isnull, int nest, bool *fore
 		setRuleCheckAsUser((Node *) query, GetUserId());
 		caller = atp_owner_begin(readers.owner);
 	}
-	plan = pg_plan_query(linitial_node(Query, pg_rewrite_query(query)), sql, 0, params);
-	AtEOXact_GUC(false, nest);
-	execute_plan(plan, sql, params, &receiver);
+	execute_plan(plan_query(query, sql, whole, params), sql, params, &receiver);
+	/* also restores settings that functions of the owner have changed: the next query may run with the caller's rights */
 	if (*foreign)
 		atp_owner_end(caller);
 }

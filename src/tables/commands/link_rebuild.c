@@ -179,6 +179,9 @@ wanted_links(const char *target, bool warn)
  * ------------------------------------------------------------------------
  */
 
+/* The tables that link_problems() reads. */
+static const char *const compared[] = {"record", "link", "link_source", NULL};
+
 /* SQL: atproto.link_problems(target) */
 Datum
 atp_link_problems(PG_FUNCTION_ARGS)
@@ -188,11 +191,10 @@ atp_link_problems(PG_FUNCTION_ARGS)
 	int			nest = NewGUCNestLevel();
 	AtpArg		links;
 	MemoryContext cxt = CurrentMemoryContext;
-
 	AtpCaller	caller;
 
 	SPI_connect();
-	caller = atp_visitor_begin(target, "link");
+	caller = atp_visitor_begin(target, compared);
 	sql = begin_stage(target);
 	links = wanted_links(target, false);
 	if (!links.isnull)

@@ -54,9 +54,9 @@ sub stop
 	my ($self) = @_;
 
 	return unless $self->{pid};
+	close delete $self->{stdin};
 	kill 'TERM', $self->{pid};
 	waitpid $self->{pid}, 0;
-	close delete $self->{stdin};
 	$self->{pid} = 0;
 	return;
 }

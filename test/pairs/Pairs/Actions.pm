@@ -124,7 +124,8 @@ action partition => sub {
 	my ($run, $step) = @_;
 	my $by = $Pairs::Run::partitions{ $step->{value} };
 	my $differences = @{ $run->{differences} };
-	my $words = change($run, "partitions by $step->{value}", "SET ROLE $run->{plan}{owner}; SELECT atproto.partition('$run->{name}', $by); RESET ROLE");
+	# partition() refuses a table with a trigger that is not the extension's, as the one of action "refuse" is
+	my $words = change($run, "partitions by $step->{value}", "DROP TRIGGER IF EXISTS refuse ON $run->{name}.record; SET ROLE $run->{plan}{owner}; SELECT atproto.partition('$run->{name}', $by); RESET ROLE");
 	# it says what it would lose; the program goes on without partitions
 	if ((grep { $run->{p}{$_} eq 'yes' } qw(publication security)) && @{ $run->{differences} } > $differences && $run->{differences}[-1] =~ /because of what is on it.*(?:publication|row security)/)
 	{

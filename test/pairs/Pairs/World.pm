@@ -193,9 +193,10 @@ sub stop
 	my ($self) = @_;
 
 	return unless $self->{pid};
+	# before the signal: if a thread of Python gets the signal, its main thread does not learn of it as long as it reads
+	close delete $self->{stdin};
 	kill 'TERM', $self->{pid};
 	waitpid $self->{pid}, 0;
-	close delete $self->{stdin};
 	$self->{pid} = 0;
 	return;
 }

@@ -89,7 +89,7 @@ sub faults_of
 		my ($rc, $out) = run('make -n' . ($1 // ''));
 		push @faults, $out if $rc != 0;
 	}
-	elsif ($command =~ /^(?:\w+=\S+ )*((?:test|bench|demo)\/\S+)/)
+	elsif ($command =~ /^(?:\w+=\S+ )*((?:test|bench|demo|release)\/\S+)/)
 	{
 		push @faults, "there is no program $1" unless -x "$copy/$1" && !-d "$copy/$1";
 	}
@@ -138,7 +138,7 @@ is(join(', ', grep { !$seen{$_} } sort keys %quick), '', 'the page has all comma
 system('rm', '-rf', "$copy.one");
 
 # Commands in the text, and in tables.
-foreach my $command (grep { !/^(?:make|bench\/run|test\/one)$/ } prose('CONTRIBUTING.md') =~ /(?<!`)`((?:\w+=\S+ )*(?:make|test\/(?:one|mutants\/run|lint\/\w+\.py|fuzz\/\w+\.py|tools\/set-address)) [^`\n]*)`(?!`)/g)
+foreach my $command (grep { !/^(?:make|bench\/run|test\/one)$/ } prose('CONTRIBUTING.md') =~ /(?<!`)`((?:\w+=\S+ )*(?:make|test\/(?:one|mutants\/run|lint\/\w+\.py|fuzz\/\w+\.py)|release\/[\w.]+) [^`\n]*)`(?!`)/g)
 {
 	next if $seen{$command}++ || $command =~ /\b[A-Z]{4}\b FILE/;
 	is(join("\n", faults_of($command)), '', "$command: what it names is there");
@@ -174,9 +174,9 @@ SKIP:
 	my ($archive) = ($dist // '') =~ /`([\w.-]+\.tar\.gz)`/;
 	ok(-s "$copy/" . ($archive // 'nothing'), 'and makes the archive that the page names');
 
-	my ($address) = $page =~ /`(test\/tools\/set-address [^`]*)`/;
+	my ($address) = $page =~ /`(release\/project\.py address [^`]*)`/;
 	($rc, $out) = run($address // 'false');
-	is($rc, 0, 'set-address runs') or diag($out);
+	is($rc, 0, 'release/project.py runs') or diag($out);
 	my ($url) = ($address // '') =~ /(https:\S+)/;
 	like(slurp_file("$copy/META.json"), qr/\Q$url\E/, 'and META.json has the address') if defined $url;
 }

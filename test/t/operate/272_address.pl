@@ -1,6 +1,6 @@
 # 272_address.pl
-#		test/tools/set-address enters the public address and the maintainer at every place in the sources,
-#		also a second time, and refuses arguments that are no address and no maintainer.
+#		release/project.py copies the version, the maintainer and the public address from META.json to all other
+#		files, also a second time, and refuses arguments that are no version, address or maintainer.
 
 use strict;
 use warnings FATAL => 'all';
@@ -16,15 +16,17 @@ use Test::More;
 
 my $tree = test_dir() . '/..';
 my $dir  = PostgreSQL::Test::Utils::tempdir();
-my @files = qw(META.json debian/control.in debian/control);
+my @files = qw(META.json atproto.control debian/control.in debian/control debian/copyright debian/changelog CHANGELOG.md);
 mkdir "$dir/debian" or BAIL_OUT($!);
 copy("$tree/$_", "$dir/$_") or BAIL_OUT("$_: $!") foreach @files;
 
-sub set_address
+sub project
 {
 	my @args = map { "'" . s/'/'\\''/gr . "'" } @_;
-	return system("cd '$dir' && '$tree/test/tools/set-address' @args >/dev/null 2>&1");
+	return system("cd '$dir' && PYTHONDONTWRITEBYTECODE=1 '$tree/release/project.py' @args >/dev/null 2>&1");
 }
+
+sub set_address { return project('address', @_); }
 
 my %before = map { $_ => slurp_file("$dir/$_") } @files;
 isnt(set_address(@$_), 0, "refused: @$_")
@@ -44,11 +46,33 @@ is_deeply($meta->{resources}, {
 is($meta->{maintainer}, "\x{c4}nnchen & Co <a\@b.example>", 'META.json: maintainer');
 delete $_->{resources}, delete $_->{maintainer} foreach $meta, $was;
 is_deeply($meta, $was, 'META.json: the rest is as it was');
-foreach my $control (grep { /debian/ } @files)
+foreach my $control (grep { /debian\/control/ } @files)
 {
 	my $text = slurp_file("$dir/$control");
 	is(scalar(() = $text =~ /^(?:Maintainer: .* <a\@b\.example>|Homepage: https:\/\/forge\.example\/a\/b|Vcs-Git: .*\.git|Vcs-Browser: .*)$/mg), 4, "$control: four lines");
 	unlike($text, qr/old\.example/, "$control: nothing is left of the first");
 }
+like(slurp_file("$dir/debian/copyright"), qr/^Source: https:\/\/forge\.example\/a\/b$/m, 'debian/copyright: the address');
+like(slurp_file("$dir/debian/changelog"), qr/\A.*UNRELEASED.*\n(?s:.*?)\n -- \S+nnchen & Co <a\@b\.example>  /, 'debian/changelog: the maintainer of what is not released');
+
+# The version: META.json has it, and all other files get it.
+isnt(project(@$_), 0, "refused: @$_") foreach [ 'version', '1.1' ], ['version'], [ 'version', '1.1.0-1' ], ['nothing'], [ 'show', 'nothing' ];
+is(project('version', '2.7.18'), 0, 'a version');
+is(project(),                    0, 'and copied again');
+$meta = decode_json(slurp_file("$dir/META.json"));
+is("$meta->{version} $meta->{provides}{atproto}{version} $meta->{'meta-spec'}{version}", '2.7.18 2.7.18 1.0.0', 'META.json: the version');
+like(slurp_file("$dir/atproto.control"), qr/^default_version = '2\.7'$/m, 'atproto.control: the version of the SQL');
+my $log = slurp_file("$dir/debian/changelog");
+like($log, qr/\Aatproto \(2\.7\.18-1\) UNRELEASED;/, 'debian/changelog: the version');
+is(scalar(() = $log =~ /^atproto /mg), scalar(() = $before{'debian/changelog'} =~ /^atproto /mg), 'in the entry that was not released');
+
+# After a release, the next version begins an entry, and the entry of the release stays.
+open(my $fh, '>', "$dir/debian/changelog") or BAIL_OUT($!);
+print $fh $log =~ s/UNRELEASED/unstable/r;
+close $fh;
+is(project(), 0, 'copied after the release');
+like(slurp_file("$dir/debian/changelog"), qr/\Aatproto \(2\.7\.18-1\) unstable;/, 'debian/changelog: a release is not changed');
+is(project('version', '2.7.19'), 0, 'the next version');
+like(slurp_file("$dir/debian/changelog"), qr/\Aatproto \(2\.7\.19-1\) UNRELEASED;(?s:.*)^atproto \(2\.7\.18-1\) unstable;/m, 'debian/changelog: a new entry');
 
 done_testing();

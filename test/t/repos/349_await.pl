@@ -116,7 +116,59 @@ query("SELECT atproto.unsubscribe('failing'); SELECT atproto.unsubscribe('more')
 query("UPDATE atproto.enumeration SET error = 'the list was given up'");
 like(await("'posts'"), qr/WARNING:  lists of subscription "posts" were not read to their end\nDETAIL:  listReposByCollection app\.bsky\.feed\.post: the list was given up\n/, 'lists that were given up');
 query("UPDATE atproto.enumeration SET finished_at = NULL, next_try = 'infinity'");
-like(await("'posts', '0 s'"), qr/DETAIL:  0 of 1 lists were read; 0 repositories are to be fetched\.\nlistReposByCollection app\.bsky\.feed\.post: the list was given up\n/, 'and those that are not');
+like(await("'posts', '0 s'"), qr/DETAIL:  0 of 1 lists were read; 0 repositories are to be fetched\.\nlistReposByCollection app\.bsky\.feed\.post: the list was given up; next try at infinity\nHINT:  It goes on: see view "atproto\.repo_progress"\. SELECT atproto\.read_lists\('posts'\) has them read at once\./,
+	'and those that are not, with the time of the next try, and how to try now');
+is(query("SELECT next_try > now() + interval '10 min' FROM atproto.repo_progress WHERE subscription = 'posts'"), 't', 'R-65: the view has the next try, too');
+
+# --- tries that need not wait ---
+
+is(query("SELECT atproto.read_lists('posts')"), '1', 'R-65: a list that was put off is read at once');
+query('DELETE FROM atproto.repo_job');
+$said = await("'posts', '1 min'");
+like($said, qr/NOTICE:  backfill of subscription "posts" has ended/, 'and read to its end');
+unlike($said, qr/WARNING|DETAIL/, 'without a fault');
+is(query("SELECT atproto.read_lists('posts')"), '0', 'no list waits any more');
+my $pages = scalar $network->log(path => qr/listReposByCollection/);
+is(query("SELECT atproto.read_lists('posts', again => true)"), '1', 'a list that was read is read again');
+wait_for("SELECT finished_at IS NOT NULL FROM atproto.enumeration WHERE subscription = 'posts'");
+cmp_ok(scalar $network->log(path => qr/listReposByCollection/), '>', $pages, 'by a request');
+query("INSERT INTO atproto.host (host, failures, backoff_until) VALUES ('rests.example.com', 5, 'infinity')");
+query("INSERT INTO atproto.subscription (name, url, enabled, backfill, list_source) VALUES ('rests', 'wss://$HOST', false, 'network', 'https://rests.example.com')");
+(undef, undef, my $resting) = $node->psql('postgres', "SELECT atproto.read_lists('rests')");
+like($resting, qr/NOTICE:  hosts of these lists are in backoff: rests\.example\.com, until infinity\n[^\n]*HINT:  atproto\.reset_backoff\(\)/, 'a host in backoff stays in backoff, which the function says');
+query("SELECT atproto.unsubscribe('rests')");
+
+# --- settings that were wrong ---
+
+# The setting is changed once while the fetcher runs, and once while it does not.
+foreach my $runs (1, 0)
+{
+	my $job = $runs ? $absent : $first;
+	my $digest = query('SELECT digest FROM atproto.fetch_settings');
+	query("ALTER SYSTEM SET atproto.fetch_proxy = 'http://127.0.0.1:1'");
+	query('SELECT pg_reload_conf()');
+	wait_for("SELECT digest <> '$digest' FROM atproto.fetch_settings");
+	query("SELECT atproto.resync('$job')");
+	query("SELECT atproto.read_lists('posts', again => true)");
+	wait_for("SELECT count(*) = 1 FROM atproto.enumeration WHERE subscription = 'posts' AND tries = 1 AND next_try > now() + interval '10 min'");
+	wait_for("SELECT tries = 1 AND next_try > now() + interval '10 min' FROM atproto.repo_job WHERE did = '$job'");
+	like(await("'posts', '100 ms'"), qr/\ANOTICE:  posts: 0 of 1 lists read[^\n]*, 1 failed\nDETAIL:  It waits: listReposByCollection app\.bsky\.feed\.post: [^\n]*the address of the proxy \(atproto\.fetch_proxy\) is not on the public Internet; next try at 20[^\n]*\nHINT:  SELECT atproto\.read_lists\('posts'\) has them read at once\.\nERROR: /,
+		'R-65: one look tells the cause and the next try');
+	if (!$runs)
+	{
+		query("DELETE FROM $_") foreach 'atproto.repo_job', 'atproto.identity_request';
+		query(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'});
+		wait_for(q{SELECT pid IS NULL AND state = 'not running' FROM atproto.stat_fetcher});
+		unlike(await("'posts', '6 s'"), qr/fetcher|shared_preload_libraries/, 'a fetcher that merely rests is no cause');
+	}
+	query('ALTER SYSTEM RESET atproto.fetch_proxy');
+	query('SELECT pg_reload_conf()');
+	like(await("'posts', '1 min'"), qr/backfill of subscription "posts" has ended/, 'after a change of fetch_proxy the list is due at once' . ($runs ? '' : ', also without a fetcher'));
+	next unless $runs;
+	wait_for("SELECT error ~ 'RepoNotFound' FROM atproto.repo_job WHERE did = '$job'");
+	pass('and the repository');
+	query('DELETE FROM atproto.repo_job');
+}
 
 # --- what it refuses ---
 
@@ -138,7 +190,7 @@ like($err, qr/ERROR:  permission denied for procedure await_backfill/, 'nobody w
 $node->safe_psql('postgres', 'CREATE DATABASE unserved');
 (undef, undef, $err) = $node->psql('unserved', "CREATE EXTENSION atproto; SELECT atproto.subscribe('lost', 'wss://$HOST', backfill => 'network')");
 (undef, undef, $err) = $node->psql('unserved', "CALL atproto.await_backfill('lost', '0 s')");
-like($err, qr/^the fetcher is not running\nHINT:  Add "atproto" to "shared_preload_libraries" and the database to "atproto\.databases"/m, 'nobody fetches there: what to set');
+like($err, qr/^no manager serves this database: add the database to "atproto\.databases", and restart the server$/m, 'nobody fetches there: what to set');
 
 $node->stop;
 $network->stop;

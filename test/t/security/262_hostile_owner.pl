@@ -254,6 +254,68 @@ like(as('postgres', "BEGIN; SET LOCAL SESSION AUTHORIZATION consumer; $fails; CR
 	. " RESET SESSION AUTHORIZATION; DELETE FROM other_network.record WHERE rkey = 'x'; $check; ROLLBACK"),
 	qr/^records differ from the tree\|other_network$/m, 'and in the tables of a second role, while the functions of the first one fail');
 
+# A function of an owner that changes the search_path changes it for no query with the rights of a superuser.
+query("CREATE SCHEMA trap AUTHORIZATION consumer; CREATE SCHEMA zoo; SELECT atproto.create_tables('zoo');"
+	. " INSERT INTO zoo.repo (did, rev, refill_by) VALUES ('$mine', '3aaaaaaaaaaaa', 'nobody')");
+is(as('consumer', <<"SQL"), '', 'a trap: a cast that changes the search_path');
+SELECT atproto.create_tables('trap');
+CREATE TYPE network.odd AS (a int);
+ALTER TABLE trap.repo DROP COLUMN refill_rev, ADD COLUMN refill_rev network.odd;
+INSERT INTO trap.repo (did, rev, refill_by, refill_rev) VALUES ('$mine', '3aaaaaaaaaaaa', 'nobody', ROW(1));
+CREATE FUNCTION network.to_tid(network.odd) RETURNS atproto.tid LANGUAGE plpgsql AS \$\$BEGIN
+	PERFORM network.look(''), set_config('search_path', 'network, pg_catalog', false);
+	RETURN '2222222222222';
+END\$\$;
+CREATE CAST (network.odd AS atproto.tid) WITH FUNCTION network.to_tid(network.odd) AS IMPLICIT;
+CREATE FUNCTION network.format(text, text) RETURNS text LANGUAGE plpgsql AS 'BEGIN PERFORM network.look(\$1); RETURN \$2; END';
+SQL
+# superusers who are members of a role trust the role no more than other superusers
+foreach my $member ('REVOKE consumer FROM postgres', 'GRANT consumer TO postgres')
+{
+	query("$member; TRUNCATE network.seen");
+	is(as('postgres', "SELECT object, detail FROM atproto.check() WHERE target = 'zoo'"), 'refill_by|no subscription of this target is nobody', "$member: the next target is checked");
+	is(query('SELECT DISTINCT who FROM network.seen'), '', 'and no function of the owner is called with the rights of the superuser');
+}
+query('REVOKE consumer FROM postgres');
+is(as('consumer', q{CREATE OR REPLACE FUNCTION network.to_tid(network.odd) RETURNS atproto.tid LANGUAGE plpgsql
+	AS 'BEGIN RAISE EXCEPTION $$no$$ USING ERRCODE = $$query_canceled$$; END'}), '', 'a trap: a cast that looks cancelled');
+like(as('postgres', "SELECT what, target FROM atproto.check()"), qr/^not checked\|trap\n(.*\n)*refill of nobody\|zoo$/m, 'ends no check of other targets');
+as('consumer', q{CREATE OR REPLACE FUNCTION network.to_tid(network.odd) RETURNS atproto.tid LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(180); RETURN NULL; END'});
+like(as('postgres', "SET statement_timeout = '1s'; SELECT count(*) FROM atproto.check()"), qr/canceling statement due to statement timeout/, 'but a check that is cancelled ends');
+as('consumer', q{CREATE OR REPLACE FUNCTION network.to_tid(network.odd) RETURNS atproto.tid LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'});
+
+query('CREATE FOREIGN DATA WRAPPER nowhere; GRANT USAGE ON FOREIGN DATA WRAPPER nowhere TO consumer');
+is(as('consumer', 'CREATE SERVER s FOREIGN DATA WRAPPER nowhere; CREATE FOREIGN TABLE trap.child () INHERITS (trap.record) SERVER s'), '', 'a trap: a foreign table as a part of a table');
+like(as('postgres', "SELECT what, detail FROM atproto.check('trap') WHERE object = 'record without repository'"),
+	qr/^not readable\|table "trap.child" belongs to a role that is not trusted, and is no table$/m, 'is not read with the rights of the superuser');
+query('DROP FOREIGN DATA WRAPPER nowhere CASCADE');
+
+# Where a superuser has made one of the tables, the functions in the others still have the rights of their owner.
+is(as('consumer', "SET client_min_messages = warning; CREATE INDEX trap ON trap.record (network.look('x')); DROP TABLE trap.repo CASCADE; TRUNCATE network.seen"), '', 'a trap: an index');
+query("SELECT atproto.create_tables('trap'); INSERT INTO trap.repo (did, rev, data) VALUES ('$mine', '3aaaaaaaaaaaa', 'bafyreihyrpefhacm6kkp4ql6j6udakdit7g3dmkzfriqfykhjw6cad5lrm')");
+like(as('postgres', $_), qr/permission denied for table repo/, "$_: not as a superuser") foreach "SELECT atproto.audit('$mine', 'trap')", "CALL atproto.audit_all('trap')";
+is(query('SELECT DISTINCT who FROM network.seen'), '', 'and calls nothing with the rights of the superuser');
+query('DROP SCHEMA trap CASCADE; DROP SCHEMA zoo CASCADE');
+
+# Nor does a trigger that changes the search_path let the owner act with the rights of the extension's owner.
+query('CREATE SCHEMA operators AUTHORIZATION consumer');
+is(as('consumer', <<"SQL"), '', 'a trap: a trigger that changes the search_path');
+INSERT INTO atproto.subscription (name, url, target, enabled) VALUES ('own', 'wss://localhost:1', 'network', false);
+TRUNCATE network.seen;
+CREATE FUNCTION operators.equals(name, name) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN PERFORM network.look(\$1::text); RETURN \$1 OPERATOR(pg_catalog.=) \$2; END';
+CREATE OPERATOR operators.= (LEFTARG = name, RIGHTARG = name, FUNCTION = operators.equals);
+CREATE FUNCTION network.set_path() RETURNS trigger LANGUAGE plpgsql AS \$\$BEGIN PERFORM set_config('search_path', 'operators, pg_catalog', false); RETURN NEW; END\$\$;
+CREATE TRIGGER trap BEFORE INSERT OR UPDATE ON network.repo FOR EACH ROW EXECUTE FUNCTION network.set_path();
+SQL
+query("INSERT INTO atproto.held_event (target, did, rev, subscription, seq, why, shard_key, bytes) VALUES ('network', '$mine', '3aaaaaaaaaaaa', 'own', 4, 'identity', 0, 'x')");
+is(as('consumer', "SELECT atproto.unsubscribe('own')"), '', 'the events that wait are dropped');
+is(query('SELECT DISTINCT who FROM network.seen'), '', 'and no operator of the owner is called with more rights');
+my $breaks = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x', 'a sync 4'));
+is(as('consumer', subscribe_sql('own', $breaks, cursor => 0, target => "'network'", backfill => q('repair'))), '', 'a consumer');
+wait_for("SELECT EXISTS (SELECT FROM atproto.repo_job WHERE subscription = 'own')");
+is(query('SELECT DISTINCT who FROM network.seen'), '', 'calls no such operator when it has a repository fetched');
+is(as('consumer', "SELECT atproto.unsubscribe('own'); DROP TRIGGER trap ON network.repo; DROP OPERATOR operators.= (name, name)"), '', '');
+
 # --- the owner before ---
 
 my $refusing = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x'), '--status', '503');

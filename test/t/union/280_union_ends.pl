@@ -144,5 +144,30 @@ wait_for('SELECT count(*) = 0 FROM atproto.held_event');
 is(query("SELECT string_agg(rkey::text, ' ' ORDER BY rkey) FROM three.record WHERE did = '" . did('a') . q{'}), 'p r s', 'R-32: three: nothing of what waited is lost');
 $union->forget;
 
+# --- an event is left to the subscription of level chain; what was in front of the event goes, and then that subscription is paused ---
+
+wait_at_most('5min');
+@steps = read_capture(make_capture('steps.py', 'a 1 +p', 'a 2 +q', 'a 3 +r', 'a 4 +s', 'a 5 +t', 'a 6 +u', 'a 7 +v', 'b 1 +x'));
+%has = (taker => [ 0, 2, 7 ], peer => [ 0, 3, 4, 6, 7 ], low => [ 0, 5, 7 ]);
+query('CREATE SCHEMA left_to');
+foreach my $name (qw(peer low taker))
+{
+	push @sources, AtprotoTest::Server->start(write_capture("$dir/left_$name", @steps[ @{ $has{$name} } ]), '--hold-at', 2, $name eq 'peer' ? ('--hold-at', 7) : ());
+	query('BEGIN; ' . subscribe_sql($name, $sources[-1], cursor => 0, target => "'left_to'", verify => $name eq 'taker' ? "'chain'" : "'hash'")
+		. "; UPDATE atproto.subscription SET max_held_events = 2 WHERE name = 'peer'; COMMIT");
+	wait_for_seq($node, $name, 1);
+}
+foreach my $step ([ -3, 'peer', 5 ], [ -2, 'low', 8 ], [ -1, 'taker', 8 ], [ -3, 'peer', 8 ])
+{
+	$sources[ $step->[0] ]->release;
+	wait_for_seq($node, @$step[ 1, 2 ]);
+}
+is(query("SELECT string_agg(concat_ws(' ', subscription, seq, why), ', ' ORDER BY seq) FROM atproto.held_event"), 'taker 3 gap, low 6 order', 'left: an event waits behind that of the taker');
+wait_for(q{SELECT count(*) = 0 FROM atproto.held_release WHERE subscription = 'low'});
+query("SELECT atproto.pause('taker')");
+wait_for(q{SELECT why = 'gap' FROM atproto.held_event WHERE subscription = 'low'});
+pass('R-32: left: without the taker, the event waits for a commit, and no longer than such events do');
+$union->forget;
+
 $node->stop;
 done_testing();

@@ -1,0 +1,94 @@
+# 134_reasons.pl
+#		Each state that a view shows has its reason in the view: no free worker slot, no manager, a manager that
+#		cannot run, a process that is about to begin.  subscribe() says what it does, and warns when it cannot run.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+# Slots for the launcher of logical replication, the manager, and two consumers.
+my $node   = make_node('reasons', conf => "max_worker_processes = 4\nmax_parallel_workers = 0\n");
+my $server = AtprotoTest::Server->start(capture('pds.frames.gz'), '--hold-at', 300);
+my $url    = $server->url;
+my $NOTICE = qr/\ANOTICE:  subscription "one" follows \Q$url\E into schema "atproto"
+DETAIL:  It begins with the oldest event that the server has\. Older records are not fetched: see the option "backfill"\.
+HINT:  SELECT \* FROM atproto\.stat_subscription WHERE name = 'one'; shows its state\.\s*\z/;
+
+# What a statement prints beside its rows.
+sub said
+{
+	my ($sql, $database) = @_;
+	my (undef, undef, $err) = $node->psql($database // 'postgres', $sql);
+	return $err =~ s/^psql:\S+ //mgr;
+}
+
+# State and reason of a subscription.
+sub state_of
+{
+	my ($name, %o) = @_;
+	return query("SELECT concat_ws('|', state, last_error, last_error_is_past) FROM atproto.stat_subscription WHERE name = '$name'", %o);
+}
+
+# --- a process that is about to begin ---
+
+my $manager = query(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto manager'});
+kill 'STOP', $manager;
+like(said(subscribe_sql('one', $server, cursor => 0)), $NOTICE, 'subscribe() says what it does, and where to look');
+is(state_of('one'), 'starting', 'right after subscribe() the state is starting');
+kill 'CONT', $manager;
+wait_for(q{SELECT state = 'streaming' FROM atproto.stat_subscription});
+query("SELECT atproto.pause('one')");
+wait_for(q{SELECT state = 'paused' AND pid IS NULL FROM atproto.stat_subscription});
+kill 'STOP', $manager;
+query("SELECT atproto.resume('one')");
+is(state_of('one'), 'starting', 'and right after resume()');
+kill 'CONT', $manager;
+wait_for(q{SELECT state = 'streaming' FROM atproto.stat_subscription});
+
+# --- worker slots ---
+
+unlike(said(subscribe_sql('two', $server, cursor => 0)), qr/WARNING/, 'a subscription that has a slot');
+wait_for(q{SELECT count(*) = 2 FROM atproto.stat_subscription WHERE state = 'streaming'});
+like(said(subscribe_sql('three', $server, cursor => 0, backfill => q{'repair'}, dids => q{'{did:web:a.example.com}'})),
+	qr/^WARNING:  subscription "three" may not run: there are too few background worker slots\nDETAIL:  "max_worker_processes" is 4, and lacks 2\.[^\n]*\nHINT:  Increase "max_worker_processes", and restart the server\.$/m,
+	'subscribe() warns when slots are lacking, also for the fetcher');
+wait_for(q{SELECT state = 'not running' FROM atproto.stat_subscription WHERE name = 'three'});
+is(state_of('three'), 'not running|no background worker slot is free: increase max_worker_processes|f', 'no slot: the view has the reason');
+wait_for(q{SELECT state = 'waiting' AND last_error = 'no background worker slot is free: increase max_worker_processes' FROM atproto.stat_fetcher});
+pass('the fetcher has no slot: its view has the reason');
+
+# --- a manager that cannot run ---
+
+$node->append_conf('postgresql.conf', "max_worker_processes = 1\n");
+$node->restart;
+my $dead = qr/the manager of this database does not run: see the server's log; perhaps "max_worker_processes" is too small/;
+like(state_of('one'), qr/\Anot running\|$dead\|f\z/, 'no manager: the reason');
+like(query('SELECT last_error FROM atproto.stat_fetcher'), qr/\A$dead\z/, 'the reason of the fetcher');
+like(said("SELECT atproto.resume('one')"), qr/^WARNING:  subscription "one" cannot run yet\nDETAIL:  It waits: $dead\.\nHINT:  The view "atproto\.stat_subscription" shows its state\.$/m,
+	'resume() warns');
+like(said(subscribe_sql('four', $server)), qr/^NOTICE:.*^WARNING:  subscription "four" cannot run yet$/ms, 'so does subscribe()');
+
+# --- a database without a manager ---
+
+$node->append_conf('postgresql.conf', "max_worker_processes = 8\n");
+$node->restart;
+query('CREATE DATABASE unserved');
+query('CREATE EXTENSION atproto', database => 'unserved');
+query("INSERT INTO atproto.subscription (name, url) VALUES ('row', '$url')", database => 'unserved');
+query('UPDATE atproto.subscription SET stopped = NULL, stopped_at = NULL', database => 'unserved');
+my $unserved = q(no manager serves this database: add the database to "atproto.databases", and restart the server);
+is(state_of('row', database => 'unserved'), "not running|$unserved|f", 'no manager for this database');
+is(query('SELECT state, last_error, last_error_at FROM atproto.stat_fetcher', database => 'unserved'), "not running|$unserved|", 'nor a fetcher');
+like(said("SELECT atproto.subscribe('few', '$url', backfill => 'repair')", 'unserved'),
+	qr/^WARNING:  no repositories of subscription "few" will be fetched\n.*^NOTICE:  subscription "few" runs until the server stops\nDETAIL:  No atproto manager serves this database\. It begins with the next event\. [^\n]+\nHINT:  To have it started [^\n]*"atproto\.databases"\. SELECT \* FROM atproto\.stat_subscription/ms,
+	'subscribe() says that no fetcher runs');
+is(query('SELECT atproto.why_not_served() IS NULL'), 't', 'a served database has no reason');
+
+$node->stop;
+done_testing();
