@@ -27,8 +27,8 @@ PG_FUNCTION_INFO_V1(atp_revoke_from);
 #define WRITE	"SELECT, INSERT, UPDATE, DELETE"
 
 /*
- * What a role with subscriptions needs besides its target, in schema atproto.  To read, a role needs none of these: the
- * functions make the server open connections, or change tables.
+ * Privileges of a subscriber besides the target, in schema atproto.  A reader gets none of them, because these functions
+ * open connections and change tables.
  */
 static const struct
 {
@@ -43,7 +43,7 @@ static const struct
 	"EXECUTE"},
 	{"PROCEDURE", "audit_all, await_backfill", "EXECUTE"},
 	{"TABLE", "subscription, request_header, cursor, dead_frame", WRITE},
-	/* not the column id, whose numbers are everybody's */
+	/* without the column id, because all subscriptions share its numbers */
 	{"TABLE", "dead_letter", "INSERT", "subscription, seq, stage, sqlstate, message, did, path, digest, attempts"},
 	{"TABLE", "dead_letter", "SELECT, UPDATE, DELETE"},
 	{"TABLE", "gap", "INSERT", "subscription, endpoint, after_seq, before_seq, reason"},
@@ -82,7 +82,7 @@ static const char not_columns[] = NOT_ALL("$3", "has_column_privilege($1, e, $2 
 
 /* fault: a query that gives a row if the caller may not grant the privileges */
 static void
-change(const Change *c, const char *fault, const char *kind, const char *object, const char *privileges, const char *columns)
+change_privileges(const Change *c, const char *fault, const char *kind, const char *object, const char *privileges, const char *columns)
 {
 	AtpResult	found = atp_query(fault, ATP_ARGS(atp_text_arg(object), atp_text_arg(privileges), atp_text_arg(columns)));
 
@@ -107,7 +107,7 @@ change_extension(const Change *c)
 		char	   *names = pstrdup(to_subscribe[i].names);
 
 		for (char *name = strtok(names, ", "); name != NULL; name = strtok(NULL, ", "))
-			change(c, fault, to_subscribe[i].kind, psprintf("atproto.%s", name), to_subscribe[i].privileges, columns);
+			change_privileges(c, fault, to_subscribe[i].kind, psprintf("atproto.%s", name), to_subscribe[i].privileges, columns);
 	}
 }
 
@@ -126,13 +126,13 @@ static const char relations[] =
 	" LATERAL (SELECT c.oid AS relid UNION SELECT relid FROM pg_partition_tree(c.oid)) p JOIN pg_class o ON o.oid = p.relid"
 	" WHERE n.nspname = $1 AND c.relname = ANY ($2) AND c.relkind IN ('r', 'p', 'v') AND " OF_OTHERS("o.relowner") " ORDER BY 1";
 
-/* Roles that make tables in the target; may: the caller may change what is granted on tables to come. */
+/* Roles that make tables in the target; may: the caller may alter the default privileges of the role. */
 static const char makers[] =
 	"SELECT o.rolname::text AS maker, pg_has_role(o.oid, 'USAGE') AS may FROM pg_roles o WHERE o.oid IN"
 	" (SELECT nspowner FROM pg_namespace WHERE nspname = $1 UNION SELECT c.relowner FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid"
 	"  WHERE n.nspname = $1 AND c.relname = ANY ($2)) AND " OF_OTHERS("o.oid") " ORDER BY 1";
 
-/* Also the tables that only distribute() makes, which no AtpTable describes. */
+/* Includes the tables of distribute(), without an AtpTable. */
 static AtpArg
 names_of_tables(Oid schema)
 {
@@ -176,14 +176,11 @@ change_relations(const Change *c, AtpArg names, const char *privileges)
 	AtpResult	found = of_target(c, relations, names);
 
 	for (uint64 i = 0; i < found.n; i++)
-		change(c, not_relation, "TABLE", atp_get_text(atp_result_row(found, i), "object"), privileges, NULL);
+		change_privileges(c, not_relation, "TABLE", atp_get_text(atp_result_row(found, i), "object"), privileges, NULL);
 	atp_result_free(found);
 }
 
-/*
- * In the schema atproto, later versions of the extension make tables of their own, which nobody but their functions shall
- * write.
- */
+/* In the schema atproto, later versions of the extension make internal tables, so default privileges there only read. */
 static void
 change_tables_to_come(const Change *c, AtpArg names)
 {
@@ -207,7 +204,7 @@ change_tables_to_come(const Change *c, AtpArg names)
 	atp_result_free(found);
 }
 
-/* Does the role lack USAGE, or if it is to be taken back: does the role have USAGE by a GRANT to it alone? */
+/* Grant USAGE if the role lacks USAGE; revoke USAGE if a GRANT names the role. */
 static void
 change_schema(const Change *c)
 {
@@ -216,7 +213,7 @@ change_schema(const Change *c)
 								  ATP_ARGS(atp_text_arg(c->target), atp_text_arg(NULL), oid_arg(c->role), atp_bool_arg(c->grant)));
 
 	if (found.n > 0)
-		change(c, not_schema, "SCHEMA", quote_identifier(c->target), "USAGE", NULL);
+		change_privileges(c, not_schema, "SCHEMA", quote_identifier(c->target), "USAGE", NULL);
 	atp_result_free(found);
 }
 
@@ -258,7 +255,7 @@ get_change(FunctionCallInfo fcinfo, bool grant)
 	return c;
 }
 
-/* A subscription's owner needs no rights but these to fill the target. */
+/* An ERROR if the role still cannot fill or read the target. */
 static void
 require_effect(const Change *c, Oid schema)
 {
@@ -295,7 +292,7 @@ atp_grant_to(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* What a second role has granted, or PUBLIC has, stays: REVOKE does not tell. */
+/* Grants of a second role, and of PUBLIC, stay: REVOKE says nothing about them. */
 static void
 warn_if_in_vain(const Change *c)
 {
