@@ -37,6 +37,7 @@ PAGES = [
     "doc/operate/fetcher.md",
     "doc/operate/identities.md",
     "doc/operate/operations.md",
+    "doc/operate/deployment.md",
     "doc/operate/platforms.md",
     "doc/operate/scale.md",
     "doc/operate/security.md",
