@@ -44,6 +44,9 @@ typedef struct AtpStreamKind
 	const char *dictionary_nsid;	/* ... which this XRPC method returns */
 } AtpStreamKind;
 
+/* SQL: is a row with the columns format and endpoint of a stream with rewind? */
+#define ATP_SQL_REWINDS	"format = 'jetstream' AND endpoint LIKE '%/subscribe'"
+
 /*
  * Find a kind of stream by the stream's name (AtpEndpoint.stream) and by format; a NULL format matches any.
  * Returns NULL when no kind has this name and format.

@@ -228,6 +228,7 @@ typedef struct AtpEventEffects
 {
 	bool		unconfirmed;	/* #account: a deletion that no other server has confirmed yet (V-47) */
 	bool		drops_held;		/* #account: an unconfirmed deletion of an account with nothing but held events, which go at once */
+	bool		drops_older;	/* #account: a deletion that is older than the status of another stream: held events of this stream before it go */
 	bool		doubts;			/* ask the account's server for the account's status ... */
 	bool		has_status;		/* ... because of this #account event, whose status is in the repository's row */
 	TimestampTz status_at;

@@ -60,11 +60,13 @@ check_reserves(int concurrency)
 
 		start_all(&f, 0, last);
 		start_all(&f, last + 1, KINDS);
+		all &= concurrency < 2 * KINDS || atp_share_free(f.shares, KINDS, concurrency, last) == reserve;
 		while (n < reserve && start(&f, last))
 			n++;
 		all &= n == reserve;
+		all &= concurrency < 2 * KINDS || atp_share_free(f.shares, KINDS, concurrency, last) == 0;
 	}
-	ok(all, "every kind has its reserve beside seven greedy kinds");
+	ok(all, "every kind has its reserve beside seven greedy kinds, and knows how many places are free");
 }
 
 static void

@@ -60,6 +60,12 @@ atp_fetch_has_place(const void *owner)
 	return atp_share_has_place(shares, nkinds, atp_host_concurrency(), kind_of(owner, false));
 }
 
+int
+atp_fetch_free_places(const void *owner)
+{
+	return atp_share_free(shares, nkinds, atp_host_concurrency(), kind_of(owner, false));
+}
+
 static bool
 on_redirect(AtpHttp *http, const char *from, const char *to)
 {

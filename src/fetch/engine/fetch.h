@@ -42,6 +42,9 @@ extern AtpHttp *atp_fetch_start(const AtpHttpRequest *request, const AtpHostLimi
 /* Is it worth looking for work of this owner now?  False: no request of this owner may start. */
 extern bool atp_fetch_has_place(const void *owner);
 
+/* How many more requests of this owner may run beside the requests that run now. */
+extern int	atp_fetch_free_places(const void *owner);
+
 /*
  * The next request of this owner that has ended, or NULL.  The limits of the host have counted the
  * result.

@@ -24,18 +24,22 @@ atp_share_reserve(int concurrency, int n)
 	return reserve > 0 ? reserve : 1;
 }
 
-bool
-atp_share_has_place(const AtpShare *shares, int n, int concurrency, int kind)
+int
+atp_share_free(const AtpShare *shares, int n, int concurrency, int kind)
 {
 	int			reserve = atp_share_reserve(concurrency, n);
 	int			reserved = reserve * n < concurrency / 2 ? reserve * n : concurrency / 2;
 	int			shared = 0;
 
-	if (shares[kind].running < reserve)
-		return true;
 	for (int i = 0; i < n; i++)
 		shared += at_least_0(shares[i].running - reserve);
-	return shared < concurrency - reserved;
+	return at_least_0(reserve - shares[kind].running) + at_least_0(concurrency - reserved - shared);
+}
+
+bool
+atp_share_has_place(const AtpShare *shares, int n, int concurrency, int kind)
+{
+	return atp_share_free(shares, n, concurrency, kind) > 0;
 }
 
 static bool

@@ -26,6 +26,9 @@ typedef struct AtpShare
 /* What each of n kinds may have running, whatever the remaining kinds do. */
 extern int	atp_share_reserve(int concurrency, int n);
 
+/* How many more requests of this kind may run beside what runs now. */
+extern int	atp_share_free(const AtpShare *shares, int n, int concurrency, int kind);
+
 /* Is it worth looking for work of this kind?  False: the kind has its reserve, and all that is shared is taken. */
 extern bool atp_share_has_place(const AtpShare *shares, int n, int concurrency, int kind);
 

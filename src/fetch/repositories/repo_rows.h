@@ -29,8 +29,11 @@
 	" WHEN " ATP_REPO_SOURCE " <> 'pds' THEN " ATP_REPO_SOURCE \
 	" WHEN i.pds LIKE 'http://%' THEN i.pds WHEN i.pds IS NOT NULL THEN 'https://' || i.pds END"
 
-/* SQL: the host of a row j of atproto.repo_job, also before the job has a host; NULL: not known. */
-#define ATP_REPO_HOST	"COALESCE(j.host, substring(" ATP_REPO_SERVER " FROM '^https?://([^/]+)'))"
+/*
+ * SQL: the host of a row j of atproto.repo_job, also before the job has a host; NULL: not known.  Without the port, as in
+ * j.host: the ports of a server are not several hosts.
+ */
+#define ATP_REPO_HOST	"COALESCE(j.host, lower(substring(" ATP_REPO_SERVER " FROM '^https?://(\\[[^]]*\\]|[^/:]+)')))"
 
 typedef struct AtpRepoJob
 {

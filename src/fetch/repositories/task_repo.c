@@ -24,6 +24,7 @@
 #define PREPARE_MS		500		/* between two looks for new jobs: a broken repository is to be
 								 * fetched within a second */
 #define TRANSFERS_MAX	32		/* transfers at a time */
+#define SHARE			3		/* most transfers of a role, for each place that is left to other roles */
 #define DUE_MAX			64		/* jobs read in a look */
 #define BUSY_MAX		64		/* hosts remembered as busy in a look */
 #define PLACED_MAX		1000	/* new jobs whose server is determined at a time */
@@ -44,6 +45,7 @@ static dlist_head transfers = DLIST_STATIC_INIT(transfers);
 static AtpTime prepared;
 static AtpTime forgot;
 static AtpTime looked_for_ends;
+static bool several_owners;		/* have several roles subscriptions that fetch repositories? */
 
 /* When the next look comes: soon if there is news, later otherwise. */
 static AtpTime looked;			/* end of the last look */
@@ -71,13 +73,14 @@ is_running(const AtpRepoJob *job)
 }
 
 /*
- * R-46: is there memory for a further transfer?  A transfer that is still being read may come to
- * need its whole reserve.
+ * R-46: how many more transfers have room?  A transfer that is still being read may come to need its whole reserve of
+ * memory.  Where nothing is transferred, there is always room for one.
  */
-static bool
-has_room(void)
+static int
+free_places(void)
 {
-	Size		bytes = 0;
+	int64		bytes = 0;
+	int			by_memory;
 	dlist_iter	iter;
 
 	dlist_foreach(iter, &transfers)
@@ -86,8 +89,65 @@ has_room(void)
 
 		bytes += t->phase == ATP_TRANSFER_READING ? TRANSFER_BYTES : atp_export_memory(t->export);
 	}
-	return atp_fetch_has_place(&transfers) &&
-		(atp_transfers == 0 || (atp_transfers < TRANSFERS_MAX && bytes + TRANSFER_BYTES <= (Size) atp_fetch_memory_kb * 1024));
+	by_memory = Max((int64) atp_fetch_memory_kb * 1024 - bytes, 0) / TRANSFER_BYTES;
+	return Min(Min(Max(by_memory, atp_transfers == 0), TRANSFERS_MAX - atp_transfers), atp_fetch_free_places(&transfers));
+}
+
+static bool
+has_room(void)
+{
+	return free_places() > 0;
+}
+
+static int
+count_transfers(Oid owner)
+{
+	dlist_iter	iter;
+	int			n = 0;
+
+	dlist_foreach(iter, &transfers)
+		n += dlist_container(AtpTransfer, node, iter.cur)->job.owner == owner;
+	return n;
+}
+
+/*
+ * May a transfer for this owner start?  The hosts of a role can be so slow that its transfers last an hour.  So where
+ * several roles fetch, a role may have at most SHARE times as many transfers as places that are left to the other roles.
+ */
+static bool
+has_room_for(Oid owner)
+{
+	int			n = count_transfers(owner);
+	int			places = free_places();
+
+	return places > 0 && (!several_owners || n == 0 || n + 1 <= SHARE * (places - 1));
+}
+
+/* The owners whose jobs wait: because their tables block, or because they have their share.  Returns the number. */
+static int
+waiting_owners(Oid *owners)
+{
+	int			n = atp_owners_in_backoff(owners);
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &transfers)
+	{
+		Oid			owner = dlist_container(AtpTransfer, node, iter.cur)->job.owner;
+
+		if (!has_room_for(owner))
+			owners[n++] = owner;
+	}
+	return n;
+}
+
+static void
+count_owners(void)
+{
+	AtpResult	found = atp_query("SELECT COALESCE(min(owner::oid) <> max(owner::oid), false) AS several FROM atproto.subscription"
+								  " WHERE backfill <> 'none'", ATP_NO_ARGS);
+
+	several_owners = atp_get_bool(atp_result_row(found, 0), "several");
+	atp_result_free(found);
 }
 
 /*
@@ -310,6 +370,7 @@ prepare_jobs(void)
 
 	atp_begin("looking for repositories that may be fetched");
 	MemoryContextSwitchTo(cxt);
+	count_owners();
 	atp_repo_storms();
 	atp_repos_unthrottle();
 	atp_jobs_take_from_unentitled();
@@ -331,7 +392,7 @@ try_start(const AtpRepoJob *job, const char *host, long *wait_ms, bool *waits)
 	*waits = false;
 	if (job->too_often || job->asks || job->problem != NULL)
 		put_off_job(job);
-	else if (!is_running(job) && has_room())
+	else if (!is_running(job) && has_room_for(job->owner))
 	{
 		if (start_transfer(job, host, wait_ms))
 			return true;
@@ -364,8 +425,8 @@ start_due_transfers(int64 *us)
 		ListCell   *cell;
 		MemoryContext cxt = CurrentMemoryContext;
 		AtpTime		began = atp_now();
-		Oid			owners[ATP_OWNER_BACKOFF_MAX];
-		int			nowners = atp_owners_in_backoff(owners);
+		Oid			owners[ATP_OWNER_BACKOFF_MAX + TRANSFERS_MAX];
+		int			nowners = waiting_owners(owners);
 
 		again = false;
 		atp_begin("looking for repositories to fetch");
@@ -381,10 +442,10 @@ start_due_transfers(int64 *us)
 			bool		waits = false;
 
 			/*
-			 * the owner's backoff began after the query: a session that has locked a row of this
-			 * owner may have locked all
+			 * since the query, the owner's backoff has begun (a session that has locked a row of this owner may have
+			 * locked all), or the owner has got its share
 			 */
-			if (atp_owner_backoff_ms(job->owner) > 0)
+			if (atp_owner_backoff_ms(job->owner) > 0 || (has_room() && !has_room_for(job->owner)))
 			{
 				again = true;
 				continue;

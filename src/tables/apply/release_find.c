@@ -63,7 +63,11 @@ static const AtpStatement statements[] = {
 	[DUE_GAPS] = {
 		"SELECT DISTINCT did FROM (SELECT did FROM atproto.held_event h WHERE target = $1::name AND shard_key % $2 = $3 AND kind = $4"
 		TAKEN " AND why = 'gap' AND held_at NOT BETWEEN now() - $8 * interval '1 ms' AND now()" LEFT_TO_TAKER("$9", "$10")
-		" LIMIT " CppAsString2(NAMED) ") h",
+		/*
+		 * an event whose wait is over may wait on, as long as its repository is fetched: by the order of an index, many
+		 * such events would come before all events whose wait has just ended
+		 */
+		" ORDER BY held_at DESC LIMIT " CppAsString2(NAMED) ") h",
 		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID),
 		ATP_ARRAY(ATP_TYPE_TEXT), ATP_TYPE_INT8, ATP_ARRAY(ATP_TYPE_TEXT), ATP_TYPE_INT8}, {ATP_TYPE_DID}
 	},
@@ -385,6 +389,8 @@ atp_release_unhold(AtpApply *a)
 {
 	ErrorData  *error = are_repos(a) ? atp_attempt(a, unhold_repos, 0, 0) : NULL;
 
+	/* an ERROR leaves unhold_repos() before its end */
+	atp_queue_wait.limited = false;
 	if (error != NULL)
 		ereport(LOG,
 				(errmsg("rows of table \"repo\" say that events wait, for atproto subscription \"%s\": %s",

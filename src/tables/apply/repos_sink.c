@@ -22,9 +22,10 @@
 
 /*
  * F-15: an export that did not come to its end may have left records newer than the repository's revision, or records of
- * a repository without a revision.  All of them are deleted now: atp_purge() would also delete records up to the
- * export's revision that come later, from a stream that is behind the export.  If the records may not be deleted now
- * (now is false), atp_purge() gets *rev, the revision of the newest record.  False: the repository has no records.
+ * a repository without a revision.  They are deleted now: atp_purge() would also delete records up to the export's
+ * revision that come later, from a stream that is behind the export.  If there are too many, or the records may not be
+ * deleted now (now is false), atp_purge() gets *rev, the revision of the newest record, and the repository is marked.
+ * False: the repository has no records any more.
  *
  * The job goes first: the fetcher commits no slice without the job (atp_repo_job_lock()), so each slice either is committed
  * before, and its records are deleted here, or is rolled back.
@@ -40,11 +41,11 @@ erase_export(AtpApply *a, const AtpEvent *event, const AtpEffect *effect, bool n
 		return false;
 	if (effect->has_rev && last <= effect->rev)
 		return true;
-	if (now)
-		atp_records_undo(a, event->did, last, DT_NOBEGIN, event->seq);
-	else
-		*rev = last;
-	return !now;
+	if (now && atp_records_erase_export(a, event->did, last, event->seq))
+		return false;
+	*rev = last;
+	atp_repo_mark(a, event->did);
+	return true;
 }
 
 /*
@@ -61,7 +62,7 @@ erase_repo(AtpApply *a, int index, const AtpEffect *effect, bool now)
 		atp_held_erase(a, index);
 	if ((!effect->has_rev || effect->beyond) && !erase_export(a, event, effect, now, &rev))
 		return;
-	if (now)
+	if (now && rev == effect->rev)
 		atp_records_erase(a, event->did, rev, event->seq);
 	if (atp_repo_leave_to_purge(a, event, rev))
 		a->batch->purge = true;

@@ -7,6 +7,7 @@
 #include "config/extension.h"
 #include "config/spi.h"
 #include "identity/identity.h"
+#include "source.h"
 #include "tables/base/gap.h"
 
 /* The reason of a gap of held events that were dropped without a mark on a repository's row. */
@@ -14,6 +15,14 @@
 
 /* The reason of a gap of dead letters that were deleted with the subscription, without a mark on a repository's row. */
 #define LETTERS		"'dead letters dropped'"
+
+/*
+ * SQL: the position of a held event in its stream.  Operations of version 1 of Jetstream have a hash in place of the
+ * position (number_of() of held.c): there the position is in the message, before all that an account can write.
+ */
+#define POSITION	"CASE WHEN " ATP_SQL_REWINDS \
+	" THEN COALESCE(substring(encode(substring(bytes FROM 1 FOR 4096), 'escape') FROM '^[{][^{}]*\"time_us\": *([0-9]{1,18})[^0-9]')::bigint," \
+	"  (extract(epoch FROM held_at) * 1000000)::bigint) ELSE seq END"
 
 /*
  * Closes the gaps that the cursors of the subscription have passed again.  A row may hold any numbers, since the
@@ -135,7 +144,7 @@ atp_gap_erased(const AtpApply *a, struct varlena *did, Datum takes)
 {
 	AtpCaller	caller = atp_as_table_owner("gap");
 
-	atp_run(atp_identity_sql("WITH lost AS (SELECT subscription, endpoint, count(*) AS events, min(seq) - 1 AS after_seq, max(seq) + 1 AS before_seq"
+	atp_run(atp_identity_sql("WITH lost AS (SELECT subscription, endpoint, count(*) AS events, min(" POSITION ") - 1 AS after_seq, max(" POSITION ") + 1 AS before_seq"
 							 "  FROM atproto.held_event WHERE target = $1::name AND did OPERATOR(@.=) $2 AND kind = 'repo' AND subscription = ANY ($3)"
 							 "  GROUP BY subscription, endpoint),"
 							 " added AS (UPDATE atproto.gap g SET events = g.events + l.events, detected_at = now(),"
@@ -157,7 +166,7 @@ atp_gap_left(const AtpSubscription *sub, bool removed)
 
 	atp_run("INSERT INTO atproto.gap (subscription, target, endpoint, did, events, after_seq, before_seq, reason)"
 			" SELECT CASE WHEN NOT $3 THEN $1 END, target, endpoint, CASE WHEN kind = 'label' THEN did END,"
-			"  count(*), min(seq) - 1, max(seq) + 1, " DROPPED
+			"  count(*), min(" POSITION ") - 1, max(" POSITION ") + 1, " DROPPED
 			" FROM atproto.held_event WHERE subscription = $1 AND target = $2::name"
 			" GROUP BY target, endpoint, CASE WHEN kind = 'label' THEN did END",
 			ATP_ARGS(atp_text_arg(sub->name), atp_text_arg(sub->target), atp_bool_arg(removed)));

@@ -140,7 +140,9 @@ void
 atp_repo_export_release(AtpRepoExport *r, uint64 rev)
 {
 	AtpRepoState *repo = r->repo;
-	bool		deleted = atp_repo_is_deleted(repo);
+
+	/* V-47: records of a deletion that is still to be confirmed stay; task_status.c purges them */
+	bool		deleted = atp_repo_is_deleted(repo) && !atp_status_is_asked(r->apply, repo->did);
 
 	/* consumers release the held events */
 	if (atp_repo_give_up(r->apply, repo))

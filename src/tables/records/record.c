@@ -14,6 +14,9 @@
 /* At most this many records of a deleted account are removed together with the account's event, or in one purge. */
 #define PURGE_MAX	10000
 
+/* At most this many records that an unfinished export has left are removed together with the account's event. */
+#define EXPORT_MAX	30000
+
 static const AtpColumn columns[] = {
 	{"did", ATP_TYPE_DID, ATP_KEY, "NOT NULL", "the account whose record it is"},
 	{"collection", ATP_TYPE_NSID, ATP_KEY, "NOT NULL", "NSID of the collection: the kind of record"},
@@ -264,6 +267,20 @@ atp_records_undo(AtpApply *a, struct varlena *did, uint64 rev, TimestampTz since
 
 	while (remove_some(a, ATP_UNDO_RECORDS, ATP_UNDO_RECORDS_TOLD, args) >= PURGE_MAX)
 		CHECK_FOR_INTERRUPTS();
+}
+
+bool
+atp_records_erase_export(AtpApply *a, struct varlena *did, uint64 rev, int64 seq)
+{
+	Datum		args[4] = {Int64GetDatum(PURGE_MAX), PointerGetDatum(did), AtpTidGetDatum(rev), Int64GetDatum(seq)};
+
+	for (int i = 0; i < EXPORT_MAX / PURGE_MAX; i++)
+	{
+		if (remove_some(a, ATP_ERASE_RECORDS, ATP_ERASE_RECORDS_TOLD, args) < PURGE_MAX)
+			return true;
+		CHECK_FOR_INTERRUPTS();
+	}
+	return false;
 }
 
 bool

@@ -53,6 +53,12 @@ extern bool atp_records_last_rev(AtpApply *a, struct varlena *did, uint64 *rev);
 extern void atp_records_erase(AtpApply *a, struct varlena *did, uint64 rev, int64 seq);
 
 /*
+ * Remove records up to a revision, of a repository without a commit, or newer than the last commit: an export that was
+ * given up wrote them.  False: more are left, because a batch may not take minutes.
+ */
+extern bool atp_records_erase_export(AtpApply *a, struct varlena *did, uint64 rev, int64 seq);
+
+/*
  * Remove records up to a revision that were indexed since a time: a refill wrote them, and has then come to an event
  * that breaks the chain of commits.
  */

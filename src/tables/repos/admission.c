@@ -302,6 +302,7 @@ atp_admission_judge(AtpRepos *s, int index)
 
 	event->verdict.judged = ATP_JUDGED_TRUE;
 	event->verdict.request_identity = event->verdict.refresh = event->effects.doubts = event->effects.drops_held = event->effects.missed = false;
+	event->effects.drops_older = false;
 	if (is_of_repo(event))
 		judge_event(s, repo, event);
 	else if (event->kind == ATP_REPOS_ACCOUNT && s->apply->sub->settings.verify == ATP_VERIFY_FULL)
@@ -398,6 +399,15 @@ release_behind(AtpApply *a)
 	a->batch->released |= n > 0;
 }
 
+/* F-15: remove the held events that came before a deletion which another stream's status has overtaken. */
+static void
+erase_older(AtpApply *a)
+{
+	for (int i = a->lo; i < a->hi; i++)
+		if (!a->batch->events[i].ignored && a->batch->events[i].effects.drops_older)
+			atp_held_erase_older(a, &a->batch->events[i]);
+}
+
 /* V-48: delete the row of a repository of which only events without effect were seen. */
 static void
 forget_repos(AtpApply *a)
@@ -459,6 +469,7 @@ atp_admission_after_apply(AtpApply *a)
 	/* lock order, which the fetcher follows as well: status requests, identity requests, identities.  A different order could deadlock */
 	atp_admission_request_statuses(a);
 	atp_admission_write(a, events, n);
+	erase_older(a);
 	release_behind(a);
 	tell_identities(a);
 	forget_repos(a);

@@ -71,7 +71,8 @@ enum
 	FIND_LARGEST,				/* target, subscription, kind, bytes -> did */
 	WAIT_AGAIN,
 	SET_WHY,					/* target, did, rev, subscription, seq, why, endpoint */
-	ERASE_HELD					/* target, did, kind, names of subscriptions (AtpHeldBy.takes) */
+	ERASE_HELD,					/* target, did, kind, names of subscriptions (AtpHeldBy.takes) */
+	ERASE_OLDER					/* target, did, kind, names of subscriptions, endpoint, seq */
 };
 
 static const AtpStatement statements[] = {
@@ -136,6 +137,11 @@ static const AtpStatement statements[] = {
 	[ERASE_HELD] = {
 		"DELETE FROM atproto.held_event WHERE target = $1::name AND did OPERATOR(@.=) $2 AND kind = $3 AND subscription = ANY ($4)",
 		SPI_OK_DELETE, {ATP_TYPE_TEXT, ATP_TYPE_DID, ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_TEXT)}
+	},
+	[ERASE_OLDER] = {
+		"DELETE FROM atproto.held_event WHERE target = $1::name AND did OPERATOR(@.=) $2 AND kind = $3 AND subscription = ANY ($4)"
+		" AND endpoint = $5 AND seq < $6",
+		SPI_OK_DELETE, {ATP_TYPE_TEXT, ATP_TYPE_DID, ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_TEXT), ATP_TYPE_TEXT, ATP_TYPE_INT8}
 	},
 };
 
@@ -613,6 +619,26 @@ atp_held_erase(AtpApply *a, int index)
 			note_lost(a, &new, event->seq);
 	}
 	atp_gap_lost(a, NULL, &new);
+}
+
+void
+atp_held_erase_older(AtpApply *a, const AtpEvent *event)
+{
+	AtpHeldBy	by = atp_held_by(a);
+	struct varlena *did = event->did;
+	Datum		args[6] = {
+		target_of(a), PointerGetDatum(did), name_kind(a), atp_array(a->statements, ATP_TYPE_TEXT, by.takes, NULL, by.ntakes),
+		CStringGetTextDatum(a->sub->ep->scope), Int64GetDatum(event->seq)
+	};
+	uint64		gone = execute_as_table_owner(a, ERASE_OLDER, args, NULL);
+
+	if (gone == 0)
+		return;
+	a->skips[ATP_SKIP_INACTIVE] += gone;
+	/* the later events of the account no longer wait behind those */
+	atp_repos_unhold(a, &did, 1);
+	atp_held_release(&did, 1);
+	a->batch->released = true;
 }
 
 void

@@ -103,6 +103,13 @@ extern void atp_held_set_why(AtpApply *a, const AtpEvent *event);
  */
 extern void atp_held_erase(AtpApply *a, int index);
 
+/*
+ * F-15: the event deletes the account, but another stream has told a later status (drops_older).  Remove the held events of
+ * the repository that this stream sent before the event.  The caller has written the batch's held events and the
+ * repository's row.
+ */
+extern void atp_held_erase_older(AtpApply *a, const AtpEvent *event);
+
 /* Remove the held events of the account's repository for all subscriptions of the target: the account's server has confirmed the deletion. */
 extern void atp_held_erase_all(const char *target, struct varlena *did);
 

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "common/clock.h"
+#include "core/syntax/tid.h"
 #include "source.h"
 #include "stream/stream_time.h"
 #include "tables/records/record.h"
@@ -66,6 +67,23 @@ is_old_status(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event
 }
 
 /*
+ * Has the table records of an export that was given up, and no commit that tells whether they are still the account's?
+ * Also while records of a deleted account are being removed: some of them may be of such an export (erase_export()).
+ */
+static bool
+has_remains(AtpRepos *s, const AtpRepoState *repo)
+{
+	uint64		last;
+
+	if (!atp_repo_is_empty(repo) || !atp_repo_is_sync(repo, ATP_SYNC_DESYNCHRONIZED))
+		return false;
+	if (atp_repo_is_purged(s->apply, repo->did))
+		return true;
+	return repo->head.has_rev ? atp_records_last_rev(s->apply, repo->did, &last) && last > repo->head.rev
+		: atp_records_any(s->apply, repo->did);
+}
+
+/*
  * Delete the records of the repository.  The tables may have records newer than the repository's revision: the slices of
  * an export write such records, and they stay if the fetch is given up before its last slice.  task_status.c has the same
  * rule for deletions that are confirmed later.
@@ -78,22 +96,49 @@ erase_records(const AtpRepoState *repo, AtpEffect *effect)
 	effect->beyond = atp_repo_is_sync(repo, ATP_SYNC_DESYNCHRONIZED) || atp_repo_is_sync(repo, ATP_SYNC_RESYNCING);
 }
 
+/*
+ * F-15: a deletion is passed over, because a second stream has sent a later status.  The second stream may have lacked the
+ * commits before the deletion, and this stream has brought these commits: they were held when the later status came, or
+ * came afterwards.  The held commits are dropped.  Whether the stored commit is from before the deletion, only the time
+ * in the revision tells.  The account has chosen this time, so it decides no more than the mark.
+ */
+static void
+pass_deletion(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
+{
+	const AtpRepoHold *hold = &repo->hold;
+
+	/* this stream has sent the deletion again, and the events that wait may be newer */
+	if (atp_repo_has_status_of(repo, s->endpoint) || s->apply->replay)
+		return;
+	/* rewind: the place of a held event in the stream is not known */
+	event->effects.drops_older = s->apply->sub->source->rewind == 0 && (hold->nheld > 0 || hold->adds);
+	if (event->effects.drops_older || (!atp_repo_is_empty(repo) && (int64) atp_tid_micros(repo->head.rev) <= event->time))
+		repo->row.changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
+	/* the row is the lock of the held events */
+	repo->row.changed |= event->effects.drops_older;
+}
+
 static void
 take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 {
 	TimestampTz status_at = own_time(s, event);
 
-	/* V-47; a repository that is being fetched for the first time may have records without a revision */
-	bool		has_some = !atp_repo_is_empty(repo) || repo->hold.state == ATP_HOLD_RESYNC;
-	bool		is_doubted = s->apply->sub->settings.verify == ATP_VERIFY_FULL && atp_purge_after_s > 0 && atp_is_deletion(event);
+	bool		full = s->apply->sub->settings.verify == ATP_VERIFY_FULL;
+	bool		is_doubted = full && atp_purge_after_s > 0 && atp_is_deletion(event);
+
+	/* V-47; a repository that is being fetched for the first time, or whose first fetch was given up, may have records without a revision */
+	bool		has_some = !atp_repo_is_empty(repo) || repo->hold.state == ATP_HOLD_RESYNC || (full && !event->active && has_remains(s, repo));
 
 	event->effects.unconfirmed = is_doubted && has_some;
-	event->effects.drops_held = is_doubted && !has_some && (repo->hold.nheld > 0 || repo->hold.adds);
+	/* the events of nothers stay, and are ignored when they are judged */
+	event->effects.drops_held = is_doubted && !has_some && (repo->hold.nheld > 0 || repo->hold.nothers > 0 || repo->hold.adds);
 	if (is_old_status(s, repo, event, status_at))
 	{
 		s->apply->skips[ATP_SKIP_OLD]++;
 		event->effects.passed = true;
 		event->effects.drops_held = false;
+		if (atp_is_deletion(event))
+			pass_deletion(s, repo, event);
 		return;
 	}
 	repo->account.active = event->active;
@@ -182,19 +227,28 @@ begins_anew(const AtpRepoState *repo)
 	return repo->head.rev_paths != NULL && (repo->head.data != NULL || atp_paths_are_anew(repo->head.rev_paths));
 }
 
-/* Has the table records of an export that was given up, and no commit that tells whether they are still the account's? */
+/*
+ * F-15: is the commit older than the status of a second stream, which has deleted the account since the last commit?  Then the
+ * commit may be of the deleted repository: this stream has its deletion later, and passes it over (pass_deletion()).
+ */
 static bool
-has_remains(AtpRepos *s, const AtpRepoState *repo)
+is_of_deleted(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 {
-	return !repo->head.has_rev && atp_repo_is_sync(repo, ATP_SYNC_DESYNCHRONIZED) && atp_records_any(s->apply, repo->did);
+	const AtpRepoAccount *account = &repo->account;
+
+	return account->deleted && atp_repo_is_empty(repo) && account->has_status && event->time != 0 &&
+		!atp_repo_has_status_of(repo, event->held != NULL ? event->held->endpoint : s->endpoint) &&
+		atp_foreign_time(event->time) < account->status_at;
 }
 
 /* Set sync by a newer commit. */
 static void
 judge_commit(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 {
+	if (is_of_deleted(s, repo, event))
+		(void) atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 	/* V-35: the repository's first commit, of which all operations are proven */
-	if (event->proven == ATP_OPS_PROVEN_FIRST && atp_repo_is_empty(repo))
+	else if (event->proven == ATP_OPS_PROVEN_FIRST && atp_repo_is_empty(repo))
 	{
 		if (!has_remains(s, repo))
 			(void) atp_repo_set_sync(repo, ATP_SYNC_SYNCHRONIZED);

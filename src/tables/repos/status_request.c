@@ -147,15 +147,27 @@ atp_status_revs_are_many(const char *name)
 	return many;
 }
 
-bool
-atp_status_is_answered(const AtpApply *a, struct varlena *did)
+static bool
+has_request(const AtpApply *a, struct varlena *did, const char *condition)
 {
 	AtpCaller	caller = atp_as_table_owner("status_request");
-	AtpResult	found = atp_query(atp_identity_sql("SELECT FROM atproto.status_request WHERE target = $1::name AND did OPERATOR(@.=) ANY ($2)"
-												   " AND why <> 'rev' AND answered_at IS NOT NULL"),
+	AtpResult	found = atp_query(atp_identity_sql(psprintf("SELECT FROM atproto.status_request WHERE target = $1::name AND did OPERATOR(@.=) ANY ($2)"
+															" AND %s", condition)),
 								  ATP_ARGS(atp_text_arg(a->sub->target), atp_dids_arg(&did, 1)));
 
 	atp_owner_end(caller);
 	atp_result_free(found);
 	return found.n > 0;
+}
+
+bool
+atp_status_is_answered(const AtpApply *a, struct varlena *did)
+{
+	return has_request(a, did, "why <> 'rev' AND answered_at IS NOT NULL");
+}
+
+bool
+atp_status_is_asked(const AtpApply *a, struct varlena *did)
+{
+	return has_request(a, did, "why = 'deleted' AND answered_at IS NULL");
 }

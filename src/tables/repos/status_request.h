@@ -50,4 +50,7 @@ extern bool atp_status_revs_are_many(const char *name);
 /* Has the account's server answered a request for status, and the row with the answer still exists? */
 extern bool atp_status_is_answered(const AtpApply *a, struct varlena *did);
 
+/* Is an account's server still to be asked whether the account was deleted (V-47)? */
+extern bool atp_status_is_asked(const AtpApply *a, struct varlena *did);
+
 #endif							/* ATP_STATUS_REQUEST_H */

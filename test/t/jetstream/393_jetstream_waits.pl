@@ -180,5 +180,24 @@ foreach my $version (qw(v1 v2))
 	forget();
 }
 
+# --- the subscription goes while its events wait, and the other one may not take them ---
+
+foreach my $version (qw(v1 v2))
+{
+	my $texts = texts($version, $lively);
+
+	$all->restart('--hold-at' => 1);
+	follow([ 'relay', $all, collections => "'{app.bsky.feed.post}'" ], [ 'jetstream', AtprotoTest::Server->start($texts) ]);
+	wait_for_texts('jetstream', $texts);
+	my $position = $version eq 'v2' ? 'seq' : q{(convert_from(bytes, 'UTF8')::jsonb->>'time_us')::bigint};
+	my ($first, $last) = split /\|/, query("SELECT min($position), max($position) FROM atproto.held_event");
+	cmp_ok($last, '>', $first, "R-30: $version: events wait");
+	query("SELECT atproto.unsubscribe('jetstream')");
+	is(query(q{SELECT string_agg(concat_ws(' ', after_seq, before_seq), ', ') FROM atproto.gap WHERE reason = 'held events dropped'}), join(' ', $first - 1, $last + 1),
+		"R-35: $version: a row has the positions of the events that are dropped");
+	query('DELETE FROM atproto.gap');
+	forget();
+}
+
 $node->stop;
 done_testing();

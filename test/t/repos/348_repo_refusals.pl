@@ -263,4 +263,30 @@ wait_for("SELECT purge_rev IS NULL FROM gone.repo WHERE did = '$large'");
 is(query("SELECT count(*) FROM gone.record WHERE did = '$large'"), '0', 'F-15: the records of an export that are newer than the last commit go with the account');
 end_slice('gone', $fault);
 
+# --- at level full, the stream says that the account was deleted, between the first two slices of its first fetch ---
+
+query($_) foreach 'ALTER SYSTEM SET atproto.test_merge_slice = 1', 'SELECT pg_reload_conf()';
+$did = shift @dids;
+document($did, pds => 'denies.example.com');
+look_up($did);
+$network->repos({ 'denies.example.com' => { $did => { car => car($did, 2), active => JSON::PP::true } } });
+$fault = $network->fault({ host => 'denies.example.com', path => 'getRepoStatus\\b', status => 500 });
+my @deletion = map { s/\Q@{[did('a')]}\E/$did/r } read_capture(make_capture('steps.py', 'a deleted'));
+$stream = AtprotoTest::Server->start(write_capture("$files/deletion", @deletion), '--hold-at', 1);
+$network->hosts({ $HOST => { stream => $stream->port } });
+query("SELECT atproto.subscribe('denied', 'ws://$HOST', target => 'f', allow_insecure => true, cursor => 0, verify => 'full', backfill => 'repair')");
+$points->hold('slice next', 'atproto fetcher');
+query("SELECT atproto.resync('$did', 'f')");
+$points->wait('slice next', 'atproto fetcher');
+$stream->release;
+wait_for_seq($node, 'denied', 1);
+$points->release('slice next', 'atproto fetcher');
+wait_for("SELECT hold IS NULL FROM f.repo WHERE did = '$did'");
+is(query("SELECT status, purge_rev, (SELECT count(*) FROM f.record r WHERE r.did = p.did) FROM f.repo p WHERE did = '$did'"), 'deleted||1',
+	'V-47: what the fetch has written stays until the server confirms the deletion');
+$network->unfault($fault);
+query("UPDATE atproto.status_request SET next_try = 'epoch'");
+wait_for_repo('f', $did, "sync = 'synchronized' AND active");
+pass('V-47: it does not, and the repository is fetched');
+
 done_testing();

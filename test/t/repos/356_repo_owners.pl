@@ -73,6 +73,22 @@ $session->query_safe('COMMIT');
 wait_for_repo('locked', $many);
 pass('its repository is fetched when the session ends');
 
+# --- the hosts of an owner are slow ---
+
+my $quick = 'quick.example.com';
+$network->repos({ $quick => { $me => { car => "$files/first.car" } } });
+make_target('slow', slow => "backfill => 'repair'");
+make_target('quick', quick => "backfill => 'repair', repo_source => 'https://$quick'");
+query("UPDATE atproto.subscription SET owner = 'locker' WHERE name = 'slow'; ALTER SYSTEM SET atproto.fetch_memory = '16MB'; SELECT pg_reload_conf()");
+$network->fault({ host => $HOST, path => 'getRepo\\b', hold => 'gate' });
+query("SELECT atproto.resync(('did:plc:' || translate(lpad(i::text, 24, 'a'), '0189', 'bcde'))::did, 'slow') FROM generate_series(1, 100) i");
+wait_for("SELECT count(*) >= 3 FROM atproto.repo_job WHERE target = 'slow' AND state = 'running'");
+query("SELECT atproto.resync('$me', 'quick')");
+wait_for_repo('quick', $me);
+is(query("SELECT count(*) FROM atproto.repo_job WHERE target = 'slow' AND state = 'running'"), '3', 'of four places for transfers, who has slow hosts leaves one to others');
+query("DELETE FROM atproto.repo_job WHERE target = 'slow'; SELECT atproto.unsubscribe('slow'), atproto.unsubscribe('quick'); ALTER SYSTEM RESET atproto.fetch_memory; SELECT pg_reload_conf()");
+go_on();
+
 # --- a filter is widened meanwhile ---
 
 make_target('wider', wider => "backfill => 'repair', collections => '{com.example.nothing}'");

@@ -31,13 +31,16 @@ sub as
 	return "$out$err";
 }
 
+# subscribe() says what it does
+my $quiet = 'SET client_min_messages = warning;';
+
 # The grants of the documentation.
 my $document = slurp_file(test_dir() . '/../doc/operate/operations.md');
 my ($grants) = $document =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operate/operations.md does not name the grants');
 query($grants);
 (my $others = $grants) =~ s/\b(consumer|network)\b/other_$1/g;
 query($others);
-is(as('other_consumer', subscribe_sql('victim', $server, cursor => 0, target => "'other_network'")), '', 'somebody has a subscription');
+is(as('other_consumer', $quiet . subscribe_sql('victim', $server, cursor => 0, target => "'other_network'")), '', 'somebody has a subscription');
 wait_for_seq($node, 'victim', 2);
 
 # --- the view of states ---
@@ -94,7 +97,7 @@ is(query('SELECT count(*) FROM atproto.gap'), '0', 'and does not outlive its sub
 # A second source of a target which has not received anything is not ahead; one whose owner may not fill the target any more counts for nothing.
 query('GRANT USAGE ON SCHEMA other_network TO consumer; GRANT ALL ON ALL TABLES IN SCHEMA other_network TO consumer');
 query("UPDATE other_network.repo SET sync = 'unproven'; INSERT INTO atproto.audit_state (target) VALUES ('other_network') ON CONFLICT DO NOTHING");
-is(as('consumer', "SELECT atproto.subscribe('0', 'wss://localhost:1', target => 'other_network')"), '', 'two roles share a target');
+is(as('consumer', "$quiet SELECT atproto.subscribe('0', 'wss://localhost:1', target => 'other_network')"), '', 'two roles share a target');
 is(as('other_consumer', "SELECT behind FROM atproto.stat_subscription"), '', 'a source without events is not ahead');
 is(as('other_consumer', 'SELECT unproven FROM atproto.audit_progress'), '1', 'the owner sees how many repositories are unproven');
 as('consumer', "UPDATE atproto.cursor SET event_time = now() WHERE subscription = '0'");
@@ -133,7 +136,7 @@ wait_for_seq($node, 'victim', 2);
 
 my $twin = q{!aaaaaaaaaaa-1>8Uv9v763q};
 is(query("SELECT hashtextextended('$twin', 0) = hashtextextended('victim', 0)"), 't', 'a name with the same hash');
-is(as('consumer', subscribe_sql($twin, $server, cursor => 0, target => "'network'")), '', 'has a subscription');
+is(as('consumer', $quiet . subscribe_sql($twin, $server, cursor => 0, target => "'network'")), '', 'has a subscription');
 wait_for_seq($node, $twin, 2);
 is(query("SELECT count(DISTINCT pid), min(state), max(state) FROM atproto.stat_subscription WHERE name IN ('$twin', 'victim')"),
 	'2|streaming|streaming', 'beside the other one');
@@ -218,6 +221,7 @@ foreach my $trap (sort keys %traps)
 	foreach my $role ('postgres', 'other_consumer')
 	{
 		foreach my $call ('SELECT * FROM atproto.check(deep => true)', "SELECT * FROM atproto.check('network')",
+			'SELECT (SELECT count(v::text) FROM atproto.repo_progress v), (SELECT count(v::text) FROM atproto.audit_progress v), (SELECT count(v::text) FROM atproto.stat_subscription v)',
 			$role eq 'postgres' ? ("CALL atproto.audit_all('network')", "SELECT atproto.audit('$mine', 'network')", "SELECT * FROM atproto.link_problems('network')") : ())
 		{
 			as($role, $call);
@@ -311,7 +315,7 @@ query("INSERT INTO atproto.held_event (target, did, rev, subscription, seq, why,
 is(as('consumer', "SELECT atproto.unsubscribe('own')"), '', 'the events that wait are dropped');
 is(query('SELECT DISTINCT who FROM network.seen'), '', 'and no operator of the owner is called with more rights');
 my $breaks = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x', 'a sync 4'));
-is(as('consumer', subscribe_sql('own', $breaks, cursor => 0, target => "'network'", backfill => q('repair'))), '', 'a consumer');
+is(as('consumer', $quiet . subscribe_sql('own', $breaks, cursor => 0, target => "'network'", backfill => q('repair'))), '', 'a consumer');
 wait_for("SELECT EXISTS (SELECT FROM atproto.repo_job WHERE subscription = 'own')");
 is(query('SELECT DISTINCT who FROM network.seen'), '', 'calls no such operator when it has a repository fetched');
 is(as('consumer', "SELECT atproto.unsubscribe('own'); DROP TRIGGER trap ON network.repo; DROP OPERATOR operators.= (name, name)"), '', '');

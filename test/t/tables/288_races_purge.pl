@@ -76,5 +76,21 @@ wait_for("SELECT purge_rev IS NULL FROM atproto.repo WHERE did = '$a'");
 is(query($left), '', 'records purged: deleted once more, all goes');
 $session->quit;
 
+# An export that was given up has left very many records: the batch with the deletion does not remove all of them.
+start_over();
+my $deletes = AtprotoTest::Server->start(make_capture('steps.py', 'a deleted', 'b 1 +x', 'a active', 'a 2 +y'), '--hold-at', 3);
+query("CREATE TABLE gone (at xid8, n bigint);
+	CREATE FUNCTION note_gone() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS \$\$ BEGIN INSERT INTO public.gone SELECT pg_current_xact_id(), count(*) FROM old; RETURN NULL; END \$\$;
+	CREATE TRIGGER note_gone AFTER DELETE ON atproto.record REFERENCING OLD TABLE AS old FOR EACH STATEMENT EXECUTE FUNCTION note_gone();
+	INSERT INTO atproto.repo (did, sync) VALUES ('$a', 'desynchronized');
+	INSERT INTO atproto.record (did, collection, rkey, cid, rev) SELECT '$a', 'app.bsky.feed.post', ('k' || n)::recordkey, 'bafyreicn7u5fmsdbkwxdbdn5zlzmkilmkhgx5rx2n4vohhqzzqndvuc5ya', '3kaaaaaaaaa22' FROM generate_series(1, 45000) n");
+query(subscribe_sql('s', $deletes, cursor => 0));
+wait_for("SELECT purge_rev IS NULL AND status = 'deleted' FROM atproto.repo WHERE did = '$a'");
+is(query('SELECT max(n), sum(n) FROM (SELECT sum(n) AS n FROM gone GROUP BY at) t'), '30000|45000', 'F-15: not more than 30,000 records go in one transaction');
+is(query("SELECT count(*) FROM atproto.record WHERE did = '$a'"), '0', 'F-15: the rest is purged');
+$deletes->release;
+wait_for_seq($node, 's', 4);
+is(query("SELECT sync FROM atproto.repo WHERE did = '$a'"), 'synchronized', 'V-35: the next repository has nothing of them');
+
 $node->stop;
 done_testing();

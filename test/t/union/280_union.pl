@@ -76,6 +76,28 @@ is(query("SELECT string_agg(rkey::text, ' ' ORDER BY rkey) FROM synced.record WH
 wait_for('SELECT count(*) = 0 FROM atproto.held_event');
 $union->forget;
 
+# Events whose wait is over, but which wait on because their repository is being fetched, are before no other repository's events.
+@steps = read_capture(make_capture('steps.py', 'a 1 +x', 'b 1 +x', 'a sync 2', 'b sync 2', 'a 3 +y', 'b 3 +y'));
+@servers = (
+	AtprotoTest::Server->start(write_capture("$dir/lacks", @steps[ 0, 1, 4, 5 ]), '--hold-at', 6),
+	AtprotoTest::Server->start(write_capture("$dir/all", @steps), '--hold-at', 3));
+$union->follow('stuck', [ 'chain', 'chain' ], \@servers);
+wait_for_seq($node, 'stuck0', 5);
+query(<<"SQL");
+UPDATE atproto.subscription SET backfill = 'repair' WHERE name = 'stuck0';
+INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, next_try) SELECT target, did, subscription, 1, 'break', 'infinity' FROM atproto.held_event;
+INSERT INTO atproto.held_event (target, subscription, kind, verify, format, endpoint, did, rev, seq, why, held_at, shard_key, bytes)
+	SELECT target, subscription, kind, verify, format, endpoint, did, rev, seq + n, why, now() - interval '1 hour', shard_key, bytes FROM atproto.held_event, generate_series(1, 100) n;
+UPDATE stuck.repo SET hold = 'resync', sync = 'resyncing' WHERE hold = 'gap';
+ALTER SYSTEM SET atproto.multi_source_wait = '2s';
+SELECT pg_reload_conf();
+SQL
+$servers[0]->release;
+wait_for("SELECT string_agg(rkey::text, ' ' ORDER BY rkey) = 'x y' FROM stuck.record WHERE did = '" . did('b') . q{'});
+is(query("SELECT count(*) FROM atproto.held_event WHERE why = 'gap' AND did = '" . did('a') . q{'}), '101', 'F-08: the end of a wait is noticed beside a hundred events that wait on');
+query('DELETE FROM atproto.held_event; DELETE FROM atproto.repo_job; ALTER SYSTEM RESET atproto.multi_source_wait; SELECT pg_reload_conf()');
+$union->forget;
+
 # --- one consumer has read that no event waits, and the second comes in between (doc/develop/races.md) ---
 
 my $points = AtprotoTest::Points->new($node);

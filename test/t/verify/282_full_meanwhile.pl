@@ -97,6 +97,77 @@ is(query("SELECT subscription, why FROM atproto.status_request; SELECT count(*) 
 is(query('SELECT subscription, events, after_seq, before_seq FROM atproto.gap'), 'brings|3|0|4', 'R-34: two sources: the row is that of the source whose events are lost');
 clean();
 
+# The second may not take the events of the first, because it wants other collections.
+$brings = AtprotoTest::Server->start(make_capture('full.py', 'returns'), '--hold-at', 4);
+query('CREATE SCHEMA others; ' . subscribe_sql('brings', $brings, cursor => 0, target => "'others'", verify => "'full'", collections => "'{app.bsky.feed.post}'"));
+wait_for_seq($node, 'brings', 3);
+query(subscribe_sql('invents', AtprotoTest::Server->start(without(make_capture('full.py', 'returns'), 1, 2, 3), '--hold-at', 5), cursor => 0, target => "'others'", verify => "'full'"));
+wait_for_seq($node, 'invents', 4);
+is(query("SELECT subscription, why FROM atproto.status_request; SELECT count(*) FROM atproto.held_event"), "invents|deleted\n3", 'V-47: events of another subscription: the server is asked, too');
+clean();
+
+# Of two sources, the first is behind, and its events wait; the second of a lower level has the deletion, and that the account
+# is active again, but no commit.
+foreach my $ends (5, 7)
+{
+	my $behind = AtprotoTest::Server->start(make_capture('full.py', 'returns'), '--hold-at', 4, '--hold-at', $ends + 1);
+
+	query("CREATE SCHEMA behind$ends; " . subscribe_sql('behind', $behind, cursor => 0, target => "'behind$ends'", verify => "'full'"));
+	wait_for_seq($node, 'behind', 3);
+	query(subscribe_sql('ahead', AtprotoTest::Server->start(without(make_capture('full.py', 'returns'), 1, 2, 3, 6, 7)), cursor => 0, target => "'behind$ends'", verify => "'hash'"));
+	wait_for_seq($node, 'ahead', 5);
+	is(query('SELECT count(*) FROM atproto.held_event'), '3', "R-32: to $ends: the second source leaves the events of the first alone");
+	$behind->release;
+	wait_for_seq($node, 'behind', $ends);
+	is(query("SELECT sync, hold, (SELECT string_agg(seq::text, ',' ORDER BY seq) FROM atproto.held_event) FROM behind$ends.repo"),
+		$ends == 5 ? 'desynchronized||' : 'desynchronized|identity|6,7', "F-15: to $ends: they go when their own source has the deletion, although the account is active");
+	know($did, $key);
+	looked_up('', 'true');
+	wait_for('SELECT count(*) = 0 FROM atproto.held_event');
+	is(rkeys("behind$ends"), $ends == 5 ? '' : '40,50', "F-15: to $ends: and do not come back");
+	is(query("SELECT sync FROM behind$ends.repo"), $ends == 5 ? 'desynchronized' : 'synchronized', "V-35: to $ends: the mark stays until the next repository begins");
+	clean();
+}
+
+# The same, but the first source's commit comes after the second one's statements, and nothing waits.
+my $again = make_capture('steps.py', 'a 1 +x', 'a deleted', 'a active', 'b 1 +x', 'a 90000000 +y');
+query('CREATE SCHEMA late; ' . subscribe_sql('ahead', AtprotoTest::Server->start(without($again, 1, 4, 5)), cursor => 0, target => "'late'"));
+wait_for_seq($node, 'ahead', 3);
+my $late = AtprotoTest::Server->start($again, '--hold-at', 2);
+query(subscribe_sql('behind', $late, cursor => 0, target => "'late'"));
+wait_for_seq($node, 'behind', 1);
+is(query('SELECT sync FROM late.repo'), 'synchronized', 'V-35: late: a first commit');
+$late->release;
+wait_for_seq($node, 'behind', 5);
+is(query("SELECT sync FROM late.repo WHERE did = '@{[did('a')]}'"), 'desynchronized', 'F-15: late: it was of the account before its deletion, which is passed over: so a mark');
+clean();
+
+# The commit begins a second repository, which the second source has as deleted, too: so the mark comes with the commit.
+my $twice = make_capture('steps.py', 'a 1 +x', 'a deleted', 'a active', 'a 2 +w', 'a deleted', 'a active', 'b 1 +x');
+query('CREATE SCHEMA twice; ' . subscribe_sql('ahead', AtprotoTest::Server->start(without($twice, 4)), cursor => 0, target => "'twice'"));
+wait_for_seq($node, 'ahead', 7);
+query(subscribe_sql('behind', AtprotoTest::Server->start($twice, '--hold-at', 5), cursor => 0, target => "'twice'"));
+wait_for_seq($node, 'behind', 4);
+is(query("SELECT sync FROM twice.repo WHERE did = '@{[did('a')]}'"), 'desynchronized', 'F-15: twice: a first commit that is older than the status of another source');
+clean();
+
+# A source that is behind, and passes over the deletion of the account whose next repository the other one has brought.
+query('CREATE SCHEMA passed; ' . subscribe_sql('ahead', AtprotoTest::Server->start(without($again, 1)), cursor => 0, target => "'passed'"));
+wait_for_seq($node, 'ahead', 5);
+query(subscribe_sql('behind', AtprotoTest::Server->start($again), cursor => 0, target => "'passed'"));
+wait_for_seq($node, 'behind', 5);
+is(query("SELECT sync FROM passed.repo WHERE did = '@{[did('a')]}'"), 'synchronized', 'F-15: passed: what began after the deletion is not marked');
+clean();
+
+# An export that was given up has left records, and no revision: they are the account's until its server confirms the deletion.
+query("CREATE SCHEMA remains; SELECT atproto.create_tables('remains'); INSERT INTO remains.repo (did, sync) VALUES ('$did', 'desynchronized');
+	INSERT INTO remains.record SELECT '$did', collection, rkey, cid, rev, now(), value FROM late.record LIMIT 1; "
+	. subscribe_sql('remains', AtprotoTest::Server->start(without(make_capture('full.py', 'returns'), 1, 2, 3), '--hold-at', 5), cursor => 0, target => "'remains'", verify => "'full'"));
+wait_for_seq($node, 'remains', 4);
+is(query('SELECT active, status FROM remains.repo; SELECT count(*) FROM remains.record; SELECT why FROM atproto.status_request'), "f|deleted\n1\ndeleted",
+	'V-47: what an export has left stays, and the server is asked');
+clean();
+
 # In a union, events that wait for a missing commit.
 my $returns = make_capture('full.py', 'returns');
 my $other = AtprotoTest::Server->start($returns, '--hold-at', 2);
