@@ -65,7 +65,7 @@ start_workers(Consumer *c, int n)
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
 				 errmsg("no background worker slot is free for a worker of atproto subscription \"%s\"", c->name),
 				 errhint("Increase \"%s\".", "max_worker_processes")));
-		atp_status_error(ATP_DROP_NONE, "no background worker slot is free for its workers");
+		atp_status_not_started(GetUserId(), c->name, "no background worker slot is free for its workers: increase max_worker_processes");
 		atp_consumer_leave(c, "its workers cannot be started", true);
 	}
 }

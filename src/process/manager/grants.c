@@ -41,7 +41,7 @@ static const struct
 		"subscribe, unsubscribe, pause, resume, set_cursor, close_gap, refill, retry, create_tables, audit, rebuild_links,"
 		" link_problems, check, backlinks, backlink_count, backlink_dids, load_car, set_zstd_dictionary, grant_to, revoke_from",
 	"EXECUTE"},
-	{"PROCEDURE", "audit_all, await_backfill", "EXECUTE"},
+	{"PROCEDURE", "audit_all, revalidate, await_backfill", "EXECUTE"},
 	{"TABLE", "subscription, request_header, cursor, dead_frame", WRITE},
 	/* without the column id, because all subscriptions share its numbers */
 	{"TABLE", "dead_letter", "INSERT", "subscription, seq, stage, sqlstate, message, did, path, digest, attempts"},
@@ -49,7 +49,7 @@ static const struct
 	{"TABLE", "gap", "INSERT", "subscription, endpoint, after_seq, before_seq, reason"},
 	{"TABLE", "gap", "UPDATE", "again_since, closed_at, closed_how"},
 	{"TABLE", "gap", "SELECT, DELETE"},
-	{"TABLE", "status, stat_subscription, subscription_log, audit_state, repo_progress, repo_problem, audit_progress", READ}
+	{"TABLE", "status, stat_subscription, subscription_log, audit_state, repo_progress, repo_problem, audit_progress, stat_progress", READ}
 };
 
 typedef struct Change

@@ -36,8 +36,8 @@ atp_why_not_served(void)
 		return "no manager serves this database: add the database to \"atproto.databases\", and restart the server";
 	if (extension == ATP_EXTENSION_OTHER_VERSION || extension == ATP_EXTENSION_OTHER_SCRIPT)
 		return atp_extension_fault(extension);
-	if (!atp_manager_has_process(manager))
-		return "the manager of this database does not run: see the server's log; perhaps \"max_worker_processes\" is too small";
+	if (!atp_manager_has_run(manager))
+		return "the manager of this database did not start with the server: see the server's log; perhaps \"max_worker_processes\" is too small";
 	return NULL;
 }
 

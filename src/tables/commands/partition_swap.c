@@ -10,6 +10,7 @@
 
 #include "catalog/namespace.h"
 #include "commands/tablespace.h"
+#include "common/command_progress.h"
 #include "config/spi.h"
 #include "tables/base/distributed.h"
 #include "tables/commands/partition_swap.h"
@@ -20,6 +21,7 @@ struct AtpSwap
 {
 	char	   *name;			/* the quoted name of the table, with the schema */
 	char	   *old;
+	Oid			relid;			/* of the old table */
 	char	   *columns;
 	List	   *rest;			/* SQL for the new table: keys, indexes, comments, privileges */
 	List	   *views;			/* SQL; run after the keys, since a view may GROUP BY a primary key,
@@ -246,6 +248,7 @@ atp_swap_begin(const char *schema, const char *table, const char *key, const cha
 	Oid			relid = get_relname_relid(table, get_namespace_oid(schema, false));
 	char	   *plain = psprintf("%s_plain", table);
 
+	swap->relid = relid;
 	swap->name = quote_qualified_identifier(schema, table);
 	swap->old = quote_qualified_identifier(schema, plain);
 	refuse_distributed(relid, swap->name);
@@ -293,9 +296,17 @@ atp_swap_old(const AtpSwap *swap)
 uint64
 atp_swap_end(AtpSwap *swap)
 {
-	uint64		rows = atp_run(psprintf("INSERT INTO %s (%s) SELECT %s FROM %s", swap->name, swap->columns, swap->columns, swap->old), ATP_NO_ARGS);
+	uint64		rows;
+	ListCell   *cell;
 
-	run_all(swap->rest);
+	atp_progress_reads(psprintf("copying the rows of %s", swap->name), swap->relid);
+	rows = atp_run(psprintf("INSERT INTO %s (%s) SELECT %s FROM %s", swap->name, swap->columns, swap->columns, swap->old), ATP_NO_ARGS);
+	atp_progress_phase(psprintf("making keys, indexes and grants of %s", swap->name), list_length(swap->rest));
+	foreach(cell, swap->rest)
+	{
+		atp_run(lfirst(cell), ATP_NO_ARGS);
+		atp_progress_to(foreach_current_index(cell) + 1);
+	}
 	run_all(swap->views);
 	atp_run(psprintf("DROP TABLE %s", swap->old), ATP_NO_ARGS);
 	return rows;

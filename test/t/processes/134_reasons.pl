@@ -18,7 +18,7 @@ my $server = AtprotoTest::Server->start(capture('pds.frames.gz'), '--hold-at', 3
 my $url    = $server->url;
 my $NOTICE = qr/\ANOTICE:  subscription "one" follows \Q$url\E into schema "atproto"
 DETAIL:  It begins with the oldest event that the server has\. Older records are not fetched: see the option "backfill"\.
-HINT:  SELECT \* FROM atproto\.stat_subscription WHERE name = 'one'; shows its state\.\s*\z/;
+HINT:  SELECT \* FROM atproto\.status WHERE subscription = 'one'; shows its state\.\s*\z/;
 
 # What a statement prints beside its rows.
 sub said
@@ -67,7 +67,7 @@ pass('the fetcher has no slot: its view has the reason');
 
 $node->append_conf('postgresql.conf', "max_worker_processes = 1\n");
 $node->restart;
-my $dead = qr/the manager of this database does not run: see the server's log; perhaps "max_worker_processes" is too small/;
+my $dead = qr/the manager of this database did not start with the server: see the server's log; perhaps "max_worker_processes" is too small/;
 like(state_of('one'), qr/\Anot running\|$dead\|f\z/, 'no manager: the reason');
 like(query('SELECT last_error FROM atproto.stat_fetcher'), qr/\A$dead\z/, 'the reason of the fetcher');
 like(said("SELECT atproto.resume('one')"), qr/^WARNING:  subscription "one" cannot run yet\nDETAIL:  It waits: $dead\.\nHINT:  The view "atproto\.stat_subscription" shows its state\.$/m,
@@ -86,7 +86,7 @@ my $unserved = q(no manager serves this database: add the database to "atproto.d
 is(state_of('row', database => 'unserved'), "not running|$unserved|f", 'no manager for this database');
 is(query('SELECT state, last_error, last_error_at FROM atproto.stat_fetcher', database => 'unserved'), "not running|$unserved|", 'nor a fetcher');
 like(said("SELECT atproto.subscribe('few', '$url', backfill => 'repair')", 'unserved'),
-	qr/^WARNING:  no repositories of subscription "few" will be fetched\n.*^NOTICE:  subscription "few" runs until the server stops\nDETAIL:  No atproto manager serves this database\. It begins with the next event\. [^\n]+\nHINT:  To have it started [^\n]*"atproto\.databases"\. SELECT \* FROM atproto\.stat_subscription/ms,
+	qr/^WARNING:  no repositories of subscription "few" will be fetched\n.*^NOTICE:  subscription "few" runs until the server stops\nDETAIL:  No atproto manager serves this database\. It begins with the next event\. [^\n]+\nHINT:  To have it started [^\n]*"atproto\.databases"\. SELECT \* FROM atproto\.status/ms,
 	'subscribe() says that no fetcher runs');
 is(query('SELECT atproto.why_not_served() IS NULL'), 't', 'a served database has no reason');
 
