@@ -1,4 +1,4 @@
-# 273_deployment.pl
+# 274_deployment.pl
 #		doc/operate/deployment.md: a clone that must stay quiet; pgBouncer between client and server, where the program is
 #		installed.
 
