@@ -38,6 +38,7 @@ PAGES = [
     "doc/operate/identities.md",
     "doc/operate/managed.md",
     "doc/operate/operations.md",
+    "doc/operate/deployment.md",
     "doc/operate/platforms.md",
     "doc/operate/scale.md",
     "doc/operate/security.md",

@@ -111,6 +111,8 @@ atp_consumer_read_settings(Consumer *c)
 		atp_consumer_leave(c, "the extension was dropped or changed", false);
 	if (extension == ATP_EXTENSION_OTHER_VERSION)
 		atp_consumer_leave(c, "the extension has another version than the library", false);
+	if (extension == ATP_EXTENSION_OTHER_SCRIPT)
+		atp_consumer_leave(c, "the extension was made by the install script of a different checkout than the library", false);
 	if (sub == NULL)
 		atp_consumer_leave(c, "it was removed", false);
 	if (!sub->runnable)

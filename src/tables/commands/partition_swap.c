@@ -80,14 +80,15 @@ struct AtpSwap
 	" WHERE v.oid IN (" VIEWS_ON ") ORDER BY v.oid"
 
 /*
- * SQL for a new table $1: revoke what default privileges granted; replica identity and statistics
- * settings as of $2.
+ * SQL for a new table $1: revoke what default privileges granted, unless the grantee has the privilege on $2, too; replica
+ * identity and statistics settings as of $2.
  */
 #define LIKE \
 	"SELECT sql FROM (" \
-	"SELECT DISTINCT 1 AS n, format('REVOKE ALL ON TABLE %s FROM %s', c.oid::regclass," \
+	"SELECT DISTINCT 1 AS n, format('REVOKE %s ON TABLE %s FROM %s', a.privilege_type, c.oid::regclass," \
 	"   CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END) AS sql" \
-	"  FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = $1 AND a.grantee <> c.relowner" \
+	"  FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = $1 AND a.grantee <> c.relowner AND NOT EXISTS" \
+	"   (SELECT FROM pg_class m, aclexplode(m.relacl) o WHERE m.oid = $2 AND o.grantee = a.grantee AND o.privilege_type = a.privilege_type)" \
 	" UNION ALL SELECT 2, format('ALTER TABLE %s REPLICA IDENTITY %s', $1::regclass, CASE relreplident WHEN 'f' THEN 'FULL' ELSE 'NOTHING' END)" \
 	"  FROM pg_class WHERE oid = $2 AND relreplident IN ('f', 'n')" \
 	/* only n_distinct and n_distinct_inherited: the server may store further options */ \
