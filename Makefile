@@ -14,10 +14,15 @@ SQL_PARTS = src/atproto.sql $(SQL_TYPES:%=src/types/type_%.sql) src/types/try.sq
 	src/tables/repos/held.sql src/tables/repos/status_request.sql src/tables/check/check.sql \
 	src/fetch/identities/task_identity.sql src/fetch/engine/fetch.sql src/fetch/repositories/repo_job.sql \
 	src/fetch/repositories/task_repo.sql src/fetch/servers/server_info.sql src/fetch/servers/dictionary.sql \
-	src/fetch/repositories/repo_progress.sql src/process/manager/control.sql
+	src/fetch/repositories/repo_progress.sql src/process/manager/grants.sql src/process/manager/control.sql
 DATA_built = atproto--$(EXTVERSION).sql
 # Scripts of released versions, and from each to the next (CONTRIBUTING.md).
 DATA = $(filter-out upgrade/$(DATA_built),$(wildcard upgrade/*.sql))
+# Until the first release, scripts of one version differ.  So script and library have a digest of the script, and the
+# processes of a library run only with objects of its own script (config/extension.c).
+ifeq ($(RELEASED)$(wildcard upgrade/*.sql),)
+SCRIPT_DIGEST := $(shell awk -v dir=src/types -f src/types/include.awk $(SQL_PARTS) | { sha256sum || shasum -a 256; } | cut -c1-32)
+endif
 
 SRCS = $(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))
 # Tests send requests of their own through the fetcher.
@@ -109,8 +114,14 @@ include $(PGXS)
 
 -include $(wildcard src/*.d src/*/*.d src/*/*/*.d test/probe/*.d)
 
-atproto--$(EXTVERSION).sql: $(SQL_PARTS) src/types/include.awk $(wildcard src/types/*.sql.in)
-	awk -v dir=src/types -f src/types/include.awk $(SQL_PARTS) > $@.tmp && mv $@.tmp $@
+SQL_SOURCES = $(SQL_PARTS) src/types/include.awk $(wildcard src/types/*.sql.in)
+atproto--$(EXTVERSION).sql: $(SQL_SOURCES) src/config/install_script.sql
+	awk -v dir=src/types -f src/types/include.awk $(SQL_PARTS) $(if $(SCRIPT_DIGEST),src/config/install_script.sql) | sed 's/@DIGEST@/$(SCRIPT_DIGEST)/' > $@.tmp && mv $@.tmp $@
+
+ifdef SCRIPT_DIGEST
+src/config/extension.o src/config/extension.bc: $(SQL_SOURCES)
+src/config/extension.o src/config/extension.bc: override CPPFLAGS += -DATP_SCRIPT_DIGEST='"$(SCRIPT_DIGEST)"'
+endif
 
 # One kind of test each, on a server that is running (installcheck runs both).
 check-regress:

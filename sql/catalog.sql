@@ -131,14 +131,14 @@ WHERE c.contype = 'f' AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = 
 ORDER BY c.conrelid::regclass::text COLLATE "C";
 
 -- 13. What only views, triggers, aggregates and processes call is in atproto_internal, where PUBLIC finds nothing.
--- PUBLIC executes there what views and aggregates call.
+-- PUBLIC executes there what views and aggregates call.  install_script() is for the library, which reads its text.
 SELECT 'not for users' AS rule, f.identity FROM func f
 WHERE f.pronamespace = 'atproto'::regnamespace
 	AND (f.prorettype IN ('trigger'::regtype, 'event_trigger'::regtype, 'internal'::regtype) OR 'internal'::regtype = ANY (f.proargtypes::oid[]));
 SELECT 'schema for everybody' AS rule, n.nspname FROM pg_namespace n, aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) a
 WHERE n.nspname = 'atproto_internal' AND a.grantee <> n.nspowner;
 SELECT 'executable by PUBLIC' AS rule, f.identity FROM func f
-WHERE f.pronamespace = 'atproto_internal'::regnamespace
+WHERE f.pronamespace = 'atproto_internal'::regnamespace AND f.proname <> 'install_script'
 	AND EXISTS (SELECT FROM aclexplode(coalesce(f.proacl, acldefault('f', f.proowner))) a WHERE a.grantee = 0)
 	AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid = f.oid
 		AND (d.classid = 'pg_rewrite'::regclass OR d.classid = 'pg_proc'::regclass AND d.objid IN (SELECT aggfnoid FROM pg_aggregate)));

@@ -29,6 +29,7 @@
 #include "process/manager/manager.h"
 #include "process/status/manager_status.h"
 #include "process/status/status.h"
+#include "common/command_progress.h"
 #include "common/shared.h"
 #include "stream/rev_cache.h"
 #include "tables/export/export.h"
@@ -72,6 +73,7 @@ _PG_init(void)
 	atp_manager_status_init();
 	atp_fetcher_status_init();
 	atp_rev_cache_init();
+	atp_progress_init();
 	atp_shared_init();
 	atp_drop_hook_init();
 	atp_manager_init();

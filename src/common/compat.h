@@ -70,6 +70,15 @@
 #define atp_backend_entry(i) pgstat_fetch_stat_local_beentry(i)
 #endif
 
+/* Parameters of ExecutorRun(), and its call. */
+#if PG_VERSION_NUM >= 180000
+#define ATP_EXECUTOR_RUN_PARAMETERS QueryDesc *desc, ScanDirection direction, uint64 count
+#define ATP_EXECUTOR_RUN(run) run(desc, direction, count)
+#else
+#define ATP_EXECUTOR_RUN_PARAMETERS QueryDesc *desc, ScanDirection direction, uint64 count, bool execute_once
+#define ATP_EXECUTOR_RUN(run) run(desc, direction, count, execute_once)
+#endif
+
 /* Custom wait events have names since 17. */
 #if PG_VERSION_NUM >= 170000
 #define atp_new_wait_event(name) WaitEventExtensionNew(name)

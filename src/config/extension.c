@@ -8,6 +8,7 @@
 #include "access/table.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_extension.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "common/compat.h"
@@ -62,6 +63,39 @@ lock_row(Oid extoid, Oid *schema, char **version)
 	return extension_row(extoid, schema, version);
 }
 
+/*
+ * Two checkouts of a version can have different install scripts.  In a database whose objects came from the script of the
+ * second checkout, the library's statements would fail or write wrong rows.
+ */
+static bool
+is_from_own_script(void)
+{
+#ifdef ATP_SCRIPT_DIGEST
+	HeapTuple	tuple = SearchSysCache3(PROCNAMEARGSNSP, CStringGetDatum("install_script"), PointerGetDatum(buildoidvector(NULL, 0)),
+										ObjectIdGetDatum(get_namespace_oid("atproto_internal", true)));
+	bool		isnull,
+				same;
+	Datum		body;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	body = SysCacheGetAttr(PROCNAMEARGSNSP, tuple, Anum_pg_proc_prosrc, &isnull);
+	same = !isnull && strstr(TextDatumGetCString(body), "'" ATP_SCRIPT_DIGEST "'") != NULL;
+	ReleaseSysCache(tuple);
+	return same;
+#else
+	return true;
+#endif
+}
+
+static AtpExtension
+state_of(const char *version)
+{
+	if (strcmp(version, ATP_EXTVERSION) != 0)
+		return ATP_EXTENSION_OTHER_VERSION;
+	return is_from_own_script() ? ATP_EXTENSION_READY : ATP_EXTENSION_OTHER_SCRIPT;
+}
+
 AtpExtension
 atp_extension_lock(void)
 {
@@ -71,9 +105,7 @@ atp_extension_lock(void)
 
 	if (!lock_row(last, &schema, &version) && !lock_row(last = get_extension_oid("atproto", true), &schema, &version))
 		return ATP_EXTENSION_ABSENT;
-	if (strcmp(version, ATP_EXTVERSION) != 0)
-		return ATP_EXTENSION_OTHER_VERSION;
-	return ATP_EXTENSION_READY;
+	return state_of(version);
 }
 
 /* ConditionalLockDatabaseObject() does this, but the first minor versions of PostgreSQL 15 and 16 do not have the function. */
@@ -97,13 +129,22 @@ atp_extension_lock_at_once(void)
 	return !OidIsValid(extoid) || lock_at_once(extoid);
 }
 
-bool
-atp_extension_is_other_version(void)
+AtpExtension
+atp_extension_look(void)
 {
 	Oid			schema;
 	char	   *version;
 
-	return extension_row(get_extension_oid("atproto", true), &schema, &version) && strcmp(version, ATP_EXTVERSION) != 0;
+	return extension_row(get_extension_oid("atproto", true), &schema, &version) ? state_of(version) : ATP_EXTENSION_ABSENT;
+}
+
+const char *
+atp_extension_fault(AtpExtension extension)
+{
+	return extension == ATP_EXTENSION_OTHER_VERSION
+		? "the extension and the library have different versions: ALTER EXTENSION atproto UPDATE, or restart the server"
+		: "the extension was made by the install script of a different checkout than the library:"
+		" install that checkout and restart the server, or DROP EXTENSION atproto CASCADE, which drops the data, and CREATE EXTENSION atproto";
 }
 
 Oid

@@ -11,6 +11,7 @@ typedef enum AtpExtension
 {
 	ATP_EXTENSION_ABSENT,
 	ATP_EXTENSION_OTHER_VERSION,	/* the catalog may differ from this library's version */
+	ATP_EXTENSION_OTHER_SCRIPT, /* this version, by a different install script */
 	ATP_EXTENSION_READY
 } AtpExtension;
 
@@ -23,8 +24,11 @@ extern AtpExtension atp_extension_lock(void);
  */
 extern bool atp_extension_lock_at_once(void);
 
-/* Has the catalog a different version of the extension than this library?  Takes no lock that lasts. */
-extern bool atp_extension_is_other_version(void);
+/* Like atp_extension_lock(), without a lasting lock. */
+extern AtpExtension atp_extension_look(void);
+
+/* The text for users in the states OTHER_VERSION and OTHER_SCRIPT: the cause and the remedy. */
+extern const char *atp_extension_fault(AtpExtension extension);
 
 /* Schema of types and operators; quoted.  Inside a transaction, after the above. */
 extern Oid	atp_extension_namespace(void);

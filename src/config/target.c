@@ -61,8 +61,8 @@ owner_of_table(Oid relid)
 	return owner;
 }
 
-static Oid
-owner_of_schema(Oid schema)
+Oid
+atp_owner_of_schema(Oid schema)
 {
 	HeapTuple	tuple = SearchSysCache1(NAMESPACEOID, ObjectIdGetDatum(schema));
 	Oid			owner = InvalidOid;
@@ -82,7 +82,7 @@ owner_of_schema(Oid schema)
 static bool
 is_trusted(Oid role, Oid owner, Oid schema)
 {
-	return atp_owner_is_trusted(role, owner) || has_privs_of_role(owner, owner_of_schema(schema));
+	return atp_owner_is_trusted(role, owner) || has_privs_of_role(owner, atp_owner_of_schema(schema));
 }
 
 /* Why the role cannot fill this table; NULL: it can, or the table was dropped meanwhile. */
@@ -160,7 +160,7 @@ static char *
 stranger_fault(Oid role, const char *target, Oid known)
 {
 	Oid			schema = get_namespace_oid(target, true);
-	Oid			owner = OidIsValid(schema) ? owner_of_schema(schema) : InvalidOid;
+	Oid			owner = OidIsValid(schema) ? atp_owner_of_schema(schema) : InvalidOid;
 	char	   *name;
 
 	if (!OidIsValid(owner) || owner == known || superuser_arg(owner) || is_member_of_role_nosuper(role, owner))
@@ -216,7 +216,7 @@ atp_target_check(Oid role, const char *target)
 	Oid			schema = get_namespace_oid(target, true);
 
 	refuse_target(rights_fault(role, target));
-	return OidIsValid(schema) ? owner_of_schema(schema) : InvalidOid;
+	return OidIsValid(schema) ? atp_owner_of_schema(schema) : InvalidOid;
 }
 
 void

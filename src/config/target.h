@@ -58,4 +58,7 @@ extern AtpCaller atp_target_begin(const AtpSubscription *sub);
  */
 extern char *atp_target_fault_since(Oid role, const char *target, Oid known);
 
+/* InvalidOid: the schema is gone. */
+extern Oid	atp_owner_of_schema(Oid schema);
+
 #endif							/* ATP_TARGET_H */

@@ -75,6 +75,7 @@ read_job(AtpTuple row)
 	AtpRepoJob *job = palloc0(sizeof(AtpRepoJob));
 	char		text[ATP_DID_MAX];
 	char	   *state = atp_get_text_or_null(row, "identity");
+	char	   *why = atp_get_text_or_null(row, "identity_error");
 	bool		isnull;
 
 	job->target = atp_get_text(row, "target");
@@ -93,7 +94,7 @@ read_job(AtpTuple row)
 	job->too_often = atp_get_bool(row, "too_often");
 	job->problem = atp_get_text_or_null(row, "failed");
 	if (job->server == NULL)
-		job->problem = psprintf("the account's identity is %s", state == NULL ? "not known" : state);
+		job->problem = psprintf("the account's identity is %s%s%s", state == NULL ? "not known" : state, why == NULL ? "" : ": ", why == NULL ? "" : why);
 	return job;
 }
 
@@ -112,7 +113,7 @@ read_job(AtpTuple row)
 	"   AND j.state = 'queued' AND j.next_try <= now() AND (j.priority = 0 OR NOT " ATP_REPO_STORM ") AND " which \
 	"   ORDER BY j.priority, j.next_try LIMIT $1) j" \
 	"  WHERE s.backfill <> 'none' AND " which_owner " ORDER BY turn, chance LIMIT $1)" \
-	" SELECT j.target::text, j.did, j.subscription, j.host, j.force, i.state AS identity," \
+	" SELECT j.target::text, j.did, j.subscription, j.host, j.force, i.state AS identity, i.error AS identity_error," \
 	" " ATP_REPO_SERVER " AS server, " ATP_REPO_SOURCE " = 'pds' AS at_pds," \
 	" (" ATP_REPO_SOURCE " = 'pds' OR s.verify = 'full') AND (i.resolved_at IS NULL OR i.resolved_at < now() - interval " IDENTITY_AGE ")" \
 	"  AND (i.asked_at IS NULL OR i.asked_at < now() - interval " IDENTITY_AGE ")" \

@@ -65,7 +65,7 @@ start_workers(Consumer *c, int n)
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
 				 errmsg("no background worker slot is free for a worker of atproto subscription \"%s\"", c->name),
 				 errhint("Increase \"%s\".", "max_worker_processes")));
-		atp_status_error(ATP_DROP_NONE, "no background worker slot is free for its workers");
+		atp_status_not_started(GetUserId(), c->name, "no background worker slot is free for its workers: increase max_worker_processes");
 		atp_consumer_leave(c, "its workers cannot be started", true);
 	}
 }
@@ -111,6 +111,8 @@ atp_consumer_read_settings(Consumer *c)
 		atp_consumer_leave(c, "the extension was dropped or changed", false);
 	if (extension == ATP_EXTENSION_OTHER_VERSION)
 		atp_consumer_leave(c, "the extension has another version than the library", false);
+	if (extension == ATP_EXTENSION_OTHER_SCRIPT)
+		atp_consumer_leave(c, "the extension was made by the install script of a different checkout than the library", false);
 	if (sub == NULL)
 		atp_consumer_leave(c, "it was removed", false);
 	if (!sub->runnable)

@@ -177,10 +177,10 @@ fetches_from_the_start(const AtpSubscription *sub)
 
 /* Tell in one NOTICE what the new subscription does, and where its state is shown. */
 static void
-announce(const AtpSubscription *sub, AtpArg cursor, bool managed)
+announce_subscription(const AtpSubscription *sub, AtpArg cursor, bool managed)
 {
 	char	   *does = psprintf("%s%s", where_it_begins(cursor), what_it_fetches(sub));
-	char	   *look = psprintf("SELECT * FROM atproto.stat_subscription WHERE name = %s;", quote_literal_cstr(sub->name));
+	char	   *look = psprintf("SELECT * FROM atproto.status WHERE subscription = %s;", quote_literal_cstr(sub->name));
 
 	if (managed && fetches_from_the_start(sub))
 		look = psprintf("%s shows its state, CALL atproto.await_backfill(%s); the progress of the fetches.", look, quote_literal_cstr(sub->name));
@@ -210,7 +210,7 @@ begin_new(const char *name, AtpArg cursor)
 		(void) start_without_manager(sub);
 		warn_without_fetcher(sub);
 	}
-	announce(sub, cursor, managed);
+	announce_subscription(sub, cursor, managed);
 	if (managed)
 		warn_if_not_served(sub);
 }

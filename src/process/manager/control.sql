@@ -280,7 +280,7 @@ COMMENT ON COLUMN atproto.stat_fetcher.last_error IS 'error that ended the last 
 COMMENT ON COLUMN atproto.stat_fetcher.last_error_at IS 'when this error happened; NULL: no error, or a reason that lasts';
 GRANT SELECT ON atproto.stat_fetcher TO pg_monitor;
 
--- The view for people.  Programs read the views below it, which have numbers instead of texts.
+-- The view for people.  Programs read the views that this view reads, with numbers instead of texts.
 CREATE VIEW atproto.status WITH (security_barrier) AS
     SELECT s.name AS subscription,
         s.state,
@@ -303,7 +303,7 @@ CREATE VIEW atproto.status WITH (security_barrier) AS
         CROSS JOIN LATERAL (SELECT count(*) AS n FROM atproto.gap WHERE subscription = s.name AND closed_at IS NULL) g
         CROSS JOIN LATERAL (SELECT count(*) AS n FROM atproto.dead_letter WHERE subscription = s.name) d
         CROSS JOIN atproto_internal.fetcher_status() f;
-COMMENT ON VIEW atproto.status IS 'a row for each subscription, for people: what is going on, and what needs a look';
+COMMENT ON VIEW atproto.status IS 'a row for each subscription, in words, for people';
 COMMENT ON COLUMN atproto.status.subscription IS 'the subscription';
 COMMENT ON COLUMN atproto.status.state IS 'as in atproto.stat_subscription';
 COMMENT ON COLUMN atproto.status.lag IS 'now minus the time of the last event committed; grows also while no events happen';

@@ -98,7 +98,13 @@ read_subscriptions(void)
 						MyBgworkerEntry->bgw_extra, ATP_EXTVERSION),
 				 errdetail("Its subscriptions are not consumed."),
 				 errhint("Run ALTER EXTENSION atproto UPDATE. If the update was made, restart the server.")));
-	warned = extension == ATP_EXTENSION_OTHER_VERSION;
+	if (extension == ATP_EXTENSION_OTHER_SCRIPT && !warned)
+		ereport(LOG,
+				(errmsg("extension \"atproto\" of database \"%s\" was made by the install script of a different checkout than this library",
+						MyBgworkerEntry->bgw_extra),
+				 errdetail("Its subscriptions are not consumed."),
+				 errhint("Install that checkout and restart the server. Or DROP EXTENSION atproto CASCADE, which drops the data, and CREATE EXTENSION atproto.")));
+	warned = extension == ATP_EXTENSION_OTHER_VERSION || extension == ATP_EXTENSION_OTHER_SCRIPT;
 	if (extension == ATP_EXTENSION_READY)
 		atp_status_keep(subs);
 	return subs;

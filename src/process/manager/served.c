@@ -26,6 +26,7 @@ const char *
 atp_why_not_served(void)
 {
 	int			manager = atp_manager_number();
+	AtpExtension extension = atp_extension_look();
 
 	if (RecoveryInProgress())
 		return "the server is a standby, or recovers: no process of the extension runs before the promotion";
@@ -33,10 +34,10 @@ atp_why_not_served(void)
 		return "the library is not preloaded: add \"atproto\" to \"shared_preload_libraries\" and the database to \"atproto.databases\", and restart the server";
 	if (manager < 0)
 		return "no manager serves this database: add the database to \"atproto.databases\", and restart the server";
-	if (atp_extension_is_other_version())
-		return "the extension and the library have different versions: ALTER EXTENSION atproto UPDATE, or restart the server";
-	if (!atp_manager_has_process(manager))
-		return "the manager of this database does not run: see the server's log; perhaps \"max_worker_processes\" is too small";
+	if (extension == ATP_EXTENSION_OTHER_VERSION || extension == ATP_EXTENSION_OTHER_SCRIPT)
+		return atp_extension_fault(extension);
+	if (!atp_manager_has_run(manager))
+		return "the manager of this database did not start with the server: see the server's log; perhaps \"max_worker_processes\" is too small";
 	return NULL;
 }
 

@@ -13,6 +13,7 @@ typedef struct Managers
 {
 	int			failed_starts[ATP_MANAGERS_MAX];
 	int			pid[ATP_MANAGERS_MAX];
+	bool		has_run[ATP_MANAGERS_MAX];
 } Managers;
 
 static Managers *managers = NULL;	/* shared */
@@ -45,6 +46,7 @@ atp_manager_starting(int manager)
 	atp_shared_lock(LW_EXCLUSIVE);
 	failed = managers->failed_starts[manager]++;
 	managers->pid[manager] = MyProcPid;
+	managers->has_run[manager] = true;
 	atp_shared_unlock();
 	before_shmem_exit(manager_ends, Int32GetDatum(manager));
 	return failed;
@@ -74,14 +76,14 @@ atp_manager_pid(int manager)
 }
 
 bool
-atp_manager_has_process(int manager)
+atp_manager_has_run(int manager)
 {
-	bool		running;
+	bool		has_run;
 
 	atp_shared_lock(LW_SHARED);
-	running = managers != NULL && managers->pid[manager] != 0;
+	has_run = managers != NULL && managers->has_run[manager];
 	atp_shared_unlock();
-	return running;
+	return has_run;
 }
 
 void

@@ -30,7 +30,10 @@ extern bool atp_manager_is_failing(int manager);
  */
 extern int	atp_manager_pid(int manager);
 
-/* Is a process of this manager running?  It need not have connected to its database.  Changes nothing. */
-extern bool atp_manager_has_process(int manager);
+/*
+ * Has a process of this manager run since the server started?  The postmaster starts a manager that has ended again within
+ * seconds, but never tries again if there was no worker slot when the server started.
+ */
+extern bool atp_manager_has_run(int manager);
 
 #endif							/* ATP_MANAGER_STATUS_H */

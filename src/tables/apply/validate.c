@@ -14,8 +14,8 @@
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
-static AtpValidate
-how_of(const AtpSettings *settings, AtpSpan collection)
+AtpValidate
+atp_validate_how(const AtpSettings *settings, AtpSpan collection)
 {
 	for (int i = 0; i < settings->nvalidate; i++)
 	{
@@ -31,7 +31,7 @@ bool
 atp_validate_row(const AtpSettings *settings, AtpRecordRow *row)
 {
 	AtpSpan		collection = {VARDATA_ANY(row->collection), VARSIZE_ANY_EXHDR(row->collection)};
-	AtpValidate how = row->value == NULL ? ATP_VALIDATE_NONE : how_of(settings, collection);
+	AtpValidate how = row->value == NULL ? ATP_VALIDATE_NONE : atp_validate_how(settings, collection);
 	char		rkey[ATP_RKEY_MAX];
 	size_t		len;
 	char	   *why;

@@ -14,6 +14,9 @@
 
 /* The caller is in a transaction. */
 
+/* What the settings say about records of a collection. */
+extern AtpValidate atp_validate_how(const AtpSettings *settings, AtpSpan collection);
+
 /* Validate a record that is to be written, and set row->fault if it is invalid.  False: write a dead letter in place of the record. */
 extern bool atp_validate_row(const AtpSettings *settings, AtpRecordRow *row);
 

@@ -6,7 +6,9 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
+#include "catalog/namespace.h"
 #include "common/clock.h"
+#include "common/command_progress.h"
 #include "config/extension.h"
 #include "config/owner.h"
 #include "fmgr.h"
@@ -18,6 +20,7 @@
 #include "types/types.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
 PG_FUNCTION_INFO_V1(atp_audit);
@@ -128,16 +131,20 @@ atp_audit_all(PG_FUNCTION_ARGS)
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto audits of all", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(cxt);
 	target = pstrdup(NameStr(*PG_GETARG_NAME(0)));
+	atp_progress_begin("audit_all", target);
+	atp_progress_phase("auditing repositories", atp_progress_rows_of(get_relname_relid("repo", get_namespace_oid(target, true))));
 	while (walk_on(target, atomic, &last, &counts))
 	{
 		/* the commit has changed the current memory context */
 		MemoryContextSwitchTo(cxt);
+		atp_progress_to(counts.repos);
 		if (atp_remaining(atp_now(), told, NOTICE_MS) > 0)
 			continue;
 		told = atp_now();
 		ereport(NOTICE,
 				(errmsg("audited so far: " INT64_FORMAT " repositories, " INT64_FORMAT " records", counts.repos, counts.records)));
 	}
+	atp_progress_end();
 	MemoryContextSwitchTo(old);
 	tell_end(&counts);
 	SPI_finish();

@@ -153,6 +153,10 @@ CREATE PROCEDURE atproto.audit_all(target name DEFAULT 'atproto')
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_audit_all';
 COMMENT ON PROCEDURE atproto.audit_all(name) IS 'audit every repository and write the outcome into repo.sync; commits now and then';
 
+CREATE PROCEDURE atproto.revalidate(target name DEFAULT 'atproto', collection @extschema@.nsid DEFAULT NULL)
+    LANGUAGE c AS 'MODULE_PATHNAME', 'atp_revalidate';
+COMMENT ON PROCEDURE atproto.revalidate(name, @extschema@.nsid) IS 'bring record.fault up to date after a change of a subscription''s option validate, or of a Lexicon, as the owner of the table record; collection NULL: of all records; commits now and then';
+
 CREATE FUNCTION atproto.load_car(
     did @extschema@.did, car bytea, target name DEFAULT 'atproto', key text DEFAULT NULL,
     OUT rev atproto.tid, OUT created bigint, OUT updated bigint, OUT deleted bigint, OUT same bigint, OUT refused bigint
@@ -199,9 +203,35 @@ CREATE TRIGGER subscription_audits AFTER INSERT OR DELETE OR UPDATE OF target, u
 ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_audits;
 REVOKE ALL ON FUNCTION atproto_internal.subscription_audits() FROM PUBLIC;
 
-REVOKE ALL ON PROCEDURE atproto.audit_all(name), atproto.maintain_partitions(name, @extschema@.nsid[], integer, interval, interval) FROM PUBLIC;
+REVOKE ALL ON PROCEDURE atproto.audit_all(name), atproto.revalidate(name, @extschema@.nsid), atproto.maintain_partitions(name, @extschema@.nsid[], integer, interval, interval) FROM PUBLIC;
 REVOKE ALL ON FUNCTION
     atproto.audit(@extschema@.did, name, boolean), atproto_internal.dead_letter_removed(), atproto.create_tables(name), atproto.distribute(name, integer), atproto.retry(bigint),
     atproto.partition(name, text, @extschema@.nsid[], integer, interval, interval),
     atproto.refill(text, @extschema@.did[], bigint), atproto.load_car(@extschema@.did, bytea, name, text)
     FROM PUBLIC;
+
+-- How far long commands are, as pg_stat_progress_create_index and its siblings
+CREATE FUNCTION atproto_internal.progress(
+    OUT pid integer, OUT command text, OUT target text, OUT phase text, OUT done bigint, OUT total bigint,
+    OUT started_at timestamptz, OUT phase_at timestamptz
+) RETURNS SETOF record
+    LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_progress';
+COMMENT ON FUNCTION atproto_internal.progress() IS 'commands that run in this database, of the caller''s roles; members of pg_monitor see all';
+CREATE VIEW atproto.stat_progress AS
+    SELECT p.pid, p.command, p.target, p.phase, p.done, p.total,
+        CASE WHEN p.total > 0 THEN pg_catalog.round(100.0 * p.done / p.total, 1) END AS percent,
+        p.started_at, p.phase_at,
+        CASE WHEN p.total > 0 AND p.done > 0 THEN p.phase_at + (pg_catalog.clock_timestamp() - p.phase_at) * (p.total::double precision / p.done) END AS phase_ends_at
+    FROM atproto_internal.progress() p;
+COMMENT ON VIEW atproto.stat_progress IS 'one row for each call of audit_all(), partition(), maintain_partitions(), rebuild_links() and revalidate() that runs now: how far the call is; empty if the library is not preloaded';
+COMMENT ON COLUMN atproto.stat_progress.pid IS 'pid of the session';
+COMMENT ON COLUMN atproto.stat_progress.command IS 'audit_all, partition, maintain_partitions, rebuild_links or revalidate';
+COMMENT ON COLUMN atproto.stat_progress.target IS 'schema of the tables';
+COMMENT ON COLUMN atproto.stat_progress.phase IS 'what is done now; a command has several phases';
+COMMENT ON COLUMN atproto.stat_progress.done IS 'rows read, rows moved, records validated, or repositories audited, in this phase';
+COMMENT ON COLUMN atproto.stat_progress.total IS 'of about so many, by the last VACUUM or ANALYZE; NULL: not known';
+COMMENT ON COLUMN atproto.stat_progress.percent IS 'the part of the phase that is done; NULL: not known';
+COMMENT ON COLUMN atproto.stat_progress.started_at IS 'when the command began';
+COMMENT ON COLUMN atproto.stat_progress.phase_at IS 'when the phase began';
+COMMENT ON COLUMN atproto.stat_progress.phase_ends_at IS 'when the phase will be done, at its rate so far; NULL: not known';
+GRANT SELECT ON atproto.stat_progress TO pg_monitor;

@@ -10,6 +10,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
+#include "common/command_progress.h"
 #include "config/cursor.h"
 #include "config/extension.h"
 #include "config/owner.h"
@@ -259,17 +260,26 @@ static void
 rebuild_links(const char *target, int64 *added, int64 *removed)
 {
 	AtpCaller	caller = atp_owner_begin(atp_owner_of_table(target, "link"));
+	Oid			record = atp_table_in(target, "record");
+	Oid			link = atp_table_in(target, atp_link_table.name);
 	const Sql  *sql;
 	AtpArg		links;
 
+	atp_progress_phase("waiting for the lock on link", -1);
 	run_counted("LOCK TABLE #.link IN SHARE ROW EXCLUSIVE MODE", target, NULL);
 	check_places(target);
+	atp_progress_reads("copying the links of the records", record);
 	sql = begin_stage(target);
 	/* a subscription may have been changed while we waited for the lock */
 	links = wanted_links(target, true);
+	atp_progress_reads("looking for sources of links", record);
 	run_counted(sql->add_sources, target, &links);
 	/* two statements: with an OR, each row would need an index lookup of its own */
-	*removed = run_counted(sql->remove_extra, target, NULL) + run_counted(sql->remove_unwanted, target, &links);
+	atp_progress_reads("removing links that no record has", link);
+	*removed = run_counted(sql->remove_extra, target, NULL);
+	atp_progress_reads("removing links that no subscription wants", link);
+	*removed += run_counted(sql->remove_unwanted, target, &links);
+	atp_progress_reads("adding missing links", record);
 	*added = run_counted(sql->add_missing, target, &links);
 	end_stage(sql, target);
 	atp_owner_end(caller);
@@ -298,7 +308,9 @@ atp_rebuild_links(PG_FUNCTION_ARGS)
 				 errmsg("links are rebuilt at isolation level \"read committed\" only")));
 	SPI_connect();
 	nest = atp_caller_begin();
+	atp_progress_begin("rebuild_links", NameStr(*PG_GETARG_NAME(0)));
 	rebuild_links(NameStr(*PG_GETARG_NAME(0)), &added, &removed);
+	atp_progress_end();
 	atp_caller_end(nest);
 	SPI_finish();
 	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), (Datum[]) {Int64GetDatum(added), Int64GetDatum(removed)},

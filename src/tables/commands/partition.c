@@ -20,6 +20,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
+#include "common/command_progress.h"
 #include "common/quotable.h"
 #include "tables/base/distributed.h"
 #include "tables/base/logged.h"
@@ -342,6 +343,7 @@ partition_table(AtpParting *w, const AtpCut *cut, int ahead, char **collections,
 	w->cut = cut;
 	atp_parting_begin(w);
 	cut_already = look_up_key(w) != NULL;
+	atp_progress_reads(psprintf("looking for partitions that %s lacks", w->name), atp_parting_relid(w, cut->table));
 	atp_parting_end(w);
 	if (cut_already)
 		keep_up(w, ahead, collections, n, keep);
@@ -499,9 +501,12 @@ atp_partition(PG_FUNCTION_ARGS)
 	w.cxt = CurrentMemoryContext;
 	begin_as_caller(&w);
 	wanted = read_wanted(&w, PG_ARGISNULL(1) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(1)), 2);
+	atp_progress_begin("partition", w.schema);
+	atp_progress_phase("waiting for locks", -1);
 	lock_both(&w, wanted.cut, wanted.keep != NULL);
 	partition_table(&w, wanted.cut, wanted.ahead, wanted.collections, wanted.ncollections, wanted.keep);
 	partition_table(&w, &atp_cut_event_month, wanted.ahead, NULL, 0, wanted.keep_events);
+	atp_progress_end();
 	atp_caller_end(w.nest);
 	SPI_finish();
 	return (Datum) 0;
@@ -542,9 +547,11 @@ atp_maintain_partitions(PG_FUNCTION_ARGS)
 	check_partitioned(&w, &atp_cut_record_month);
 	check_partitioned(&w, &atp_cut_event_month);
 	wanted = read_wanted(&w, NULL, 1);
+	atp_progress_begin("maintain_partitions", w.schema);
 	end_as_caller(&w);
 	partition_table(&w, wanted.cut, wanted.ahead, wanted.collections, wanted.ncollections, wanted.keep);
 	partition_table(&w, &atp_cut_event_month, wanted.ahead, NULL, 0, wanted.keep_events);
+	atp_progress_end();
 	MemoryContextSwitchTo(old);
 	SPI_finish();
 	PG_RETURN_VOID();

@@ -11,6 +11,7 @@
 #include "catalog/pg_class.h"
 #include "common/cryptohash.h"
 #include "common/md5.h"
+#include "common/command_progress.h"
 #include "config/spi.h"
 #include "tables/commands/partition_move.h"
 #include "tables/commands/partition_private.h"
@@ -181,6 +182,7 @@ atp_make_part(AtpParting *w, const AtpPart *part)
 	{
 		atp_move_check(table, atp_parting_relid(w, atp_parting_rest(w)));
 		name = atp_swap_create_part(w->schema, w->cut->table, part->name, w->options);
+		atp_progress_phase(psprintf("moving rows of %s into %s", rest, name), -1);
 		moved = atp_move_rows(table, atp_parting_relid(w, atp_parting_rest(w)), atp_parting_relid(w, part->name), part->condition);
 		atp_run(psprintf("ALTER TABLE %s ATTACH PARTITION %s FOR VALUES %s", w->name, name, part->values), ATP_NO_ARGS);
 	}

@@ -19,6 +19,7 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/pg_class.h"
+#include "common/command_progress.h"
 #include "config/spi.h"
 #include "executor/executor.h"
 #include "lib/stringinfo.h"
@@ -202,6 +203,7 @@ move_all(Move *m, const char *sql)
 		PopActiveSnapshot();
 		SPI_freetuptable(rows);
 		moved += n;
+		atp_progress_to(moved);
 	}
 	SPI_cursor_close(portal);
 	CommandCounterIncrement();

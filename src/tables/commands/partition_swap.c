@@ -10,6 +10,7 @@
 
 #include "catalog/namespace.h"
 #include "commands/tablespace.h"
+#include "common/command_progress.h"
 #include "config/spi.h"
 #include "tables/base/distributed.h"
 #include "tables/commands/partition_swap.h"
@@ -20,6 +21,7 @@ struct AtpSwap
 {
 	char	   *name;			/* the quoted name of the table, with the schema */
 	char	   *old;
+	Oid			relid;			/* of the old table */
 	char	   *columns;
 	List	   *rest;			/* SQL for the new table: keys, indexes, comments, privileges */
 	List	   *views;			/* SQL; run after the keys, since a view may GROUP BY a primary key,
@@ -78,14 +80,15 @@ struct AtpSwap
 	" WHERE v.oid IN (" VIEWS_ON ") ORDER BY v.oid"
 
 /*
- * SQL for a new table $1: revoke what default privileges granted; replica identity and statistics
- * settings as of $2.
+ * SQL for a new table $1: revoke what default privileges granted, unless the grantee has the privilege on $2, too; replica
+ * identity and statistics settings as of $2.
  */
 #define LIKE \
 	"SELECT sql FROM (" \
-	"SELECT DISTINCT 1 AS n, format('REVOKE ALL ON TABLE %s FROM %s', c.oid::regclass," \
+	"SELECT DISTINCT 1 AS n, format('REVOKE %s ON TABLE %s FROM %s', a.privilege_type, c.oid::regclass," \
 	"   CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END) AS sql" \
-	"  FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = $1 AND a.grantee <> c.relowner" \
+	"  FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = $1 AND a.grantee <> c.relowner AND NOT EXISTS" \
+	"   (SELECT FROM pg_class m, aclexplode(m.relacl) o WHERE m.oid = $2 AND o.grantee = a.grantee AND o.privilege_type = a.privilege_type)" \
 	" UNION ALL SELECT 2, format('ALTER TABLE %s REPLICA IDENTITY %s', $1::regclass, CASE relreplident WHEN 'f' THEN 'FULL' ELSE 'NOTHING' END)" \
 	"  FROM pg_class WHERE oid = $2 AND relreplident IN ('f', 'n')" \
 	/* only n_distinct and n_distinct_inherited: the server may store further options */ \
@@ -245,6 +248,7 @@ atp_swap_begin(const char *schema, const char *table, const char *key, const cha
 	Oid			relid = get_relname_relid(table, get_namespace_oid(schema, false));
 	char	   *plain = psprintf("%s_plain", table);
 
+	swap->relid = relid;
 	swap->name = quote_qualified_identifier(schema, table);
 	swap->old = quote_qualified_identifier(schema, plain);
 	refuse_distributed(relid, swap->name);
@@ -292,9 +296,17 @@ atp_swap_old(const AtpSwap *swap)
 uint64
 atp_swap_end(AtpSwap *swap)
 {
-	uint64		rows = atp_run(psprintf("INSERT INTO %s (%s) SELECT %s FROM %s", swap->name, swap->columns, swap->columns, swap->old), ATP_NO_ARGS);
+	uint64		rows;
+	ListCell   *cell;
 
-	run_all(swap->rest);
+	atp_progress_reads(psprintf("copying the rows of %s", swap->name), swap->relid);
+	rows = atp_run(psprintf("INSERT INTO %s (%s) SELECT %s FROM %s", swap->name, swap->columns, swap->columns, swap->old), ATP_NO_ARGS);
+	atp_progress_phase(psprintf("making keys, indexes and grants of %s", swap->name), list_length(swap->rest));
+	foreach(cell, swap->rest)
+	{
+		atp_run(lfirst(cell), ATP_NO_ARGS);
+		atp_progress_to(foreach_current_index(cell) + 1);
+	}
 	run_all(swap->views);
 	atp_run(psprintf("DROP TABLE %s", swap->old), ATP_NO_ARGS);
 	return rows;

@@ -199,7 +199,7 @@ SELECT concat_ws(', ', NULLIF((SELECT count(*) FROM atproto.held_event WHERE tar
     NULLIF((SELECT count(*) FROM $s.repo WHERE purge_rev IS NOT NULL), 0) || ' to be purged',
     (SELECT string_agg(name || ' stopped: ' || stopped, ', ') FROM atproto.subscription WHERE target = '$s' AND stopped IS NOT NULL),
     -- a stream that had ended before the upgrade would hide that no process runs after it
-    (SELECT string_agg(name || ' does not run', ', ') FROM atproto.stat_subscription WHERE state = 'not running' AND '$self->{p}{server}' = 'upgrade'))
+    (SELECT string_agg(name || ' does not run', ', ') FROM atproto.stat_subscription WHERE state IN ('not running', 'starting') AND '$self->{p}{server}' = 'upgrade'))
 SQL
 	my $at = $self->ask("SELECT s.endpoint, min(c.seq) FROM atproto.subscription s LEFT JOIN atproto.cursor c ON s.name = c.subscription AND s.endpoint = c.endpoint WHERE target = '$s' GROUP BY 1", 5) // return undef;
 	my %at = map { /^(.*)\|(\d*)$/ ? ($1 => $2) : () } split /\n/, $at;

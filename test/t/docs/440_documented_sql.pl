@@ -21,6 +21,7 @@ use Test::More;
 my %run_by = (
 	'doc/use/cookbook.md' => '420_cookbook',
 	'doc/use/queries.md' => '295_queries',
+	'doc/operate/managed.md' => '462_managed',
 	'doc/operate/scale.md'   => '360_slices_fdw',
 	'doc/use/simulator.md' => '452_simulator_page',
 	'doc/use/own-pds.md' => '471_own_pds');
@@ -31,7 +32,9 @@ my %not_run = (
 	'doc/operate/citus.md' => { 'CREATE EXTENSION citus' => 'needs Citus, and three servers', "SELECT atproto.resume('network')" => 'needs Citus: 385_citus_restore runs it', 'SELECT s.collection' => 'needs the column that distribute() adds', 'WITH l AS MATERIALIZED' => 'needs the column that distribute() adds' });
 
 # Text of a page outside the block decides which role runs the block.
-my %before = ("SELECT atproto.subscribe('own'" => 'SET ROLE consumer;');
+my %before = (
+	"SELECT atproto.subscribe('own'" => 'SET ROLE consumer;',
+	"SELECT atproto.pause('me')"     => "SELECT atproto.subscribe('me', 'ws://$AtprotoTest::Backfill::HOST');");
 
 # --- a network, a server, and a database with data ---
 
@@ -46,7 +49,7 @@ my ($me)      = $simulated->dids;
 my ($frame)   = grep { /#commit/ } read_capture($simulated->capture);
 
 $simulated->serve(2, $relay);
-$network->hosts({ 'jetstream.example.com' => { stream => $jetstream->port } });
+$network->hosts({ 'jetstream.example.com' => { stream => $jetstream->port }, $simulated->pds($me) => { stream => $relay->port } });
 $network->fault({ path => 'describeServer', status => 200, body => '{"did": "did:web:pds.example.com", "availableUserDomains": []}' });
 $network->fault({ path => 'getHostStatus', status => 200, body => '{"hostname": "pds.example.com", "status": "active"}' });
 
@@ -54,12 +57,12 @@ $network->fault({ path => 'getHostStatus', status => 200, body => '{"hostname": 
 my @stand_in = (
 	[ qr{wss://jetstream2\.us-east\.bsky\.network}      => 'ws://jetstream.example.com' ],
 	[ qr{wss://(?:relay1\.us-west\.)?bsky\.network}      => "ws://$AtprotoTest::Backfill::HOST" ],
+	[ qr{'wss://' \|\| pds}                             => "'ws://' || pds" ],
 	[ qr{ws://127\.0\.0\.1:6008}                        => $relay->url ],
 	[ qr{did:plc:ewvi7nxzyoun6zhxrhs64oiz}              => $me ],
 	[ qr{/srv/repo\.car}                                => $simulated->export($me, 2) ],
 	[ qr{'repo\.car'}                                   => "'" . $simulated->export($me, 2) . "'" ],
-	[ qr{/etc/postgresql/legacy_subscribe\.zdict}       => dictionary($texts) ],
-	[ qr{^CREATE EXTENSION atproto;$}m                  => '' ]);    # it is there, with data
+	[ qr{/etc/postgresql/legacy_subscribe\.zdict}       => dictionary($texts) ]);
 my %variables = (car => "pg_read_binary_file('" . $simulated->export($me, 2) . "')", frame => '\x' . unpack('H*', $frame));
 
 query('CREATE DATABASE filled');

@@ -62,6 +62,8 @@ my $nobody = 'ws://127.0.0.1:1';
 try_it("SELECT atproto.subscribe('network', '$nobody')", node => $bare);
 # V-02: a warning: no process reads documents
 try_it("SELECT atproto.unsubscribe('network'); SELECT atproto.subscribe('network', '$nobody', verify => 'full')", node => $bare);
+try_it("SELECT atproto.unsubscribe('network'); SELECT atproto.subscribe('network', '$nobody', backfill => 'repair')", node => $bare);
+try_it("BEGIN; UPDATE pg_extension SET extversion = '0.9' WHERE extname = 'atproto'; SELECT atproto.subscribe('network', '$nobody'); ROLLBACK");
 query("CREATE DATABASE ascii TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'", node => $node);
 $node->safe_psql('ascii', 'CREATE EXTENSION atproto');
 try_it("SELECT dagcbor_to_jsonb('\\xa0')", database => 'ascii');

@@ -10,6 +10,7 @@ use FindBin;
 use lib "$FindBin::RealBin/../../lib";
 
 use AtprotoTest;
+use HTTP::Tiny;
 use JSON::PP;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -102,6 +103,7 @@ my @used = map { $_->{expr} } map { @{ $_->{targets} } } @{ $dashboard->{panels}
 cmp_ok(scalar @used, '>=', 10, 'the dashboard shows something');
 my @unknown = grep { !$metrics{$_} } map { /(atproto_\w+)/g } @used, map { $_->{definition} // () } @{ $dashboard->{templating}{list} };
 is_deeply(\@unknown, [], 'of these metrics');
+is(join("\n", grep { my $metrics = () = /atproto_\w+/g; my $chosen = () = /\{database=~"\$database"/g; $metrics != $chosen } @used), '', 'of the chosen databases');
 foreach my $file ('README.md', 'alerts.yaml', 'alerts-test.yaml')
 {
 	my @named = slurp_file("$dir/$file") =~ /\b(atproto_(?:subscription|collection|identity|audits|fetcher|hosts|held|repos|problems|dead|gaps)\w+)/g;
@@ -124,6 +126,33 @@ SKIP:
 		$rc = $?;
 		is($rc, 0, "promtool $command") or diag($out);
 	}
+}
+
+# One exporter of two databases, which have a subscription of the same name.
+SKIP:
+{
+	skip 'no prometheus-postgres-exporter', 6 if system('prometheus-postgres-exporter --version >/dev/null 2>&1') != 0;
+
+	my ($arguments) = $readme =~ /^ARGS='(--auto.*)'$/m or BAIL_OUT('the README has no ARGS for two databases');
+	my ($further) = $readme =~ /^(grep -v .* role\.sql) \|/m or BAIL_OUT('the README has no command for a further database');
+	my $port = PostgreSQL::Test::Cluster::get_free_port();
+
+	query('CREATE DATABASE second');
+	query('CREATE EXTENSION atproto; ' . `cd '$dir' && $further`, database => 'second');
+	query(q{INSERT INTO atproto.subscription (name, url) VALUES ('watched', 'wss://localhost:1')}, database => 'second');
+	$arguments = $arguments =~ s{/path/to/contrib/monitoring}{$dir}r =~ s/mydb/postgres/r;
+	local $ENV{DATA_SOURCE_NAME} = $source;
+	my $exporter = IPC::Run::start([ 'prometheus-postgres-exporter', "--web.listen-address=127.0.0.1:$port", split / /, $arguments ], '>&', PostgreSQL::Test::Utils::tempdir() . '/exporter');
+	my $answer;
+	wait_until(sub { $answer = HTTP::Tiny->new(timeout => 30)->get("http://127.0.0.1:$port/metrics"); $answer->{status} != 599 }, 'the exporter to listen');
+	is($answer->{status}, 200, 'the exporter answers') or diag($answer->{content});
+	foreach my $database ('postgres', 'second')
+	{
+		like($answer->{content}, qr/^atproto_subscription_running\{database="$database",server="[^"]*",subscription="watched"\} [01]$/m, "$database: a subscription");
+		like($answer->{content}, qr/^atproto_fetcher_running\{database="$database",/m, "$database: what is there once");
+	}
+	like($answer->{content}, qr/^pg_exporter_last_scrape_error 0$/m, 'without an error');
+	$exporter->kill_kill;
 }
 
 # Without the rights beyond pg_monitor, all but the last three work.

@@ -18,7 +18,7 @@ my $server = AtprotoTest::Server->start(capture('pds.frames.gz'), '--hold-at', 3
 my $url    = $server->url;
 my $NOTICE = qr/\ANOTICE:  subscription "one" follows \Q$url\E into schema "atproto"
 DETAIL:  It begins with the oldest event that the server has\. Older records are not fetched: see the option "backfill"\.
-HINT:  SELECT \* FROM atproto\.stat_subscription WHERE name = 'one'; shows its state\.\s*\z/;
+HINT:  SELECT \* FROM atproto\.status WHERE subscription = 'one'; shows its state\.\s*\z/;
 
 # What a statement prints beside its rows.
 sub said
@@ -39,7 +39,7 @@ sub state_of
 
 my $manager = query(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto manager'});
 kill 'STOP', $manager;
-like(said(subscribe_sql('one', $server, cursor => 0)), $NOTICE, 'subscribe() says what it does, and where to look');
+like(said(subscribe_sql('one', $server, cursor => 0)), $NOTICE, 'subscribe() describes the subscription, and names the view with the state');
 is(state_of('one'), 'starting', 'right after subscribe() the state is starting');
 kill 'CONT', $manager;
 wait_for(q{SELECT state = 'streaming' FROM atproto.stat_subscription});
@@ -47,7 +47,7 @@ query("SELECT atproto.pause('one')");
 wait_for(q{SELECT state = 'paused' AND pid IS NULL FROM atproto.stat_subscription});
 kill 'STOP', $manager;
 query("SELECT atproto.resume('one')");
-is(state_of('one'), 'starting', 'and right after resume()');
+is(state_of('one'), 'starting', 'right after resume() the state is starting');
 kill 'CONT', $manager;
 wait_for(q{SELECT state = 'streaming' FROM atproto.stat_subscription});
 
@@ -67,12 +67,12 @@ pass('the fetcher has no slot: its view has the reason');
 
 $node->append_conf('postgresql.conf', "max_worker_processes = 1\n");
 $node->restart;
-my $dead = qr/the manager of this database does not run: see the server's log; perhaps "max_worker_processes" is too small/;
+my $dead = qr/the manager of this database did not start with the server: see the server's log; perhaps "max_worker_processes" is too small/;
 like(state_of('one'), qr/\Anot running\|$dead\|f\z/, 'no manager: the reason');
 like(query('SELECT last_error FROM atproto.stat_fetcher'), qr/\A$dead\z/, 'the reason of the fetcher');
 like(said("SELECT atproto.resume('one')"), qr/^WARNING:  subscription "one" cannot run yet\nDETAIL:  It waits: $dead\.\nHINT:  The view "atproto\.stat_subscription" shows its state\.$/m,
 	'resume() warns');
-like(said(subscribe_sql('four', $server)), qr/^NOTICE:.*^WARNING:  subscription "four" cannot run yet$/ms, 'so does subscribe()');
+like(said(subscribe_sql('four', $server)), qr/^NOTICE:.*^WARNING:  subscription "four" cannot run yet$/ms, 'subscribe() warns');
 
 # --- a database without a manager ---
 
@@ -84,9 +84,9 @@ query("INSERT INTO atproto.subscription (name, url) VALUES ('row', '$url')", dat
 query('UPDATE atproto.subscription SET stopped = NULL, stopped_at = NULL', database => 'unserved');
 my $unserved = q(no manager serves this database: add the database to "atproto.databases", and restart the server);
 is(state_of('row', database => 'unserved'), "not running|$unserved|f", 'no manager for this database');
-is(query('SELECT state, last_error, last_error_at FROM atproto.stat_fetcher', database => 'unserved'), "not running|$unserved|", 'nor a fetcher');
+is(query('SELECT state, last_error, last_error_at FROM atproto.stat_fetcher', database => 'unserved'), "not running|$unserved|", 'no fetcher for this database');
 like(said("SELECT atproto.subscribe('few', '$url', backfill => 'repair')", 'unserved'),
-	qr/^WARNING:  no repositories of subscription "few" will be fetched\n.*^NOTICE:  subscription "few" runs until the server stops\nDETAIL:  No atproto manager serves this database\. It begins with the next event\. [^\n]+\nHINT:  To have it started [^\n]*"atproto\.databases"\. SELECT \* FROM atproto\.stat_subscription/ms,
+	qr/^WARNING:  no repositories of subscription "few" will be fetched\n.*^NOTICE:  subscription "few" runs until the server stops\nDETAIL:  No atproto manager serves this database\. It begins with the next event\. [^\n]+\nHINT:  To have it started [^\n]*"atproto\.databases"\. SELECT \* FROM atproto\.status/ms,
 	'subscribe() says that no fetcher runs');
 is(query('SELECT atproto.why_not_served() IS NULL'), 't', 'a served database has no reason');
 

@@ -170,6 +170,26 @@ foreach my $runs (1, 0)
 	query('DELETE FROM atproto.repo_job');
 }
 
+# A directory that fails, and then the right directory.
+my $account = did('c');
+$network->documents({ $account => $network->document($account, pds => $HOST, key => 'zDnaembgSGUhZULN2Caob4HLJPaxBh92N7rtH21TErzqf8HQo') });
+$network->fault({ host => 'dead.example.com', status => 500 });
+my $digest = query('SELECT digest FROM atproto.fetch_settings');
+query("ALTER SYSTEM SET atproto.plc_url = 'https://dead.example.com'");
+query('SELECT pg_reload_conf()');
+wait_for("SELECT digest <> '$digest' FROM atproto.fetch_settings");
+query("CREATE SCHEMA own; SELECT atproto.create_tables('own'); SELECT atproto.subscribe('own', 'wss://$HOST', target => 'own', repo_source => 'pds', backfill => 'repair', dids => '{$account}')");
+wait_for("SELECT error ~ 'identity is wanted: https://dead.example.com[^ ]* HTTP status 500' AND next_try > now() + interval '10 min' FROM atproto.repo_job WHERE did = '$account'");
+query('ALTER SYSTEM RESET atproto.plc_url');
+query('SELECT pg_reload_conf()');
+# W-31: an account is looked up once a minute at most
+query("UPDATE atproto.identity SET asked_at = asked_at - interval '1 min' WHERE did = '$account'");
+wait_for("SELECT pds = '$HOST' AND error IS NULL FROM atproto.identity WHERE did = '$account'");
+wait_for("SELECT error LIKE '%$HOST%RepoNotFound%' FROM atproto.repo_job WHERE did = '$account'");
+pass('after a change of plc_url the account is looked up, and its server asked for the repository');
+query("SELECT atproto.unsubscribe('own')");
+$network->unfault(undef);
+
 # --- what it refuses ---
 
 query("INSERT INTO atproto.subscription (name, url, enabled) VALUES ('none', 'wss://$HOST', false)");

@@ -158,6 +158,7 @@ my %calls = (
 	create_view         => "SELECT atproto.create_view('app.bsky.feed.post', target => 'victim')",
 	describe_server     => "CALL atproto.describe_server('https://localhost', timeout => '0 s')",
 	distribute          => "SELECT atproto.distribute('victim')",
+	grant_to            => "SELECT atproto.grant_to(current_user::name, 'victim')",
 	fetcher_status      => 'SELECT * FROM atproto_internal.fetcher_status()',
 	host_status         => "CALL atproto.host_status('https://localhost', 'localhost', timeout => '0 s')",
 	identity_refresh    => "SELECT atproto.identity_refresh('$did')",
@@ -169,6 +170,8 @@ my %calls = (
 	partition           => "SELECT atproto.partition('victim', 'month')",
 	pause               => "SELECT atproto.pause('victim')",
 	rebuild_links       => "SELECT * FROM atproto.rebuild_links('victim')",
+	progress            => 'SELECT * FROM atproto_internal.progress()',
+	read_lists          => "SELECT atproto.read_lists('victim')",
 	recheck             => "SELECT atproto.recheck('victim')",
 	refill              => "SELECT atproto.refill('victim')",
 	repo_states         => "SELECT * FROM atproto_internal.repo_states('victim')",
@@ -177,6 +180,9 @@ my %calls = (
 	resync              => "SELECT atproto.resync('$did', 'victim')",
 	resync_all          => "SELECT atproto.resync_all('victim')",
 	retry               => "SELECT atproto.retry($letter)",
+	revoke_from         => "SELECT atproto.revoke_from('reader', 'victim')",
+	revalidate          => "CALL atproto.revalidate('victim')",
+	why_not_served      => 'SELECT atproto.why_not_served()',
 	role_may_fill       => "SELECT atproto.role_may_fill('owner'::regrole, 'victim', 0)",
 	set_cursor          => "SELECT atproto.set_cursor('victim', 1)",
 	set_zstd_dictionary => "SELECT atproto.set_zstd_dictionary('victim', '\\x00')",
@@ -220,7 +226,7 @@ sub try_all
 
 # The grants of the page that each role has.
 my %granted = (
-	mallory => qr/PUBLIC|operations/, everything => qr//, monitor => qr/PUBLIC|pg_monitor/, reader => qr//, anybody => qr/PUBLIC/,
+	mallory => qr/PUBLIC|subscribe/, everything => qr//, monitor => qr/PUBLIC|pg_monitor/, reader => qr//, anybody => qr/PUBLIC/,
 );
 my $secret = qr/of-victim/;
 
@@ -228,7 +234,7 @@ my $secret = qr/of-victim/;
 # Functions
 # ------------------------------------------------------------------------
 
-my ($unnamed) = join ' ', grep { !/^(PUBLIC|grant|views|operations)$/ } map { $_->[0] } values %functions;
+my ($unnamed) = join ' ', grep { !/^(PUBLIC|grant|views|subscribe)$/ } map { $_->[0] } values %functions;
 is($unnamed, '', 'the page says who may call each function');
 foreach my $role (@roles)
 {

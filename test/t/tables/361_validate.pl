@@ -19,7 +19,7 @@ my ($capture) = simulate(
 	'--mix' => 'account=4,delete=8,update=10,sync=0,like=30,post=40,profile=3');
 my $last   = read_capture($capture);
 my $server = AtprotoTest::Server->start($capture);
-my $node   = make_node('validate', conf => "max_worker_processes = 30\natproto.reconnect_delay = 100ms");
+my $node   = make_node('validate', conf => "max_worker_processes = 30\nmax_prepared_transactions = 2\natproto.reconnect_delay = 100ms");
 
 # Limits the length of posts' texts: about half of the posts are valid.
 sub load_lexicon
@@ -156,6 +156,30 @@ wait_for_seq($node, 'live', $last);
 cmp_ok(query("SELECT count(fault) FROM live.record WHERE collection = 'app.bsky.feed.post'"), '>', 10, 'L-34: from then on somebody does');
 is(query("SELECT count(fault) FROM live.record WHERE collection = 'app.bsky.feed.like'"), '0', 'who cannot tell says nothing');
 is(query("SELECT reconnects FROM atproto.stat_subscription WHERE name = 'live'"), '0', 'without a reconnection');
+
+# --- CALL atproto.revalidate(): the records that were there before ---
+
+my $revalidate = sub { ($node->psql('postgres', "CALL atproto.revalidate($_[0])"))[2] };
+
+query("SELECT atproto.unload_lexicon('app.bsky.feed.like')");
+query(q{UPDATE atproto.subscription SET validate = '{app.bsky.feed.post=flag}' WHERE name = 'plain'});
+like($revalidate->("'plain'"), qr/NOTICE:  \d+ records were validated, (\d+) have a fault\n[^\n]*DETAIL:  \g1 faults were changed\./, 'revalidate() reports the number of faults');
+is(wrong_flags('plain', "collection = 'app.bsky.feed.post'"), '0', 'L-34: the faults of one collection');
+is(query("SELECT count(fault) FROM plain.record WHERE collection <> 'app.bsky.feed.post'"), '0', 'no fault in further collections');
+query("UPDATE atproto.subscription SET validate = 'flag' WHERE name = 'plain'");
+$revalidate->("'plain', 'app.bsky.actor.profile'");
+is(query("SELECT count(*) FROM plain.record WHERE fault IS NOT NULL AND collection NOT IN ('app.bsky.feed.post', 'app.bsky.actor.profile')"), '0', 'only the named collection');
+$revalidate->("'plain'");
+is(wrong_flags('plain', 'true'), '0', 'L-34: all collections');
+like($revalidate->("'plain'"), qr/DETAIL:  0 faults were changed/, 'a second call writes no fault');
+query("BEGIN; UPDATE plain.record SET value = value WHERE fault IS NOT NULL; PREPARE TRANSACTION 'writer'");
+query("UPDATE atproto.subscription SET validate = 'none' WHERE name = 'plain'");
+like($revalidate->("'plain'"), qr/DETAIL:  0 faults were changed/, 'locked records are left to the writer');
+query("ROLLBACK PREPARED 'writer'");
+$revalidate->("'plain'");
+is(query('SELECT count(fault) FROM plain.record'), '0', 'none: no record is flagged');
+query("CREATE ROLE stranger; GRANT EXECUTE ON PROCEDURE atproto.revalidate TO stranger; GRANT USAGE ON SCHEMA atproto, plain TO stranger");
+like(($node->psql('postgres', "SET SESSION AUTHORIZATION stranger; CALL atproto.revalidate('plain')"))[2], qr/ERROR: /, 'only for the owner of the table');
 
 # --- values of the option validate ---
 

@@ -1,4 +1,4 @@
-# 273_release.pl
+# 275_release.pl
 #		What a release is made with, as far as an ordinary user can try it (release/run and release/try-image try the
 #		rest, as root): the entry of the container image, the archive of an image, the check of the source archives.
 
