@@ -71,7 +71,7 @@ ok(!-e "$dir/data/PG_VERSION", 'none of these made a cluster');
 
 my $health = (decode_json(run_made())->{config}{Healthcheck}{Test} // [])->[1] // 'false';
 
-# The server as a container has it.
+# The server, started as in a container.
 my $log = "$dir/log";
 my $pid = fork // BAIL_OUT($!);
 if ($pid == 0)
@@ -139,7 +139,7 @@ like($out, qr/the layers are not those of the configuration/, 'an exchanged laye
 
 # --- the source archives ---
 
-# Both archives of a tree with these changes; returns what the check says.
+# Packs both archives of a tree with a change, and returns the output of the check.
 sub check_of
 {
 	my ($change, $folder) = @_;
