@@ -23,4 +23,8 @@ RUN apt-get update \
     && apt-get install -y --no-install-recommends ca-certificates libcbor0.10 libwslay1 libcurl4t64 libsecp256k1-2 libcares2 libzstd1 libssl3t64 \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /out /
+# By TCP: while the scripts of a new cluster run, the server listens on its socket only.
+HEALTHCHECK --interval=10s --timeout=5s --retries=6 \
+    CMD pg_isready -q -h 127.0.0.1 -U "${POSTGRES_USER:-postgres}" -d "${POSTGRES_DB:-${POSTGRES_USER:-postgres}}"
+# The entry is that of the official image: it starts as root, changes to the user postgres, and becomes the server.
 CMD ["postgres", "-c", "shared_preload_libraries=atproto"]

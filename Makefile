@@ -1,5 +1,5 @@
 # AT Protocol in PostgreSQL.  make; make install; make check; make demo; make bench;
-# make lint; make dist.  (README.md and CONTRIBUTING.md say what each does.)
+# make lint; make dist; make release.  (README.md and CONTRIBUTING.md say what each does.)
 
 EXTENSION = atproto
 MODULE_big = atproto
@@ -74,7 +74,7 @@ EXTRA_CLEAN = test/probe/*.o test/probe/*.d src/*.o src/*/*.o src/*/*/*.o src/*.
 
 # These do their own building, elsewhere, so they work on a machine where
 # PostgreSQL is not installed yet and PGXS cannot be included.
-ifneq ($(filter check coverage indent demo demo-stop bench packages lint dist,$(MAKECMDGOALS)),)
+ifneq ($(filter check coverage indent demo demo-stop bench packages lint dist release,$(MAKECMDGOALS)),)
 
 packages:
 	test/tools/install-packages
@@ -98,8 +98,11 @@ DISTVERSION = $(shell sed -n 's/^    "version": "\(.*\)",/\1/p' META.json)
 dist:
 	git archive --prefix=atproto-$(DISTVERSION)/ -o atproto-$(DISTVERSION).tar.gz HEAD
 	git archive --prefix=atproto-$(DISTVERSION)/ -o atproto-$(DISTVERSION).zip HEAD
+# All files of a release, made and checked; nothing is tagged.
+release:
+	release/run
 
-.PHONY: packages check coverage indent demo demo-stop bench lint dist
+.PHONY: packages check coverage indent demo demo-stop bench lint dist release
 
 else
 

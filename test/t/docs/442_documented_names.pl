@@ -58,7 +58,7 @@ $node->stop;
 # All files read by programs and the server; a name mentioned only by pages is no proof.
 my $sources = '';
 find({ no_chdir => 1, wanted => sub { $sources .= slurp_file($_) if -f && -s _ < 1_000_000 && !/442_documented_names/ && !/\.(md|gz|frames|inputs|svg|car|json|o|so|bc)\z/ && !m{/(tmp_check|build|corpus|results)/} } },
-	grep { -e } map { "$root/$_" } qw(src test bench demo examples contrib debian Makefile Dockerfile));
+	grep { -e } map { "$root/$_" } qw(src test bench demo examples contrib debian release Makefile Dockerfile));
 
 # --- in a span of code, or a block of SQL ---
 
