@@ -1,6 +1,6 @@
 # 349_readme.pl
 #		The first statements of the README, typed as a newcomer would: an account's own records come, and an
-#		audit proves them; the answers are those on the page.  Once in a simulated network, once from a real
+#		audit proves the records; the answers equal the page's.  Once in a simulated network, once from a real
 #		PDS (test/real), if one is installed.  Then the collection of getting-started.md, with its history.
 #		R-01, R-60, R-65.
 

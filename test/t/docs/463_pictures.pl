@@ -1,6 +1,6 @@
 # 463_pictures.pl
 #		The pictures of the pages are what their programs draw: the measurements from bench/notes, every bar
-#		with a figure of the notes; the demo from its recording, whose queries are those of make demo.  The
+#		with a figure of the notes; the demo from a recording with the queries of make demo.  The
 #		program that draws the dashboard draws each panel of dashboard.json, from what a server answers.
 
 use strict;

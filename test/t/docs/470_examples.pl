@@ -50,7 +50,7 @@ my ($capture, $expect) = simulate(
 	'--social', '--text', 3, '--events', $last, '--accounts', 40, '--start', '-55min', '--span', '55min', '--mix', 'like=40,post=30,status=15,block=6,delete=6,account=0,identity=0,sync=0',
 	'--directory', "$files/directory", '--exports', "$files/exports");
 
-# Every record that is there in the end: did, collection, rkey, value.  COPY has doubled the backslashes.
+# Every record at the end: did, collection, rkey, value.  COPY has doubled the backslashes.
 my @records = map {
 	my @columns = split /\t/;
 	{ did => $columns[0], collection => $columns[1], rkey => $columns[2], value => decode_json($columns[5] =~ s/\\\\/\\/gr) }
@@ -112,7 +112,7 @@ sub psql_file
 	return;
 }
 
-# --- Python in ten lines: before all others, in the schema that they all could use ---
+# --- Python in ten lines: first, in the schema atproto ---
 
 my %mine;
 $mine{ $_->{collection} }++ foreach grep { $_->{did} eq $me } @records;
@@ -123,7 +123,7 @@ query("SELECT atproto.unsubscribe('mine')");
 
 # --- moderation ---
 
-# Labels of two accounts, one of them by its record; one label was taken back, and one is of no interest.
+# Labels of two accounts, one on a record; one label was taken back, and the view ignores one.
 my @labelled = map { $_->{did} } (records('app.bsky.actor.profile'))[ 0 .. 2 ];
 my $labels   = "$files/labels";
 IPC::Run::run([ $python, '-c', <<'EOF', @labelled ], '>', $labels) or BAIL_OUT('no labels');
@@ -207,7 +207,7 @@ SKIP:
 
 	my $skeleton = "$at/xrpc/app.bsky.feed.getFeedSkeleton?feed=$uri/reading";
 	my ($page, @got) = (get("$skeleton&limit=7"));
-	# a post that comes meanwhile, and one that goes, do not shift the pages
+	# a new post and a deleted post do not shift the pages
 	query("INSERT INTO feed.post SELECT 'reading', tid_ceil(now())::text::recordkey, '$me'; DELETE FROM feed.post WHERE aturi(did, 'app.bsky.feed.post', rkey) = '$wanted[2]'");
 	for (my $pages = 0; $pages < @wanted && @{ $page->{feed} }; $pages++)
 	{
@@ -270,7 +270,7 @@ SKIP:
 		is($browser->('evaluate window.mark = 1'), 1, 'statusphere: the page is marked');
 	}
 
-	# the web server also looks every two seconds: another client shows that the database tells of changes
+	# the web server also looks every two seconds: a second client shows that the database notifies of changes
 	my $listener = $node->background_psql('postgres');
 	$listener->query_safe('LISTEN statusphere');
 	$live->release;
@@ -287,7 +287,7 @@ SKIP:
 		like(slurp_file("$pictures/statusphere.png"), qr/^\x89PNG/, 'statusphere: its picture');
 	}
 
-	# a status that is none, of a true record
+	# an invalid status in a signed record
 	query(q{UPDATE statusphere.record SET fault = 'x' WHERE rkey = (SELECT max(rkey) FROM statusphere.record)});
 	wait_until(sub { my @got = $newest->(); $got[0] eq $then[1] }, 'the page without it');
 	pass('statusphere: a record that the Lexicon does not allow is not shown');
@@ -326,7 +326,7 @@ sub documents
 	return map { $_->{document} ? ($_->{did} => $_->{document}) : () } map { decode_json($_) } split /\n/, slurp_file("$directory/documents");
 }
 
-# A function that says a line to a headless browser with this page, and gives the answer; undef where none is installed.
+# A function that sends a line to a headless browser with this page, and returns the answer; undef without an installed browser.
 sub browser
 {
 	my ($url) = @_;

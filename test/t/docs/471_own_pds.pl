@@ -51,7 +51,7 @@ sub here
 	return $sql =~ s/localhost:2583/localhost:$pds/gr =~ s/localhost:2582/localhost:$plc/gr;
 }
 
-# The error of a list, and what the page says of it.
+# The error of a list, and the page's words about this error.
 sub is_on_page
 {
 	my ($error, $n, $what) = @_;
@@ -63,7 +63,7 @@ sub is_on_page
 
 my $why = 'SELECT error FROM atproto.enumeration WHERE error IS NOT NULL';
 
-# mistakes: the first line is missing; a list that a PDS does not offer; a path that is none
+# mistakes: the first line is missing; a PDS does not offer the list; the path does not exist
 query("SELECT atproto.subscribe('mistake', 'ws://localhost:$port', backfill => 'network')");
 wait_for("SELECT count(*) = 1 FROM ($why) w");
 is_on_page(query($why), 0, 'without fetch_allow');

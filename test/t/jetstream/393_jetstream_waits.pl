@@ -180,7 +180,7 @@ foreach my $version (qw(v1 v2))
 	forget();
 }
 
-# --- the subscription goes while its events wait, and the other one may not take them ---
+# --- the subscription is removed while its events wait, and the second subscription may not take the events ---
 
 foreach my $version (qw(v1 v2))
 {

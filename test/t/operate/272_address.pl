@@ -55,7 +55,7 @@ foreach my $control (grep { /debian\/control/ } @files)
 like(slurp_file("$dir/debian/copyright"), qr/^Source: https:\/\/forge\.example\/a\/b$/m, 'debian/copyright: the address');
 like(slurp_file("$dir/debian/changelog"), qr/\A.*UNRELEASED.*\n(?s:.*?)\n -- \S+nnchen & Co <a\@b\.example>  /, 'debian/changelog: the maintainer of what is not released');
 
-# META.json has the version, and all other files get this version.
+# META.json has the version, and all other files get the version from META.json.
 isnt(project(@$_), 0, "refused: @$_") foreach [ 'version', '1.1' ], ['version'], [ 'version', '1.1.0-1' ], ['nothing'], [ 'show', 'nothing' ];
 is(project('version', '2.7.18'), 0, 'a version');
 is(project(),                    0, 'and copied again');

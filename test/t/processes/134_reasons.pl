@@ -20,7 +20,7 @@ my $NOTICE = qr/\ANOTICE:  subscription "one" follows \Q$url\E into schema "atpr
 DETAIL:  It begins with the oldest event that the server has\. Older records are not fetched: see the option "backfill"\.
 HINT:  SELECT \* FROM atproto\.status WHERE subscription = 'one'; shows its state\.\s*\z/;
 
-# What a statement prints beside its rows.
+# A statement's messages.
 sub said
 {
 	my ($sql, $database) = @_;

@@ -31,7 +31,7 @@ sub as
 	return "$out$err";
 }
 
-# subscribe() says what it does
+# the NOTICE of subscribe()
 my $quiet = 'SET client_min_messages = warning;';
 
 # The grants of the documentation.

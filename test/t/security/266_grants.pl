@@ -24,7 +24,7 @@ sub as
 	return join ' ', grep { length } $rc == 0 ? $out : (), $err =~ /((?:ERROR|WARNING|NOTICE):  .*)/g;
 }
 
-# Each privilege that the role has by a GRANT of its own, and each that it will have.
+# Each privilege that the role has by a GRANT to this role, now or by default privileges.
 sub grants_of
 {
 	my ($role) = @_;
@@ -84,7 +84,7 @@ like(grants_of('tenant'), qr/ later atproto:SEL later manor:DEL/, 'in the schema
 query(q{SELECT atproto.revoke_from('tenant', 'atproto', 'subscribe'); SELECT atproto.revoke_from('tenant', 'manor', 'subscribe')});
 is(grants_of('tenant'), '', 'revoke_from() takes all back');
 
-# --- who may give what ---
+# --- which rights a role may give ---
 
 is(as('consumer', q{SELECT atproto.grant_to('tenant', 'network')}), '', 'an owner lets a role read');
 is(as('tenant', 'SELECT count(*) FROM network.record'), '0', '... and it reads');

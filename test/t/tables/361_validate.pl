@@ -157,7 +157,7 @@ cmp_ok(query("SELECT count(fault) FROM live.record WHERE collection = 'app.bsky.
 is(query("SELECT count(fault) FROM live.record WHERE collection = 'app.bsky.feed.like'"), '0', 'who cannot tell says nothing');
 is(query("SELECT reconnects FROM atproto.stat_subscription WHERE name = 'live'"), '0', 'without a reconnection');
 
-# --- CALL atproto.revalidate(): the records that were there before ---
+# --- CALL atproto.revalidate(): older records ---
 
 my $revalidate = sub { ($node->psql('postgres', "CALL atproto.revalidate($_[0])"))[2] };
 
