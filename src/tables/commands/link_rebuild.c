@@ -181,7 +181,7 @@ wanted_links(const char *target, bool warn)
  */
 
 /* The tables that link_problems() reads. */
-static const char *const compared[] = {"record", "link", "link_source", NULL};
+static const char *const compared[] = {"link", "record", "link_source", NULL};
 
 /* SQL: atproto.link_problems(target) */
 Datum
