@@ -314,8 +314,8 @@ warn_if_in_vain(const Change *c)
 }
 
 /*
- * The default privileges were also for tables that are no data tables of the extension.  Such a table may have a grant of
- * its own, so REVOKE leaves the table alone.
+ * Tables that the extension did not make got the default privileges, too.  They may also have grants by hand, so REVOKE
+ * leaves these tables alone.
  */
 static void
 tell_what_stays(const Change *c)
