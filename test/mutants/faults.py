@@ -430,7 +430,7 @@ fault("check-foreign-fault", "tables/check/check.c", "(c->foreign && !is_cancell
 fault("check-foreign-cancel", "tables/check/check.c", " &&\n		error->funcname != NULL && strcmp(error->funcname, \"ProcessInterrupts\") == 0;", ";", "t/262_hostile_owner")
 fault("check-foreign-child", "tables/check/check_query.c", "find_all_inheritors(relid, AccessShareLock, NULL)", "list_make1_oid(relid)", "t/262_hostile_owner")
 fault("gap-forged", "tables/base/gap.c", " AND closed_at IS NULL AND events IS NOT NULL\"", " AND closed_at IS NULL\"", "t/262_hostile_owner")
-fault("transfers-of-one", "fetch/repositories/task_repo.c", "!several_owners || n == 0 || n + 1 <= SHARE * (places - 1)", "true", "t/356_repo_owners")
+fault("transfers-of-one", "fetch/repositories/task_repo.c", "!several_owners || n == 0 || n + 1 <= SHARE * (places - 1)", "places >= 0 || !several_owners || n == 0 || n + 1 <= SHARE * (places - 1)", "t/356_repo_owners")
 fault("gaps-stuck", "tables/apply/release_find.c", " ORDER BY held_at DESC LIMIT ", " LIMIT ", "t/280_union")
 fault("rename-strange", "config/target_rename.c", "if (has_privs_of_role(role, owner) ||", "if (OidIsValid(owner) ||", "t/264_renames")
 fault("rename-own", "config/target_rename.c", "if (has_privs_of_role(role, owner) ||", "if (", "t/264_renames")

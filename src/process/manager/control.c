@@ -152,12 +152,14 @@ what_it_fetches(const AtpSubscription *sub)
 {
 	if (!sub->source->by_repo || !sub->settings.keep_records)
 		return "";
+	if (sub->settings.backfill != ATP_BACKFILL_NONE && sub->settings.ndids >= 0)
+		return " The repositories of its accounts are fetched.";
 	switch (sub->settings.backfill)
 	{
 		case ATP_BACKFILL_NONE:
 			return " Older records are not fetched: see the option \"backfill\".";
 		case ATP_BACKFILL_REPAIR:
-			return sub->settings.ndids < 0 ? " Repositories that miss events are fetched." : " The repositories of its accounts are fetched.";
+			return " Repositories that miss events are fetched.";
 		case ATP_BACKFILL_SEEN:
 			return " Each repository with an event is fetched.";
 		case ATP_BACKFILL_COLLECTIONS:
