@@ -128,8 +128,8 @@ static const char relations[] =
 	" WHERE n.nspname = $1 AND c.relname = ANY ($2) AND c.relkind IN ('r', 'p', 'v') AND " OF_OTHERS("o.relowner") " ORDER BY 1";
 
 /*
- * Roles that make tables in the target; may: the caller may alter the default privileges of the role.  A role that made the
- * tables when the privileges were granted may own nothing any more, so REVOKE also asks the default privileges.
+ * Roles that make tables in the target; may: the caller may alter the default privileges of the role.  A former
+ * owner of the tables has default privileges, too, so REVOKE reads pg_default_acl.
  */
 static const char makers[] =
 	"SELECT o.rolname::text AS maker, pg_has_role(o.oid, 'USAGE') AS may FROM pg_roles o WHERE o.oid IN"
@@ -314,8 +314,7 @@ warn_if_in_vain(const Change *c)
 }
 
 /*
- * Tables that the extension did not make got the default privileges, too.  They may also have grants by hand, so REVOKE
- * leaves these tables alone.
+ * Tables of users got the default privileges, too, and may have grants by hand, so REVOKE leaves tables of users alone.
  */
 static void
 tell_what_stays(const Change *c)
