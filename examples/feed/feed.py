@@ -59,7 +59,7 @@ async def skeleton(request):
     cursor = request.query.get("cursor")
     if feed not in [FEEDS + name for name in await feeds()]:
         return refused("UnknownFeed", "this server has no such feed")
-    if not (limit.isdecimal() and 1 <= int(limit) <= 100):
+    if not (limit.isdecimal() and len(limit) <= 3 and 1 <= int(limit) <= 100):
         return refused("InvalidRequest", "limit must be a number from 1 to 100")
     try:
         posts = await rows("SELECT post FROM feed.skeleton(%s, %s, %s)", feed.removeprefix(FEEDS), cursor, int(limit))

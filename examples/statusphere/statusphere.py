@@ -11,7 +11,7 @@ from aiohttp import web
 
 DATABASE = os.environ.get("DATABASE_URL", "")
 page = "[]"
-browsers = set()                # a queue for each
+browsers = set()                # a queue for each: None, when the page has changed
 
 
 async def follow(changed):
@@ -23,8 +23,8 @@ async def follow(changed):
             (now,) = await (await db.execute("SELECT statusphere.page()::text")).fetchone()
             if now != page:
                 page = now
-                for queue in browsers:
-                    queue.put_nowait(page)
+                for queue in filter(asyncio.Queue.empty, browsers):     # nothing piles up for a browser that does not read
+                    queue.put_nowait(None)
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(changed.wait(), 2)
 
@@ -64,7 +64,7 @@ async def events(request):
             await response.write(line.encode())
             line = ": nothing new\n\n"          # without a line now and then, proxies end the connection
             with contextlib.suppress(asyncio.TimeoutError):
-                line = f"data: {await asyncio.wait_for(queue.get(), 20)}\n\n"
+                line = f"data: {await asyncio.wait_for(queue.get(), 20) or page}\n\n"
     except ConnectionError:                     # the browser is gone
         return response
     finally:

@@ -41,17 +41,14 @@ CREATE VIEW atproto.repo_progress WITH (security_barrier) AS
         l.lists,
         l.lists_ended,
         l.enumerated,
-        j.queued,
-        j.running,
-        j.failed,
-        j.throttled,
-        j.suspended,
+        COALESCE(j.queued, 0) AS queued,
+        COALESCE(j.running, 0) AS running,
+        COALESCE(j.failed, 0) AS failed,
+        COALESCE(j.throttled, 0) AS throttled,
+        COALESCE(j.suspended, 0) AS suspended,
         j.oldest,
-        (SELECT pg_catalog.jsonb_object_agg(r.reason, r.n)
-            FROM (SELECT reason, count(*) AS n FROM atproto.repo_job WHERE subscription = s.name GROUP BY reason) r) AS reasons,
-        (SELECT pg_catalog.jsonb_object_agg(h.host, h.n)
-            FROM (SELECT host, count(*) AS n FROM atproto.repo_job WHERE subscription = s.name AND host IS NOT NULL
-                GROUP BY host ORDER BY count(*) DESC, host LIMIT 10) h) AS hosts,
+        r.reasons,
+        h.hosts,
         COALESCE(f.repositories, 0) AS done,
         COALESCE(f.records, 0) AS records,
         COALESCE(f.bytes, 0) AS bytes,
@@ -67,14 +64,24 @@ CREATE VIEW atproto.repo_progress WITH (security_barrier) AS
                 min(COALESCE(e.next_try, 'epoch')) FILTER (WHERE e.finished_at IS NULL) AS next_try
             FROM atproto.wanted_list w LEFT JOIN atproto.enumeration e USING (subscription, source)
             WHERE w.subscription = s.name) l
-        CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE state = 'queued' AND tries = 0) AS queued,
+        -- of all subscriptions in one scan, since there may be many subscriptions, and millions of jobs; a query that does
+        -- not use the columns has no scan
+        LEFT JOIN (SELECT subscription, count(*) FILTER (WHERE state = 'queued' AND tries = 0) AS queued,
                 count(*) FILTER (WHERE state = 'running') AS running,
                 count(*) FILTER (WHERE state = 'queued' AND tries > 0) AS failed,
                 count(*) FILTER (WHERE state = 'throttled') AS throttled,
                 count(*) FILTER (WHERE state = 'suspended') AS suspended,
                 min(queued_at) FILTER (WHERE state IN ('queued', 'running')) AS oldest,
                 min(next_try) FILTER (WHERE state IN ('queued', 'running', 'throttled')) AS next_try
-            FROM atproto.repo_job WHERE subscription = s.name) j
+            FROM atproto.repo_job GROUP BY subscription) j ON j.subscription = s.name
+        LEFT JOIN (SELECT subscription, pg_catalog.jsonb_object_agg(reason, n) AS reasons
+            FROM (SELECT subscription, reason, count(*) AS n FROM atproto.repo_job GROUP BY subscription, reason) x
+            GROUP BY subscription) r ON r.subscription = s.name
+        LEFT JOIN (SELECT subscription, pg_catalog.jsonb_object_agg(host, n) AS hosts
+            FROM (SELECT subscription, host, count(*) AS n,
+                    pg_catalog.row_number() OVER (PARTITION BY subscription ORDER BY count(*) DESC, host) AS place
+                FROM atproto.repo_job WHERE host IS NOT NULL GROUP BY subscription, host) x
+            WHERE place <= 10 GROUP BY subscription) h ON h.subscription = s.name
     -- the same condition as in atproto.stat_subscription
     WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE');
 COMMENT ON VIEW atproto.repo_progress IS 'a row for each subscription: lists that are read, jobs by state, reason and host (the ten hosts with most jobs), exports written, and when the backfill will be done';

@@ -104,8 +104,8 @@ CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
         COALESCE((k.skips ->> 'forked')::bigint, 0) AS forked,
         COALESCE((k.skips ->> 'old')::bigint, 0) AS old,
         COALESCE((k.skips ->> 'skipped_revs')::bigint, 0) AS skipped_revs,
-        e.held_events,
-        e.held_bytes,
+        COALESCE(e.held_events, 0) AS held_events,
+        COALESCE(e.held_bytes, 0) AS held_bytes,
         e.held_since,
         left(COALESCE(s.stopped, d.why, p.last_error), 2000) AS last_error,
         CASE WHEN s.stopped IS NOT NULL THEN s.stopped_at WHEN d.why IS NULL THEN p.last_error_at END AS last_error_at,
@@ -148,9 +148,9 @@ CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
             FROM (SELECT e.key, LEAST(sum(trunc(GREATEST(LEAST(e.value::numeric, 9007199254740991), 0))), 9007199254740991) AS n
                 FROM atproto.cursor u, jsonb_each_text(u.skips) e
                 WHERE u.subscription = s.name AND octet_length(e.key) <= 63 GROUP BY e.key ORDER BY e.key LIMIT 100) a) k
-        CROSS JOIN LATERAL (SELECT count(*) AS held_events, COALESCE(sum(octet_length(bytes)), 0)::bigint AS held_bytes,
-                min(held_at) AS held_since
-            FROM atproto.held_event WHERE subscription = s.name) e
+        -- of all subscriptions in one scan
+        LEFT JOIN (SELECT subscription, count(*) AS held_events, sum(octet_length(bytes))::bigint AS held_bytes, min(held_at) AS held_since
+            FROM atproto.held_event GROUP BY subscription) e ON e.subscription = s.name
         -- the newest event time among the target's other sources
         CROSS JOIN LATERAL (SELECT max(LEAST(t.event_time, now())) AS best
             FROM (SELECT min(event_time) AS event_time
@@ -300,8 +300,8 @@ CREATE VIEW atproto.status WITH (security_barrier) AS
     FROM atproto.stat_subscription s
         LEFT JOIN atproto.repo_progress p ON p.subscription = s.name
         CROSS JOIN LATERAL (SELECT p.queued + p.running + p.failed AS left_over) j
-        CROSS JOIN LATERAL (SELECT count(*) AS n FROM atproto.gap WHERE subscription = s.name AND closed_at IS NULL) g
-        CROSS JOIN LATERAL (SELECT count(*) AS n FROM atproto.dead_letter WHERE subscription = s.name) d
+        LEFT JOIN (SELECT subscription, count(*) AS n FROM atproto.gap WHERE closed_at IS NULL GROUP BY subscription) g ON g.subscription = s.name
+        LEFT JOIN (SELECT subscription, count(*) AS n FROM atproto.dead_letter GROUP BY subscription) d ON d.subscription = s.name
         CROSS JOIN atproto_internal.fetcher_status() f;
 COMMENT ON VIEW atproto.status IS 'a row for each subscription, in words, for people';
 COMMENT ON COLUMN atproto.status.subscription IS 'the subscription';

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "catalog/namespace.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_namespace.h"
 #include "common/compat.h"
 #include "config/extension.h"
@@ -126,11 +127,15 @@ static const char relations[] =
 	" LATERAL (SELECT c.oid AS relid UNION SELECT relid FROM pg_partition_tree(c.oid)) p JOIN pg_class o ON o.oid = p.relid"
 	" WHERE n.nspname = $1 AND c.relname = ANY ($2) AND c.relkind IN ('r', 'p', 'v') AND " OF_OTHERS("o.relowner") " ORDER BY 1";
 
-/* Roles that make tables in the target; may: the caller may alter the default privileges of the role. */
+/*
+ * Roles that make tables in the target; may: the caller may alter the default privileges of the role.  A former
+ * owner of the tables has default privileges, too, so REVOKE reads pg_default_acl.
+ */
 static const char makers[] =
 	"SELECT o.rolname::text AS maker, pg_has_role(o.oid, 'USAGE') AS may FROM pg_roles o WHERE o.oid IN"
 	" (SELECT nspowner FROM pg_namespace WHERE nspname = $1 UNION SELECT c.relowner FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid"
-	"  WHERE n.nspname = $1 AND c.relname = ANY ($2)) AND " OF_OTHERS("o.oid") " ORDER BY 1";
+	"  WHERE n.nspname = $1 AND c.relname = ANY ($2) UNION SELECT d.defaclrole FROM pg_namespace n JOIN pg_default_acl d ON d.defaclnamespace = n.oid,"
+	"  aclexplode(d.defaclacl) a WHERE NOT $4 AND n.nspname = $1 AND d.defaclobjtype = 'r' AND a.grantee = $3) AND " OF_OTHERS("o.oid") " ORDER BY 1";
 
 /* Includes the tables of distribute(), without an AtpTable. */
 static AtpArg
@@ -153,13 +158,13 @@ names_of_tables(Oid schema)
 }
 
 static AtpArg
-names_of_views(void)
+names_of_views(Oid schema)
 {
 	Datum		names[32];
 	int			n = 0;
 
 	for (const AtpTable *const *table = atp_tables; *table != NULL; table++)
-		if ((*table)->view != NULL)
+		if ((*table)->view != NULL && get_rel_relkind(get_relname_relid((*table)->view, schema)) == RELKIND_VIEW)
 			names[n++] = CStringGetTextDatum((*table)->view);
 	return atp_array_arg(TEXTOID, names, NULL, n);
 }
@@ -224,7 +229,7 @@ change_target(const Change *c, Oid schema)
 
 	change_schema(c);
 	change_relations(c, tables, c->subscribe ? WRITE : READ);
-	change_relations(c, names_of_views(), READ);
+	change_relations(c, names_of_views(schema), READ);
 	change_tables_to_come(c, tables);
 }
 
@@ -308,6 +313,26 @@ warn_if_in_vain(const Change *c)
 	atp_result_free(found);
 }
 
+/*
+ * Tables of users got the default privileges, too, and may have grants by hand, so REVOKE leaves tables of users alone.
+ */
+static void
+tell_what_stays(const Change *c)
+{
+	AtpResult	found = atp_query("SELECT string_agg(DISTINCT c.oid::regclass::text, ', ') AS tables FROM pg_namespace n"
+								  " JOIN pg_class c ON c.relnamespace = n.oid, aclexplode(c.relacl) a"
+								  " WHERE n.nspname = $1 AND n.nspname <> 'atproto' AND a.grantee = $2 AND c.relowner <> $2 AND c.relkind IN ('r', 'p', 'v', 'm', 'f')",
+								  ATP_ARGS(atp_text_arg(c->target), oid_arg(c->role)));
+	const char *tables = atp_get_text_or_null(atp_result_row(found, 0), "tables");
+
+	if (tables != NULL)
+		ereport(NOTICE,
+				(errmsg("role \"%s\" keeps privileges on tables of schema \"%s\"", c->name, c->target),
+				 errdetail("The tables are %s.", tables),
+				 errhint("REVOKE ALL ON ... FROM %s.", quote_identifier(c->name))));
+	atp_result_free(found);
+}
+
 /* SQL: atproto.revoke_from(role, target, what) */
 Datum
 atp_revoke_from(PG_FUNCTION_ARGS)
@@ -321,6 +346,7 @@ atp_revoke_from(PG_FUNCTION_ARGS)
 	if (OidIsValid(schema))
 		change_target(&c, schema);
 	warn_if_in_vain(&c);
+	tell_what_stays(&c);
 	SPI_finish();
 	PG_RETURN_VOID();
 }

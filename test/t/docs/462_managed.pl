@@ -21,6 +21,7 @@ my ($publish, $subscribe, $query) = map { $_->{text} } blocks($page, 'sql');
 
 query(subscribe_sql('me', $server, cursor => 0));
 wait_for_seq($own, 'me', $held - 1);
+query(q{SELECT atproto.partition('atproto', 'collection', '{app.bsky.feed.post}')});    # the copy is one table nevertheless
 $own->safe_psql('postgres', $publish);
 
 my $managed = make_node('managed', preload => 0, create => 0);

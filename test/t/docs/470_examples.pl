@@ -218,7 +218,7 @@ SKIP:
 	ok(!exists $page->{cursor}, 'feed: the last page has no cursor');
 	is(scalar @{ get($skeleton)->{feed} }, min(50, scalar @wanted), 'feed: 50 posts, if nothing else is said');
 	is(get("$skeleton&$_->[0]")->{error}, $_->[1], "feed: $_->[0] is refused")
-	  foreach [ 'limit=0', 'InvalidRequest' ], [ 'limit=x', 'InvalidRequest' ], [ 'limit=101', 'InvalidRequest' ], [ 'cursor=x', 'InvalidRequest' ], [ 'cursor=%00', 'InvalidRequest' ];
+	  foreach [ 'limit=0', 'InvalidRequest' ], [ 'limit=' . '9' x 5000, 'InvalidRequest' ], [ 'limit=x', 'InvalidRequest' ], [ 'limit=101', 'InvalidRequest' ], [ 'cursor=x', 'InvalidRequest' ], [ 'cursor=%00', 'InvalidRequest' ];
 	is(get("$at/xrpc/app.bsky.feed.getFeedSkeleton?feed=$_")->{error}, 'UnknownFeed', "feed: so is the feed $_") foreach "$uri/readings", 'reading', '', "at://$me/app.bsky.feed.generator/reading";
 
 	my ($author) = $wanted[0] =~ m{at://([^/]+)};

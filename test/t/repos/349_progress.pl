@@ -121,6 +121,19 @@ is(as('anybody', "SELECT 1 FROM atproto.$_"), "ERROR: permission denied for view
 query('GRANT USAGE ON SCHEMA atproto_internal TO anybody');
 is(as('anybody', "SELECT atproto_internal.repo_states('posts') IS NULL, atproto_internal.repo_states('none') IS NULL"), 't|t', 'nor by the function');
 
+# Many subscriptions cost no scan of these tables each: 100 subscriptions and 300,000 jobs took 20 s.
+my $plan = query(<<'SQL');
+BEGIN;
+INSERT INTO atproto.subscription (name, url, enabled) SELECT 'many' || n, format('wss://many%s.example.com', n), false FROM generate_series(1, 50) n;
+INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason) SELECT 'posts', 'x', n, n + 1, 'set_cursor' FROM generate_series(1, 100) n;
+EXPLAIN (ANALYZE, COSTS OFF) SELECT * FROM atproto.status;
+EXPLAIN (ANALYZE, COSTS OFF) SELECT * FROM atproto.repo_progress;
+SQL
+like($plan, qr/Scan.* on gap .*Scan.* on repo_job /s, 'the states of many subscriptions: the plan reads jobs and gaps');
+unlike($plan, qr/Scan.* on (?:repo_job|held_event|gap|dead_letter) .*loops=(?![01]\))/, '... each table once for all subscriptions');
+is(query(q{BEGIN; INSERT INTO atproto.subscription (name, url, enabled) VALUES ('idle', 'wss://idle.example.com', false); SELECT held_events, held_bytes FROM atproto.stat_subscription WHERE name = 'idle';
+	SELECT queued, failed, reasons, hosts FROM atproto.repo_progress WHERE subscription = 'idle'; SELECT backfill, problems FROM atproto.status WHERE subscription = 'idle'; ROLLBACK}), "0|0\n0|0||\n|", 'nothing is 0');
+
 # An owner's table may be anything.
 is(as('owner', q{CREATE FUNCTION owner.f() RETURNS text LANGUAGE sql AS 'SELECT current_user::text'; CREATE VIEW owner.repo AS SELECT owner.f() AS sync}),
 	'', 'a table that looks who reads it');

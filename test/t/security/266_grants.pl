@@ -98,16 +98,22 @@ is(grants_of('tenant'), '', 'nothing was granted');
 # The tables belong to one role, the schema to a second.
 query('GRANT USAGE ON SCHEMA manor TO consumer; GRANT SELECT ON ALL TABLES IN SCHEMA manor TO consumer WITH GRANT OPTION; GRANT USAGE ON SCHEMA manor TO tenant');
 is(as('consumer', q{SELECT atproto.grant_to('tenant', 'manor')}), 'NOTICE:  privileges on tables that role "lord" makes later stay as they are', 'what a grant option allows');
-is(as($owner, q{SELECT atproto.revoke_from('tenant', 'manor')}), 'WARNING:  role "tenant" may still read', 'a superuser takes back what the owner gave, and hears of the rest');
+is(as($owner, q{SELECT atproto.revoke_from('tenant', 'manor')}), 'WARNING:  role "tenant" may still read NOTICE:  role "tenant" keeps privileges on tables of schema "manor"', 'a superuser takes back what the owner gave, and hears of the rest');
 is(as('consumer', q{SELECT atproto.revoke_from('consumer', 'network')}), 'WARNING:  role "consumer" may still read', 'the owner keeps its own privileges');
 is(as('consumer', 'SELECT count(*) FROM network.record'), '0', '... and reads');
+
+# The tables have a new owner since; tables that are not the extension's got privileges as tables to come.
+query(q{CREATE ROLE heir; CREATE ROLE steward; SELECT atproto.grant_to('steward', 'manor'); SET ROLE lord; CREATE TABLE manor.diary (secret text); RESET ROLE; REASSIGN OWNED BY lord TO heir});
+like(as($owner, q{SELECT atproto.revoke_from('steward', 'manor')}), qr/^NOTICE:  role "steward" keeps privileges on tables of schema "manor"/, 'what is no table of the extension is named');
+is(query('REVOKE ALL ON manor.diary FROM steward; SELECT count(*) FROM pg_default_acl'), '0', '... and the default privileges of the former owner are gone');
+is(grants_of('steward'), '', '... and all other privileges');
 
 # --- names, mistakes ---
 
 query(q{CREATE ROLE "Odd ""role" LOGIN; CREATE SCHEMA "Odd.schema"; SELECT atproto.create_tables('Odd.schema'); SELECT atproto.grant_to('Odd "role', 'Odd.schema'); SELECT atproto.grant_to('Odd "role', 'Odd.schema', 'subscribe')});
 is(query(q{SELECT atproto.role_may_fill('"Odd ""role"'::regrole, 'Odd.schema', 0)}), 't', 'odd names');
 query(q{SELECT atproto.revoke_from('Odd "role', 'Odd.schema', 'subscribe'); DROP ROLE "Odd ""role"});
-query(q{CREATE SCHEMA bare; CREATE TABLE bare.record (secret text); CREATE ROLE clerk});
+query(q{CREATE SCHEMA bare; CREATE TABLE bare.record (secret text); CREATE TABLE bare.collection_stat (secret text); CREATE ROLE clerk});
 is(as($owner, "SELECT atproto.$_->[0]"), "ERROR:  $_->[1]", $_->[0])
   foreach [ q{grant_to('clerk', 'atproto', 'write')}, 'what must be "read" or "subscribe"' ], [ q{grant_to('nobody', 'atproto')}, 'role "nobody" does not exist' ],
   [ q{grant_to('public', 'atproto')}, 'role "public" does not exist' ], [ q{grant_to('clerk', 'none')}, 'schema "none" does not exist' ],
@@ -115,6 +121,7 @@ is(as($owner, "SELECT atproto.$_->[0]"), "ERROR:  $_->[1]", $_->[0])
   [ q{grant_to('clerk', NULL)}, 'role, target and what must not be null' ];
 query(q{SELECT atproto.grant_to('clerk', 'bare')});
 is(query(q{SELECT has_table_privilege('clerk', 'bare.record', 'SELECT')}), 'f', 'a table that only has the name of a data table is not granted');
+is(query(q{SELECT has_table_privilege('clerk', 'bare.collection_stat', 'SELECT')}), 'f', 'nor is a table that has the name of a view');
 query('GRANT EXECUTE ON FUNCTION atproto.subscribe TO clerk');
 is(as($owner, q{SELECT atproto.revoke_from('clerk', 'gone', 'subscribe')}), '', 'subscribe is taken back without the target');
 
