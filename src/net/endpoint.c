@@ -125,6 +125,16 @@ bad_url(const char *url, const char *detail)
 			 errhint("The URL of a relay or a PDS looks like wss://host, of a Jetstream like wss://host/subscribe, of a labeler like wss://host/xrpc/com.atproto.label.subscribeLabels.")));
 }
 
+/* The message does not quote the URL, since the URL has a password. */
+static void
+has_user(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid event stream URL: it has a user name or a password"),
+			 errhint("Take them out of the URL. If the server asks for them, use headers => '{\"Authorization\": \"Bearer ...\"}', or for a user and a password headers => '{\"Authorization\": \"Basic <base64 of user:password>\"}'.")));
+}
+
 /* The length of the scheme with its "://", if the URL has one of those that are written before a host; otherwise 0. */
 static size_t
 scheme_length(const char *url, const char *const *schemes)
@@ -149,9 +159,12 @@ check_scheme(const char *url, bool is_parsed)
 
 	if (len == 0 && !is_parsed)
 		bad_url(url, "It does not begin with wss:// or ws://.");
-	/* a URL with a password is not quoted: has_user() */
-	if (len > 0 && by_tls + by_tcp > 0 && strchr(rest, '@') == NULL)
-		bad_url(url, psprintf("It has two schemes: write %s%s.", by_tls > 0 ? "wss://" : "ws://", atp_quotable(rest + by_tls + by_tcp)));
+	if (len == 0 || by_tls + by_tcp == 0)
+		return;
+	/* libcurl would take user and password for a part of the path */
+	if (strchr(rest, '@') != NULL)
+		has_user();
+	bad_url(url, psprintf("It has two schemes: write %s%s.", by_tls > 0 ? "wss://" : "ws://", atp_quotable(rest + by_tls + by_tcp)));
 }
 
 /* The path names no stream. */
@@ -165,16 +178,6 @@ bad_path(const char *url, const char *path)
 			 errmsg("invalid event stream URL: \"%s\"", atp_quotable(url)),
 			 errdetail("After /xrpc/ an NSID must stand, and \"%s\" is none.", atp_quotable(path + strlen(XRPC))),
 			 errhint("Leave the path out for a relay or a PDS. The URL of a Jetstream looks like wss://host/subscribe.")));
-}
-
-/* The message does not quote the URL, since the URL has a password. */
-static void
-has_user(void)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("invalid event stream URL: it has a user name or a password"),
-			 errhint("Take them out of the URL. If the server asks for them, use headers => '{\"Authorization\": \"Bearer ...\"}', or for a user and a password headers => '{\"Authorization\": \"Basic <base64 of user:password>\"}'.")));
 }
 
 /* E-01; whether ws:// is allowed, subscription_check.c decides. */

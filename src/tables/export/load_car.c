@@ -74,7 +74,7 @@ check_beginning(const uint8_t *bytes, Size len)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
 				 errmsg("\"%s\" is no CAR file", "car"),
-				 is_printable(bytes, len) ? 0 : errdetail("The bytes end or are damaged at byte %zu.", wrong ? (Size) 2 : len),
+				 is_printable(bytes, len) ? 0 : errdetail("The bytes end at byte %zu, or are damaged there.", wrong ? (Size) 2 : len),
 				 is_printable(bytes, len) ? errhint("Give the contents of the file, not its name: pg_read_binary_file('/path/repo.car').")
 				 : errhint("Export the repository again.")));
 }
