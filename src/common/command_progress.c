@@ -27,7 +27,9 @@
 #include "storage/ipc.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 #include "utils/timeout.h"
@@ -56,6 +58,7 @@ typedef struct Entry
 static Entry *entries = NULL;	/* shared; NULL when not preloaded */
 static Entry *mine = NULL;		/* the command of this process */
 static int	level;				/* nesting of transactions in which the command began */
+static int	depth;				/* nesting of triggers in which the command began */
 
 /* Of the statement that is counted. */
 static Oid	counted = InvalidOid;	/* the table; InvalidOid: no statement is counted */
@@ -107,6 +110,34 @@ forget_query(void)
 	query = NULL;
 }
 
+/* The executor's nodes of a statement are freed, perhaps without a run: a cursor may be closed before the first FETCH. */
+static void
+on_free(void *desc)
+{
+	if (query != desc)
+		return;
+	nscans = 0;
+	query = NULL;
+}
+
+static void
+watch_query(QueryDesc *desc)
+{
+	MemoryContextCallback *freed = MemoryContextAlloc(desc->estate->es_query_cxt, sizeof(MemoryContextCallback));
+
+	freed->func = on_free;
+	freed->arg = desc;
+	MemoryContextRegisterResetCallback(desc->estate->es_query_cxt, freed);
+	query = desc;
+}
+
+/* Is it the command itself that runs, and not a trigger of a table that the command writes? */
+static bool
+in_command(void)
+{
+	return mine != NULL && DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, (Datum) 0)) == depth;
+}
+
 /* Is it a partition of the counted table, at any level? */
 static bool
 is_of_counted(Oid relid)
@@ -140,7 +171,7 @@ find_scans(PlanState *node, void *context)
 static void
 on_start(QueryDesc *desc, int flags)
 {
-	bool		count = mine != NULL && OidIsValid(counted) && query == NULL;
+	bool		count = OidIsValid(counted) && query == NULL && in_command();
 
 	if (count)
 		desc->instrument_options |= INSTRUMENT_ROWS;
@@ -153,7 +184,7 @@ on_start(QueryDesc *desc, int flags)
 	nscans = 0;
 	(void) find_scans(desc->planstate, NULL);
 	if (nscans > 0)
-		query = desc;
+		watch_query(desc);
 }
 
 /* The nodes are read by the timer only while the statement runs, and not after an error, which frees them. */
@@ -186,7 +217,6 @@ on_run(ATP_EXECUTOR_RUN_PARAMETERS)
 static void
 end_entry(void)
 {
-	/* a statement that was begun, but did not run */
 	nscans = 0;
 	query = NULL;
 	counted = InvalidOid;
@@ -256,6 +286,7 @@ atp_progress_begin(const char *command, const char *target)
 		mine->total = -1;
 		pg_atomic_init_u64(&mine->done, 0);
 		level = GetCurrentTransactionNestLevel();
+		depth = DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, (Datum) 0));
 	}
 	atp_shared_unlock();
 }
@@ -263,11 +294,11 @@ atp_progress_begin(const char *command, const char *target)
 void
 atp_progress_phase(const char *phase, int64 total)
 {
+	if (!in_command())
+		return;
 	query = NULL;
 	nscans = 0;
 	counted = InvalidOid;
-	if (mine == NULL)
-		return;
 	atp_shared_lock(LW_EXCLUSIVE);
 	atp_shared_text(mine->phase, sizeof(mine->phase), phase);
 	mine->phase_at = GetCurrentTimestamp();
@@ -280,20 +311,22 @@ void
 atp_progress_reads(const char *phase, Oid relid)
 {
 	atp_progress_phase(phase, atp_progress_rows_of(relid));
-	counted = relid;
+	if (in_command())
+		counted = relid;
 }
 
 void
 atp_progress_to(int64 done)
 {
-	if (mine != NULL)
+	if (in_command())
 		pg_atomic_write_u64(&mine->done, (uint64) done);
 }
 
 void
 atp_progress_end(void)
 {
-	end_entry();
+	if (in_command())
+		end_entry();
 }
 
 /* The row count of the last VACUUM or ANALYZE; of a partitioned table the sum over its partitions. */

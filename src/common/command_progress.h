@@ -3,8 +3,8 @@
  *		How far long commands are, in shared memory, for the view atproto.stat_progress:
  *		audit_all(), partition(), maintain_partitions(), rebuild_links(), revalidate().
  *
- * A process has one command at a time.  An error ends the command's entry, also in a subtransaction that catches
- * the error.  Without preloading, all functions do nothing.
+ * A process has one command at a time: a command that a trigger calls meanwhile is not shown.  An error ends the
+ * command's entry, also in a subtransaction that catches the error.  Without preloading, all functions do nothing.
  */
 #ifndef ATP_COMMAND_PROGRESS_H
 #define ATP_COMMAND_PROGRESS_H

@@ -45,11 +45,13 @@ typedef struct Revalidation
 	const char *target;
 	AtpArg		collection;
 	MemoryContext cxt;			/* outlives transactions */
+	MemoryContext row;			/* of one record: 2000 values can be gigabytes */
 	List	   *subscriptions;	/* AtpSubscription, which fill the target */
 	Datum		last[KEYS];		/* the key read last; 0: none */
 	int64		validated;		/* records that were checked */
 	int64		faulty;
 	int64		changed;
+	int64		left;			/* differences that were not written */
 } Revalidation;
 
 /* A piece: the rows whose fault differs. */
@@ -115,15 +117,28 @@ fault_of(Revalidation *r, const struct varlena *collection, const struct varlena
 	return why;
 }
 
+/* Is the fault of a record different from the table's?  In the memory of this record. */
+static bool
+is_different(Revalidation *r, AtpTuple row, const Datum *key, char **fault)
+{
+	bool		isnull;
+	Datum		value = atp_get(row, "value", JSONBOID, &isnull);
+	char	   *old = atp_get_text_or_null(row, "fault");
+
+	*fault = fault_of(r, (struct varlena *) PG_DETOAST_DATUM_PACKED(key[1]), (struct varlena *) PG_DETOAST_DATUM_PACKED(key[2]),
+					  isnull ? NULL : DatumGetJsonbP(value));
+	return *fault == NULL ? old != NULL : old == NULL || strcmp(*fault, old) != 0;
+}
+
 static void
 judge_row(Revalidation *r, AtpTuple row, Differences *d)
 {
 	static const char *const columns[KEYS] = {"did", "collection", "rkey"};
 	Datum		key[KEYS];
-	bool		isnull;
-	Datum		value = atp_get(row, "value", JSONBOID, &isnull);
-	char	   *old = atp_get_text_or_null(row, "fault");
+	bool		isnull,
+				different;
 	char	   *fault;
+	MemoryContext old;
 
 	for (int i = 0; i < KEYS; i++)
 	{
@@ -131,9 +146,10 @@ judge_row(Revalidation *r, AtpTuple row, Differences *d)
 
 		key[i] = atp_get(row, columns[i], atp_type(key_types[i]), &no_key);
 	}
-	fault = fault_of(r, (struct varlena *) PG_DETOAST_DATUM_PACKED(key[1]), (struct varlena *) PG_DETOAST_DATUM_PACKED(key[2]),
-					 isnull ? NULL : DatumGetJsonbP(value));
-	if (fault == NULL ? old == NULL : old != NULL && strcmp(fault, old) == 0)
+	old = MemoryContextSwitchTo(r->row);
+	different = is_different(r, row, key, &fault);
+	MemoryContextSwitchTo(old);
+	if (!different)
 		return;
 	for (int i = 0; i < KEYS; i++)
 		d->keys[i][d->n] = key[i];
@@ -156,12 +172,16 @@ write_differences(Revalidation *r, Differences *d)
 	: "WITH free AS (SELECT r.did, r.collection, r.rkey, u.fault FROM " DIFFERENT
 	"  JOIN #.record r ON " SAME("r", "u") " AND r.cid OPERATOR(@.=) u.cid FOR NO KEY UPDATE OF r SKIP LOCKED)"
 	" UPDATE #.record r SET fault = f.fault FROM free f WHERE " SAME("r", "f");
+	uint64		changed;
 
-	if (d->n > 0)
-		r->changed += atp_run(atp_expand_sql(sql, r->target),
-							  ATP_ARGS(atp_array_arg(atp_type("did"), d->keys[0], NULL, d->n), atp_array_arg(atp_type("nsid"), d->keys[1], NULL, d->n),
-									   atp_array_arg(atp_type("recordkey"), d->keys[2], NULL, d->n), atp_array_arg(atp_type("cidlink"), d->cids, NULL, d->n),
-									   atp_array_arg(TEXTOID, d->faults, d->no_fault, d->n)));
+	if (d->n == 0)
+		return;
+	changed = atp_run(atp_expand_sql(sql, r->target),
+					  ATP_ARGS(atp_array_arg(atp_type("did"), d->keys[0], NULL, d->n), atp_array_arg(atp_type("nsid"), d->keys[1], NULL, d->n),
+							   atp_array_arg(atp_type("recordkey"), d->keys[2], NULL, d->n), atp_array_arg(atp_type("cidlink"), d->cids, NULL, d->n),
+							   atp_array_arg(TEXTOID, d->faults, d->no_fault, d->n)));
+	r->changed += changed;
+	r->left += d->n - changed;
 }
 
 #define AFTER	" AND (did, collection, rkey) OPERATOR(@.>) ($2, $3, $4)"
@@ -190,10 +210,12 @@ walk_on(Revalidation *r)
 	uint64		n = rows.n;
 
 	d->n = 0;
+	r->row = AllocSetContextCreate(cxt, "atproto record", ALLOCSET_DEFAULT_SIZES);
 	for (uint64 i = 0; i < n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
 		judge_row(r, atp_result_row(rows, i), d);
+		MemoryContextReset(r->row);
 	}
 	write_differences(r, d);
 	if (n > 0)
@@ -269,7 +291,8 @@ atp_revalidate(PG_FUNCTION_ARGS)
 	atp_progress_end();
 	ereport(NOTICE,
 			(errmsg(INT64_FORMAT " records were validated, " INT64_FORMAT " have a fault", r.validated, r.faulty),
-			 errdetail(INT64_FORMAT " faults were changed.", r.changed)));
+			 errdetail(INT64_FORMAT " faults were changed.", r.changed),
+			 r.left > 0 ? errhint(INT64_FORMAT " records were left, because others had locked or changed them. Call the procedure again.", r.left) : 0));
 	MemoryContextSwitchTo(old);
 	SPI_finish();
 	PG_RETURN_VOID();

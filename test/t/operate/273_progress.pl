@@ -81,6 +81,32 @@ is(query('SELECT command, target, done, total FROM atproto.stat_progress'), "reb
 $gate->query_safe('ROLLBACK');
 is($rebuild->(), "0|0\n", 'rebuild_links() ends');
 
+# --- statements and commands of triggers ---
+
+# The first cursor is closed before a FETCH, so the memory of its executor is free when the second cursor runs.  Their texts
+# are about as long, so that the executor describes both at the same address.
+my $scans = join(' UNION ALL ', map { "SELECT count(*) FROM filled.link l$_ WHERE rkey::text = 'x$_'" } 1 .. 900);
+my $long = 'x' x 60000;
+query(<<"EOSQL");
+CREATE FUNCTION filled.reads() RETURNS trigger LANGUAGE plpgsql AS \$\$
+DECLARE scans refcursor; other refcursor; n int;
+BEGIN
+	OPEN scans FOR $scans; CLOSE scans;
+	OPEN other FOR SELECT 1 /* $long */ FROM pg_class; FETCH other INTO n; CLOSE other;
+	PERFORM atproto.rebuild_links('empty') WHERE to_regclass('empty.link') IS NOT NULL;
+	RAISE NOTICE 'progress: %', (SELECT concat_ws('|', target, phase, done) FROM atproto.stat_progress);
+	RETURN NULL;
+END \$\$;
+CREATE SCHEMA empty; SELECT atproto.create_tables('empty');
+CREATE TRIGGER reads AFTER DELETE ON filled.link FOR EACH ROW EXECUTE FUNCTION filled.reads();
+INSERT INTO filled.link_source VALUES (1, 'app.bsky.feed.like', 'subject');
+EOSQL
+my $link = "INSERT INTO filled.link VALUES ('at://did:web:a.example.com/app.bsky.feed.post/1', 1, 'x', 'did:web:a.example.com')";
+my ($rc, $out, $err) = $node->psql('postgres', "$link; DELETE FROM filled.link; $link; DELETE FROM filled.link; $link; SELECT * FROM atproto.rebuild_links('filled')");
+is($out, '0|1', 'a trigger reads the table that a command counts');
+like($err, qr/NOTICE:  progress: filled\|removing links that no record has\|1$/m, 'the progress is that of the command, not of its trigger');
+ok(nothing_runs(), 'no row after the end');
+
 # --- audit_all() ---
 
 $gate->query_safe('BEGIN; LOCK TABLE filled.repo IN ACCESS EXCLUSIVE MODE');
