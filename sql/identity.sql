@@ -62,9 +62,7 @@ UPDATE atproto.identity SET stale = false;
 DELETE FROM atproto.identity_request;
 CALL atproto.await('did:web:gone.example.com');
 CALL atproto.await('did:web:good.example.com', '0');
-\set VERBOSITY default
 CALL atproto.await('did:web:again.example.com', '0 s');
-\set VERBOSITY terse
 CALL atproto.await('did:web:again.example.com', NULL);
 CALL atproto.await('did:key:zQ3sh');
 BEGIN;

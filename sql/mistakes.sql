@@ -22,6 +22,9 @@ SELECT atproto.subscribe('s', 'wss://bsky network');
 SELECT atproto.subscribe('s', 'wss://bsky.network/xrpc/subscribe');
 SELECT atproto.subscribe('s', 'wss://user:secret@bsky.network');
 SELECT atproto.subscribe('s', 'at://did:web:example.com');
+SELECT atproto.subscribe('s', 'wss://http://localhost:46561');
+SELECT atproto.subscribe('s', 'wss://https://bsky.network');
+SELECT atproto.subscribe('s', 'wss://https://user:secret@bsky.network');
 SELECT atproto.subscribe('s', 'ws://relay.example.com');
 SELECT atproto.subscribe('s', '');
 SELECT atproto.subscribe('s', NULL);
@@ -110,6 +113,8 @@ SELECT atproto.load_car('did:web:example.com', 'repository.car', 'mistakes');
 SELECT atproto.load_car('did:web:example.com', NULL, 'mistakes');
 SELECT atproto.load_car('did:web:example.com', '\x00', 'nowhere');
 SELECT atproto.load_car('did:web:example.com', '\x3aa265726f6f747381', 'mistakes');
+SELECT atproto.load_car('did:web:example.com', '\x3a0065726f6f74738101', 'mistakes');
+SELECT atproto.subscribe('s', 'wss://bsky.network');
 DELETE FROM atproto.subscription;
 
 -- create_view

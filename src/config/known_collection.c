@@ -53,8 +53,15 @@ begins_known(const char *name)
 	return atp_query("SELECT FROM atproto.lexicon WHERE starts_with(id::text, $1) LIMIT 1", ATP_ARGS(atp_text_arg(psprintf("%s.", name)))).n > 0;
 }
 
+static int
+detail_of(const char *name, bool alone)
+{
+	return alone ? errdetail("The subscription stores only records of the collection \"%s\", if there ever are any.", atp_quotable(name)) :
+		errdetail("Under this name only records of exactly \"%s\" are stored, if there ever are any; the other collections are not affected.", atp_quotable(name));
+}
+
 static void
-notice_of(const char *name, const char *subscription)
+notice_of(const char *name, bool alone, const char *subscription)
 {
 	const char *meant;
 
@@ -64,12 +71,12 @@ notice_of(const char *name, const char *subscription)
 	if (meant != NULL)
 		ereport(NOTICE,
 				(errmsg("no Lexicon \"%s\" is known, but \"%s\" is", atp_quotable(name), meant),
-				 errdetail("The subscription stores only records of the collection \"%s\", if there ever are any.", atp_quotable(name)),
+				 detail_of(name, alone),
 				 errhint("If you mean \"%s\": UPDATE atproto.subscription SET collections = '{...}' WHERE name = %s.", meant, subscription)));
 	else if (begins_known(name))
 		ereport(NOTICE,
 				(errmsg("no Lexicon \"%s\" is known, but \"%s.*\" are", atp_quotable(name), atp_quotable(name)),
-				 errdetail("The subscription stores only records of the collection \"%s\", if there ever are any.", atp_quotable(name)),
+				 detail_of(name, alone),
 				 errhint("If you mean all of \"%s.*\": UPDATE atproto.subscription SET collections = '{...}' WHERE name = %s.", atp_quotable(name), subscription)));
 }
 
@@ -85,6 +92,6 @@ atp_collections_notice(const AtpTuple *old, AtpTuple row)
 	n = atp_get_array(row, "collections", TEXTOID, &values, &nulls);
 	SPI_connect();
 	for (int i = 0; i < n; i++)
-		notice_of(TextDatumGetCString(values[i]), quote_literal_cstr(atp_get_text(row, "name")));
+		notice_of(TextDatumGetCString(values[i]), n == 1, quote_literal_cstr(atp_get_text(row, "name")));
 	SPI_finish();
 }

@@ -205,7 +205,7 @@ check_verify(AtpTuple row, const AtpStreamKind *source, const AtpEndpoint *ep)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("subscriptions to %s cannot have level \"%s\"", ep->stream, verify),
 				 errdetail("Its events do not contain the signed commit, and do not say which commit was before it."),
-				 errhint("Set \"%s\" to \"%s\"; audits compare the records with what the accounts have signed.", "verify", "hash")));
+				 errhint("For signatures, subscribe to a relay or to the account's PDS. With a Jetstream leave \"%s\" out; an audit is possible only for repositories fetched by \"%s\", without \"%s\".", "verify", "backfill", "collections")));
 	if (strcmp(verify, "full") != 0)
 		return;
 	if (!source->is_signed)

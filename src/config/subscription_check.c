@@ -217,7 +217,8 @@ check_url(AtpTuple row)
 
 	if (url == NULL)
 		ereport(ERROR,
-				(errcode(ERRCODE_NOT_NULL_VIOLATION), errmsg("url must not be null")));
+				(errcode(ERRCODE_NOT_NULL_VIOLATION), errmsg("url must not be null"),
+				 errhint("If the URL comes from atproto.resolve(), CALL atproto.await() first.")));
 	if (strstr(atp_get_text(row, "name"), "://") != NULL && strstr(url, "://") == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

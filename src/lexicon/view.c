@@ -381,7 +381,7 @@ known_lexicon(const char *nsid)
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("no Lexicon \"%s\" is known", nsid),
 				 meant != NULL ? errhint("Perhaps you mean \"%s\".", meant)
-				 : errhint("Load it with atproto.load_lexicon(), or give it here: lexicon => '{...}'. The view \"%s\" has the known ones.", "atproto.lexicon")));
+				 : errhint("Views are of collections, that is of Lexicons with a \"main\" of type \"record\". If it is one, load it with atproto.load_lexicon(), or give it here: lexicon => '{...}'. The view \"%s\" has the known ones.", "atproto.lexicon")));
 	}
 	return doc;
 }
@@ -406,13 +406,19 @@ atp_create_view(PG_FUNCTION_ARGS)
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(2))
 		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("collection and target must not be null")));
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("%s must not be null", PG_ARGISNULL(0) ? "collection" : "target")));
 	nsid = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	target = NameStr(*PG_GETARG_NAME(2));
 	schema = PG_ARGISNULL(3) ? target : NameStr(*PG_GETARG_NAME(3));
 	name = view_name(fcinfo, 4, nsid);
 	target_id = atp_schema_of(target);
-	schema_id = atp_schema_of(schema);
+	schema_id = get_namespace_oid(schema, true);
+	if (!OidIsValid(schema_id))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_SCHEMA),
+				 errmsg("schema \"%s\" does not exist", schema),
+				 errhint("\"%s\" is the schema in which the view is made, such as public; CREATE SCHEMA %s makes it.",
+						 "schema", quote_identifier(schema))));
 
 	SPI_connect();
 	doc = PG_ARGISNULL(1) ? known_lexicon(nsid) : PG_GETARG_JSONB_P(1);

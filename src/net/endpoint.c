@@ -132,7 +132,52 @@ has_user(void)
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("invalid event stream URL: it has a user name or a password"),
-			 errhint("Take them out of the URL. If the server asks for them, use headers => '{\"Authorization\": \"Bearer ...\"}'.")));
+			 errhint("Take them out of the URL. If the server asks for them, use headers => '{\"Authorization\": \"Bearer ...\"}', or for a user and a password headers => '{\"Authorization\": \"Basic <base64 of user:password>\"}'.")));
+}
+
+/* The length of the scheme with its "://", if the URL has one of those that are written before a host; otherwise 0. */
+static size_t
+scheme_length(const char *url, const char *const *schemes)
+{
+	for (; *schemes != NULL; schemes++)
+		if (pg_strncasecmp(url, *schemes, strlen(*schemes)) == 0)
+			return strlen(*schemes);
+	return 0;
+}
+
+/* What can be said of a URL that libcurl cannot parse, or would parse as the URL of a host "http". */
+static void
+check_scheme(const char *url, bool is_parsed)
+{
+	static const char *const streams[] = {"wss://", "ws://", NULL};
+	static const char *const secure[] = {"https://", "wss://", NULL};
+	static const char *const plain[] = {"http://", "ws://", NULL};
+	size_t		len = scheme_length(url, streams);
+	const char *rest = url + len;
+	size_t		by_tls = scheme_length(rest, secure);
+	size_t		by_tcp = scheme_length(rest, plain);
+
+	if (len == 0 && !is_parsed)
+		bad_url(url, "It does not begin with wss:// or ws://.");
+	if (len == 0 || by_tls + by_tcp == 0)
+		return;
+	/* libcurl would take user and password for a part of the path */
+	if (strchr(rest, '@') != NULL)
+		has_user();
+	bad_url(url, psprintf("It has two schemes: write %s%s.", by_tls > 0 ? "wss://" : "ws://", atp_quotable(rest + by_tls + by_tcp)));
+}
+
+/* The path names no stream. */
+static void
+bad_path(const char *url, const char *path)
+{
+	if (strncmp(path, XRPC, strlen(XRPC)) != 0)
+		bad_url(url, "The path must be /xrpc/ and an NSID, or end with /subscribe.");
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid event stream URL: \"%s\"", atp_quotable(url)),
+			 errdetail("After /xrpc/ an NSID must stand, and \"%s\" is none.", atp_quotable(path + strlen(XRPC))),
+			 errhint("Leave the path out for a relay or a PDS. The URL of a Jetstream looks like wss://host/subscribe.")));
 }
 
 /* E-01; whether ws:// is allowed, subscription_check.c decides. */
@@ -150,12 +195,14 @@ atp_endpoint_parse(const char *url)
 	/* libcurl would take wss:/host, too */
 	if (strstr(url, "://") == NULL)
 		bad_url(url, "It does not begin with wss:// or ws://.");
+	check_scheme(url, true);
 	u = curl_url();
 	if (u == NULL)
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
 	if (curl_url_set(u, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME) != CURLUE_OK)
 	{
 		curl_url_cleanup(u);
+		check_scheme(url, false);
 		bad_url(url, "It cannot be parsed.");
 	}
 	scheme = url_part(u, CURLUPART_SCHEME);
@@ -185,7 +232,7 @@ atp_endpoint_parse(const char *url)
 			bad_url(url, "The query has a character that must be escaped.");
 	ep->stream = stream_of(ep->path);
 	if (ep->stream == NULL)
-		bad_url(url, "The path must be /xrpc/ and an NSID, or end with /subscribe.");
+		bad_path(url, ep->path);
 
 	ep->tls = strcmp(scheme, "wss") == 0;
 	if (port == NULL)

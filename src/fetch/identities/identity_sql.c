@@ -194,15 +194,18 @@ pg_noreturn static void
 give_up(struct varlena *did)
 {
 	AtpIdentity identity;
+	char	   *why;
 
 	(void) atp_waiting_step();
 	atp_identities_read(&did, 1, &identity);
+	why = atp_get_text_or_null(atp_result_row(atp_query("SELECT atproto.why_not_served() AS why", ATP_NO_ARGS), 0), "why");
 	ereport(ERROR,
 			(errcode(ERRCODE_QUERY_CANCELED),
 			 errmsg("there is no answer yet about the account"),
 			 identity.error != NULL ? errdetail("The last look-up failed: %s", identity.error) :
 			 errdetail("The account's DID document has not been read yet."),
-			 errhint("It is still asked for: see table \"%s\".", "atproto.identity_request")));
+			 why == NULL ? errhint("It is still asked for: see table \"%s\".", "atproto.identity_request") :
+			 errhint("Nobody asks for it: %s.", why)));
 }
 
 /* SQL: CALL atproto.await(did, timeout) */

@@ -9,6 +9,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catalog/namespace.h"
 #include "config/claim.h"
 #include "config/extension.h"
 #include "config/spi.h"
@@ -304,7 +305,25 @@ insert_subscription(FunctionCallInfo fcinfo)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("subscription \"%s\" already exists", text_to_cstring(PG_GETARG_TEXT_PP(0))),
-				 errdetail("Names are unique in the database, whoever owns the subscription.")));
+				 errdetail("Names are unique in the database, whoever owns the subscription."),
+				 errhint("Change it with UPDATE atproto.subscription, or call atproto.unsubscribe() first.")));
+}
+
+static void
+check_target_schema(const char *target)
+{
+	const char *dot = strchr(target, '.');
+	char	   *before = dot != NULL ? pnstrdup(target, dot - target) : NULL;
+
+	if (OidIsValid(get_namespace_oid(target, true)))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_SCHEMA),
+			 errmsg("schema \"%s\" does not exist", target),
+			 before != NULL && OidIsValid(get_namespace_oid(before, true))
+			 ? errhint("\"%s\" is a schema, not a table: target => %s.", "target", quote_literal_cstr(before))
+			 : errhint("CREATE SCHEMA %s, and call subscribe() again; without \"%s\" the tables are in schema \"%s\".",
+					   quote_identifier(target), "target", "atproto")));
 }
 
 /* SQL: atproto.subscribe(name, url, cursor, target, ...): see control.sql */
@@ -320,7 +339,8 @@ atp_subscribe(PG_FUNCTION_ARGS)
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 					 errmsg("%s must not be null", parameters[i].column),
-					 parameters[i].number < 2 ? errhint("Call atproto.subscribe('name', 'wss://host').")
+					 parameters[i].number == 1 ? errhint("Call atproto.subscribe('name', 'wss://host'). If the URL comes from atproto.resolve(), CALL atproto.await() first.")
+					 : parameters[i].number == 0 ? errhint("Call atproto.subscribe('name', 'wss://host').")
 					 : errhint("Leave the argument out for its default.")));
 	if (!headers.isnull && !JB_ROOT_IS_OBJECT(PG_GETARG_JSONB_P(13)))
 		ereport(ERROR,
@@ -334,6 +354,7 @@ atp_subscribe(PG_FUNCTION_ARGS)
 	if (!headers.isnull)
 		atp_run_unnamed("INSERT INTO atproto.request_header (subscription, name, value)"
 						" SELECT $1, key, value FROM jsonb_each_text($2)", ATP_ARGS(name, headers));
+	check_target_schema(NameStr(*PG_GETARG_NAME(3)));
 	atp_create_tables(NameStr(*PG_GETARG_NAME(3)));
 	begin_new(text_to_cstring(PG_GETARG_TEXT_PP(0)), ATP_FUNCTION_ARG(2, INT8OID));
 	SPI_finish();

@@ -464,7 +464,7 @@ read_wanted(AtpParting *w, const char *by, int n)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("records are kept for a time only in partitions by month"),
-				 errhint("keep_events is for the table \"record_event\".")));
+				 errhint("Use by => 'month', or delete old records yourself.")));
 	if (wanted.keep != NULL)
 		check_no_backfill(w);
 	atp_check_logged(w->schema);
@@ -487,6 +487,17 @@ check_arguments(FunctionCallInfo fcinfo, int ahead)
 				 errmsg("partitions are made at isolation level \"read committed\" only")));
 }
 
+/* The first argument of partition() is the target: a misplaced "by" is named. */
+static void
+check_schema(const char *target)
+{
+	if ((strcmp(target, "month") == 0 || strcmp(target, "collection") == 0) && !OidIsValid(get_namespace_oid(target, true)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_SCHEMA),
+				 errmsg("schema \"%s\" does not exist", target),
+				 errhint("The first argument is the target: atproto.partition('atproto', by => '%s').", target)));
+}
+
 /* SQL: atproto.partition(target, by, collections, ahead, keep, keep_events) */
 Datum
 atp_partition(PG_FUNCTION_ARGS)
@@ -497,6 +508,7 @@ atp_partition(PG_FUNCTION_ARGS)
 	check_arguments(fcinfo, 3);
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	w.schema = NameStr(*PG_GETARG_NAME(0));
+	check_schema(w.schema);
 	SPI_connect();
 	w.cxt = CurrentMemoryContext;
 	begin_as_caller(&w);

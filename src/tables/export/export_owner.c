@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/namespace.h"
 #include "core/syntax/did.h"
 #include "stream/format.h"
 #include "tables/export/export_owner.h"
@@ -24,6 +25,12 @@ atp_export_owner_of(const char *target, const struct varlena *did)
 			break;
 		sub = NULL;
 	}
+	if (sub == NULL && !OidIsValid(get_namespace_oid(target, true)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_SCHEMA),
+				 errmsg("schema \"%s\" does not exist", target),
+				 errhint("Name the target of a subscription: SELECT DISTINCT target FROM atproto.subscription. For a new one, CREATE SCHEMA %s, and subscribe with target => %s.",
+						 quote_identifier(target), quote_literal_cstr(target))));
 	if (sub == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),

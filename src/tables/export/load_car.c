@@ -51,6 +51,34 @@ typedef struct Load
 	AtpMerged	merged;
 } Load;
 
+/* Text that psql or a program sent in place of a file's contents has no other bytes than these. */
+static bool
+is_printable(const uint8_t *bytes, Size len)
+{
+	for (Size i = 0; i < len; i++)
+		if (bytes[i] < ' ' || bytes[i] > '~')
+			return false;
+	return true;
+}
+
+/* A CAR file begins with the length of its header, which is a map of two members. */
+static void
+check_beginning(const uint8_t *bytes, Size len)
+{
+	bool		wrong = len > 1 && bytes[0] < 0x80 && bytes[1] != CAR_MAP;
+
+	if (len == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION), errmsg("\"%s\" is empty", "car")));
+	if (len < CAR_LEAST || wrong)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
+				 errmsg("\"%s\" is no CAR file", "car"),
+				 is_printable(bytes, len) ? 0 : errdetail("The bytes end at byte %zu, or are damaged there.", wrong ? (Size) 2 : len),
+				 is_printable(bytes, len) ? errhint("Give the contents of the file, not its name: pg_read_binary_file('/path/repo.car').")
+				 : errhint("Export the repository again.")));
+}
+
 static void
 read_export(Load *load, const bytea *file)
 {
@@ -59,12 +87,7 @@ read_export(Load *load, const bytea *file)
 	AtpExportState state = ATP_EXPORT_MORE;
 
 	load->export = atp_export_create(CurrentMemoryContext, (AtpSpan) {load->did_text, strlen(load->did_text)}, false);
-	/* a CAR file begins with the length of its header, which is a map of two members */
-	if (len < CAR_LEAST || (bytes[0] < 0x80 && bytes[1] != CAR_MAP))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
-				 errmsg("\"%s\" is no CAR file", "car"),
-				 errhint("Give the contents of the file, not its name: pg_read_binary_file('/path/repo.car').")));
+	check_beginning(bytes, len);
 	for (Size pos = 0; pos < len; pos += SLICE_BYTES)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -201,7 +224,8 @@ atp_load_car(PG_FUNCTION_ARGS)
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || PG_ARGISNULL(2))
 		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("did, car and target must not be null")));
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("%s must not be null", PG_ARGISNULL(0) ? "did" : PG_ARGISNULL(1) ? "car" : "target")));
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	atp_require_utf8();

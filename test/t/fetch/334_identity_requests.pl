@@ -148,7 +148,7 @@ $network->documents({ $awaited => $good->($awaited) });
 is(query("CALL atproto.await('$awaited', '180 s'); SELECT state FROM atproto.identity WHERE did = '$awaited'"), 'good', 'await() waits for the answer');
 $network->fault({ host => 'error.example.net', status => 500 });
 ($rc, $out, $err) = $node->psql('postgres', "CALL atproto.await('did:web:error.example.net', '0.1 s')");
-like($err, qr/there is no answer yet about the account/, 'or gives up');
+like($err, qr/there is no answer yet about the account\n.*^HINT:  It is still asked for: see table "atproto\.identity_request"\./ms, 'or gives up');
 
 # --- a request in a transaction without end ---
 

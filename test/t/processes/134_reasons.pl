@@ -88,6 +88,10 @@ is(query('SELECT state, last_error, last_error_at FROM atproto.stat_fetcher', da
 like(said("SELECT atproto.subscribe('few', '$url', backfill => 'repair')", 'unserved'),
 	qr/^WARNING:  no repositories of subscription "few" will be fetched\n.*^NOTICE:  subscription "few" runs until the server stops\nDETAIL:  No atproto manager serves this database\. It begins with the next event\. [^\n]+\nHINT:  To have it started [^\n]*"atproto\.databases"\. SELECT \* FROM atproto\.status/ms,
 	'subscribe() says that no fetcher runs');
+query("INSERT INTO atproto.identity (did, state, error) VALUES ('did:web:a.example.com', 'invalid', 'no JSON')", database => 'unserved');
+like(said("CALL atproto.await('did:web:a.example.com', '0 s')", 'unserved'),
+	qr/^ERROR:  there is no answer yet about the account\nDETAIL:  The last look-up failed: no JSON\nHINT:  Nobody asks for it: \Q$unserved\E\.$/m,
+	'await() does not say that somebody asks');
 is(query('SELECT atproto.why_not_served() IS NULL'), 't', 'a served database has no reason');
 
 $node->stop;
