@@ -199,7 +199,7 @@ atp_schema_of(const char *target)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_SCHEMA),
 				 errmsg("schema \"%s\" does not exist", target),
-				 errhint("Name the schema that a subscription has as \"%s\", which is \"%s\" by default. CREATE SCHEMA makes a new one.", "target", "atproto")));
+				 errhint("Name a schema in which subscriptions store: SELECT DISTINCT target FROM atproto.subscription.")));
 	return schema;
 }
 

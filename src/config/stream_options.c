@@ -282,12 +282,12 @@ check_backfill(AtpTuple row, const AtpStreamKind *source, const AtpEndpoint *ep)
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("\"%s\" is \"%s\", but \"%s\" is a pattern, not a collection", "backfill", backfill, atp_quotable(TextDatumGetCString(values[i]))),
 					 errdetail("A server lists the repositories that have a given collection."),
-					 errhint("Name the collections, or use %s.", "backfill => 'network'")));
+					 errhint("Name the collections, or use %s, which fetches all repositories that the server lists.", "backfill => 'network'")));
 	if (n < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("\"%s\" is \"%s\", but the subscription names no collections", "backfill", backfill),
-				 errhint("Name the collections, or use %s.", "backfill => 'network'")));
+				 errhint("Name the collections, or use %s, which fetches all repositories that the server lists.", "backfill => 'network'")));
 }
 
 static void

@@ -248,7 +248,7 @@ check_format(AtpTuple row, const AtpEndpoint *ep)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("no stream %s is known in the format \"%s\"", ep->stream, format ? atp_quotable(format) : ""),
-				 errhint("Formats are \"%s\", \"%s\" and \"%s\"; without one, the URL tells. A Jetstream's ends with \"/subscribe\" or \"/xrpc/network.bsky.jetstream.subscribeEvents\".", "dag-cbor", "json", "jetstream")));
+				 errhint("Leave \"%s\" out, and the URL tells. For JSON subscribe to a Jetstream, whose URL ends with \"/subscribe\" or \"/xrpc/network.bsky.jetstream.subscribeEvents\". Streams that are not of repositories or labels come as \"%s\" or \"%s\".", "format", "dag-cbor", "json")));
 	return source;
 }
 

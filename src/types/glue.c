@@ -34,7 +34,7 @@ hint_of(const char *type, const char *s, size_t n, AtpErr err)
 		size_t		skip = n > 0 && s[0] == '@';
 
 		return atp_handle_check(s + skip, n - skip, &at) == ATP_OK ?
-			errhint("This looks like a handle; a DID is needed. com.atproto.identity.resolveHandle tells the DID of a handle.") : 0;
+			errhint("This looks like a handle; a DID is needed. https://public.api.bsky.app/xrpc/com.atproto.identity.resolveHandle?handle=... tells the DID of a handle.") : 0;
 	}
 	return err == ATP_E_URI_SCHEME_AT && strcmp(type, "aturi") == 0 ?
 		errhint("An AT URI looks like at://did:web:example.com, or at://did:web:example.com/app.bsky.feed.post/3l2eqkkbzi22u.") : 0;

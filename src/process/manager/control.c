@@ -306,7 +306,8 @@ insert_subscription(FunctionCallInfo fcinfo)
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("subscription \"%s\" already exists", text_to_cstring(PG_GETARG_TEXT_PP(0))),
 				 errdetail("Names are unique in the database, whoever owns the subscription."),
-				 errhint("Change it with UPDATE atproto.subscription, or call atproto.unsubscribe() first.")));
+				 errhint("Change its options by UPDATE atproto.subscription SET ... WHERE name = %s, or choose a different name. atproto.unsubscribe() would forget its position in the stream.",
+						 quote_literal_cstr(text_to_cstring(PG_GETARG_TEXT_PP(0))))));
 }
 
 static void

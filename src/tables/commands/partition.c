@@ -464,7 +464,7 @@ read_wanted(AtpParting *w, const char *by, int n)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("records are kept for a time only in partitions by month"),
-				 errhint("Use by => 'month', or delete old records yourself.")));
+				 errhint("Use by => 'month' if the table has no partitions yet. Otherwise delete old records together with their links; a subscription with \"backfill\" would fetch them again.")));
 	if (wanted.keep != NULL)
 		check_no_backfill(w);
 	atp_check_logged(w->schema);
@@ -487,15 +487,18 @@ check_arguments(FunctionCallInfo fcinfo, int ahead)
 				 errmsg("partitions are made at isolation level \"read committed\" only")));
 }
 
-/* The first argument of partition() is the target: a misplaced "by" is named. */
+/* The first argument of partition() is the target: a misplaced "by" is named.  by: the second argument, or NULL. */
 static void
-check_schema(const char *target)
+check_schema(const char *target, const char *by)
 {
+	bool		exchanged = by != NULL && OidIsValid(get_namespace_oid(by, true));
+
 	if ((strcmp(target, "month") == 0 || strcmp(target, "collection") == 0) && !OidIsValid(get_namespace_oid(target, true)))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_SCHEMA),
 				 errmsg("schema \"%s\" does not exist", target),
-				 errhint("The first argument is the target: atproto.partition('atproto', by => '%s').", target)));
+				 errhint("The first argument is the target: atproto.partition(%s, by => '%s').",
+						 quote_literal_cstr(exchanged ? by : "atproto"), target)));
 }
 
 /* SQL: atproto.partition(target, by, collections, ahead, keep, keep_events) */
@@ -504,15 +507,17 @@ atp_partition(PG_FUNCTION_ARGS)
 {
 	AtpParting	w = {.fcinfo = fcinfo};
 	Wanted		wanted;
+	char	   *by;
 
 	check_arguments(fcinfo, 3);
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	w.schema = NameStr(*PG_GETARG_NAME(0));
-	check_schema(w.schema);
+	by = PG_ARGISNULL(1) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(1));
+	check_schema(w.schema, by);
 	SPI_connect();
 	w.cxt = CurrentMemoryContext;
 	begin_as_caller(&w);
-	wanted = read_wanted(&w, PG_ARGISNULL(1) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(1)), 2);
+	wanted = read_wanted(&w, by, 2);
 	atp_progress_begin("partition", w.schema);
 	atp_progress_phase("waiting for locks", -1);
 	lock_both(&w, wanted.cut, wanted.keep != NULL);

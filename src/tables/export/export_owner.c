@@ -17,6 +17,7 @@ atp_export_owner_of(const char *target, const struct varlena *did)
 	const AtpSubscription *sub = NULL;
 	ListCell   *name;
 	char		text[ATP_DID_MAX];
+	int			len = (int) atp_did_text((const uint8_t *) VARDATA_ANY(did), VARSIZE_ANY_EXHDR(did), text);
 
 	foreach(name, names)
 	{
@@ -35,8 +36,8 @@ atp_export_owner_of(const char *target, const struct varlena *did)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("no subscription keeps records of account \"%.*s\" in schema \"%s\"",
-						(int) atp_did_text((const uint8_t *) VARDATA_ANY(did), VARSIZE_ANY_EXHDR(did), text), text, target),
-				 errhint("Subscribe first, with target => %s; the subscription may be paused. A repository is stored as a subscription says, and with the rights of its owner.",
-						 quote_literal_cstr(target))));
+						len, text, target),
+				 errhint("Subscribe to the account first: atproto.subscribe('name', 'wss://host', target => %s, dids => '{%.*s}', backfill => 'repair'). Or name the schema of a subscription with the account: SELECT DISTINCT target FROM atproto.subscription.",
+						 quote_literal_cstr(target), len, text)));
 	return sub;
 }

@@ -53,10 +53,10 @@ typedef struct Load
 
 /* Text that psql or a program sent in place of a file's contents has no other bytes than these. */
 static bool
-is_printable(const uint8_t *bytes, Size len)
+is_plain_text(const uint8_t *bytes, Size len)
 {
 	for (Size i = 0; i < len; i++)
-		if (bytes[i] < ' ' || bytes[i] > '~')
+		if ((bytes[i] < ' ' && strchr("\t\n\r", bytes[i]) == NULL) || bytes[i] == '\0' || bytes[i] > '~')
 			return false;
 	return true;
 }
@@ -74,9 +74,10 @@ check_beginning(const uint8_t *bytes, Size len)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
 				 errmsg("\"%s\" is no CAR file", "car"),
-				 is_printable(bytes, len) ? 0 : errdetail("The bytes end at byte %zu, or are damaged there.", wrong ? (Size) 2 : len),
-				 is_printable(bytes, len) ? errhint("Give the contents of the file, not its name: pg_read_binary_file('/path/repo.car').")
-				 : errhint("Export the repository again.")));
+				 is_plain_text(bytes, len) ? 0 : wrong ? errdetail("The bytes do not begin with the header of a CAR file.") : errdetail("There are only %zu bytes.", len),
+				 is_plain_text(bytes, len) && bytes[0] != '{' && bytes[0] != '<'
+				 ? errhint("Give the contents of the file, not its name: pg_read_binary_file('/path/repo.car').")
+				 : errhint("Give the answer of com.atproto.sync.getRepo as it comes, uncompressed; an answer of text is an error message or a page.")));
 }
 
 static void
