@@ -11,6 +11,7 @@
 #include "config/spi.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "nodes/parsenodes.h"
 #include "parser/parse_coerce.h"
 #include "parser/parser.h"
 #include "postmaster/bgworker.h"
@@ -523,4 +524,10 @@ atp_get_arg(AtpTuple row, const char *column, Oid type)
 
 	arg.value = atp_get(row, column, type, &arg.isnull);
 	return arg;
+}
+
+bool
+atp_call_is_atomic(FunctionCallInfo fcinfo)
+{
+	return fcinfo->context == NULL || !IsA(fcinfo->context, CallContext) || ((CallContext *) fcinfo->context)->atomic;
 }

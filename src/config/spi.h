@@ -111,4 +111,7 @@ extern int	atp_get_array(AtpTuple row, const char *column, Oid element, Datum **
 /* A column's value as a parameter. */
 extern AtpArg atp_get_arg(AtpTuple row, const char *column, Oid type);
 
+/* Was a procedure called in a transaction block or by a function, so that it cannot commit? */
+extern bool atp_call_is_atomic(FunctionCallInfo fcinfo);
+
 #endif							/* ATP_SPI_H */

@@ -18,7 +18,7 @@ typedef enum Kind
 	KIND_BLOCK,
 	KIND_LISTITEM,
 	KIND_LIST,
-	KIND_PROFILE,				/* written anew when it is there already */
+	KIND_PROFILE,				/* a second profile of an account replaces the first */
 	KIND_THREADGATE,
 	KIND_OTHER,
 	KIND_STATUS,				/* of the application in examples/statusphere */
@@ -45,8 +45,8 @@ typedef struct Options
 	double		mix[KINDS];		/* weights */
 	double		p256;			/* percentage of accounts with a key of this curve; the others have k256 */
 	uint64_t	epoch;			/* messages between two changes of the directory; 0: none */
-	uint64_t	rotations;		/* accounts that get another key with each of them */
-	uint64_t	migrations;		/* that move to another host, and get another key */
+	uint64_t	rotations;		/* accounts that get a new key with each change of the directory */
+	uint64_t	migrations;		/* accounts that move to a new host, and get a new key, with each change */
 	const char *directory;		/* for documents and keys, or NULL */
 	const char *exports;		/* directory for all repositories at each of them and at the end, or NULL */
 	const char *export;			/* DID,REV,FILE: one repository as it was, or NULL */

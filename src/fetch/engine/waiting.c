@@ -5,10 +5,9 @@
 #include "postgres.h"
 
 #include "config/owner.h"
-#include "executor/spi.h"
+#include "config/spi.h"
 #include "fetch/engine/waiting.h"
 #include "miscadmin.h"
-#include "nodes/parsenodes.h"
 #include "pgstat.h"
 #include "storage/latch.h"
 #include "utils/guc.h"
@@ -16,9 +15,7 @@
 void
 atp_waiting_begin(FunctionCallInfo fcinfo, const char *name, const char *detail)
 {
-	CallContext *context = fcinfo->context != NULL && IsA(fcinfo->context, CallContext) ? (CallContext *) fcinfo->context : NULL;
-
-	if (context == NULL || context->atomic)
+	if (atp_call_is_atomic(fcinfo))
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
 				 errmsg("procedure \"%s\" cannot run inside a transaction block or a function", name),

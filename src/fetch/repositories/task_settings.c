@@ -32,7 +32,7 @@ static const char *const settings[] = {
 };
 
 static uint8_t known[32];		/* digest of the settings whose failures were made due */
-static char *known_text = NULL;	/* these settings without the file; NULL: none yet */
+static char *known_text = NULL;	/* the same settings, without the file with the authorities; NULL: before the first look */
 static AtpTime looked;
 
 /* The caller frees the text. */

@@ -11,6 +11,7 @@
 #include "common/command_progress.h"
 #include "config/extension.h"
 #include "config/owner.h"
+#include "config/spi.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -112,10 +113,8 @@ tell_end(const AtpAuditCounts *counts)
 Datum
 atp_audit_all(PG_FUNCTION_ARGS)
 {
-	CallContext *context = fcinfo->context != NULL && IsA(fcinfo->context, CallContext) ? (CallContext *) fcinfo->context : NULL;
-
 	/* called within a transaction block or function: no commits in between */
-	bool		atomic = context == NULL || context->atomic;
+	bool		atomic = atp_call_is_atomic(fcinfo);
 	AtpAuditCounts counts = {0};
 	AtpTime		told = atp_now();
 	struct varlena *last = NULL;

@@ -19,7 +19,6 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "nodes/parsenodes.h"
 #include "common/command_progress.h"
 #include "common/quotable.h"
 #include "tables/base/distributed.h"
@@ -545,13 +544,12 @@ check_partitioned(AtpParting *w, const AtpCut *cut)
 Datum
 atp_maintain_partitions(PG_FUNCTION_ARGS)
 {
-	CallContext *context = fcinfo->context != NULL && IsA(fcinfo->context, CallContext) ? (CallContext *) fcinfo->context : NULL;
 	AtpParting	w = {.fcinfo = fcinfo, .pieces = true};
 	MemoryContext old;
 	Wanted		wanted;
 
 	check_arguments(fcinfo, 2);
-	if (context == NULL || context->atomic)
+	if (atp_call_is_atomic(fcinfo))
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
 				 errmsg("procedure \"%s\" cannot run inside a transaction block or a function", "atproto.maintain_partitions"),

@@ -23,7 +23,6 @@
 #include "identity/identity.h"
 #include "lexicon/judge.h"
 #include "miscadmin.h"
-#include "nodes/parsenodes.h"
 #include "tables/apply/validate.h"
 #include "tables/base/distributed.h"
 #include "tables/base/table.h"
@@ -38,6 +37,7 @@ PG_FUNCTION_INFO_V1(atp_revalidate);
 
 #define KEYS	3				/* columns of the key: did, collection, rkey */
 
+static const char *const key_columns[KEYS] = {"did", "collection", "rkey"};
 static const char *const key_types[KEYS] = {"did", "nsid", "recordkey"};
 
 typedef struct Revalidation
@@ -48,7 +48,7 @@ typedef struct Revalidation
 	MemoryContext row;			/* of one record: 2000 values can be gigabytes */
 	List	   *subscriptions;	/* AtpSubscription, which fill the target */
 	Datum		last[KEYS];		/* the key read last; 0: none */
-	int64		validated;		/* records that were checked */
+	int64		validated;		/* records with a Lexicon check */
 	int64		faulty;
 	int64		changed;
 	int64		left;			/* differences that were not written */
@@ -67,7 +67,7 @@ typedef struct Differences
 static void
 read_subscriptions(Revalidation *r)
 {
-	/* all of them, also those that the caller does not see: these validate the records, too */
+	/* also subscriptions that the caller does not see: their consumers validate the records, too */
 	AtpCaller	caller = atp_as_table_owner("subscription");
 	List	   *names = atp_subscriptions_filling(r->target, "keep_records AND by_repo", "name");
 	ListCell   *cell;
@@ -133,7 +133,6 @@ is_different(Revalidation *r, AtpTuple row, const Datum *key, char **fault)
 static void
 judge_row(Revalidation *r, AtpTuple row, Differences *d)
 {
-	static const char *const columns[KEYS] = {"did", "collection", "rkey"};
 	Datum		key[KEYS];
 	bool		isnull,
 				different;
@@ -144,7 +143,7 @@ judge_row(Revalidation *r, AtpTuple row, Differences *d)
 	{
 		bool		no_key;
 
-		key[i] = atp_get(row, columns[i], atp_type(key_types[i]), &no_key);
+		key[i] = atp_get(row, key_columns[i], atp_type(key_types[i]), &no_key);
 	}
 	old = MemoryContextSwitchTo(r->row);
 	different = is_different(r, row, key, &fault);
@@ -220,8 +219,6 @@ walk_on(Revalidation *r)
 	write_differences(r, d);
 	if (n > 0)
 	{
-		static const char *const columns[KEYS] = {"did", "collection", "rkey"};
-
 		MemoryContextSwitchTo(r->cxt);
 		for (int i = 0; i < KEYS; i++)
 		{
@@ -229,7 +226,7 @@ walk_on(Revalidation *r)
 
 			if (r->last[i] != (Datum) 0)
 				pfree(DatumGetPointer(r->last[i]));
-			r->last[i] = PointerGetDatum(PG_DETOAST_DATUM_COPY(atp_get(atp_result_row(rows, n - 1), columns[i], atp_type(key_types[i]), &isnull)));
+			r->last[i] = PointerGetDatum(PG_DETOAST_DATUM_COPY(atp_get(atp_result_row(rows, n - 1), key_columns[i], atp_type(key_types[i]), &isnull)));
 		}
 	}
 	atp_result_free(rows);
@@ -258,8 +255,7 @@ take_step(Revalidation *r, bool atomic)
 Datum
 atp_revalidate(PG_FUNCTION_ARGS)
 {
-	CallContext *context = fcinfo->context != NULL && IsA(fcinfo->context, CallContext) ? (CallContext *) fcinfo->context : NULL;
-	bool		atomic = context == NULL || context->atomic;
+	bool		atomic = atp_call_is_atomic(fcinfo);
 	Revalidation r = {0};
 	AtpTime		told = atp_now();
 	MemoryContext old;
