@@ -3,6 +3,7 @@
  *		Runs shapes, each with n parts for n = 0, an eighth, a quarter, a half and the whole of the limit.
  *
  *	measure list [--quick] GROUP...          the shapes and their limits
+ *	measure write SHAPE N                    writes the input of N parts
  *	measure memory [--quick] GROUP...        prints the bytes of stack and heap that each run takes
  *	measure instructions [--quick] GROUP...  under callgrind, which writes a file for each run
  *
@@ -119,6 +120,13 @@ measure_shape(const Shape *shape, const char *group, bool quick, void (*measure)
 	}
 }
 
+static void
+write_input(const Shape *shape, const char *group, size_t n)
+{
+	make(shape, group, n);
+	(void) fwrite(input.buf, 1, input.len, stdout);
+}
+
 static bool
 is_wanted(const char *group, const char *shape, int argc, char **argv)
 {
@@ -152,10 +160,19 @@ main(int argc, char **argv)
 	stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (stack == MAP_FAILED)
 		return 2;
-	setvbuf(stdout, NULL, _IOLBF, 4096);
 	for (size_t g = 0; g < sizeof(groups) / sizeof(groups[0]); g++)
 		for (const Shape *shape = groups[g].shapes; shape->name != NULL; shape++)
-			if (is_wanted(groups[g].name, shape->name, argc, argv))
+		{
+			char		name[128];
+
+			(void) snprintf(name, sizeof(name), "%s/%s", groups[g].name, shape->name);
+			if (strcmp(argv[1], "write") == 0)
+			{
+				if (argc == 4 && strcmp(name, argv[2]) == 0)
+					write_input(shape, groups[g].name, strtoul(argv[3], NULL, 10));
+			}
+			else if (is_wanted(groups[g].name, shape->name, argc, argv))
 				measure_shape(shape, groups[g].name, quick, measure);
+		}
 	return 0;
 }

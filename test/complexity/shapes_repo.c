@@ -253,17 +253,41 @@ end_repo(void)
 	msg.blocks = (AtpBytes) {input.buf, input.len};
 }
 
+/* The record of all paths, with so many links to accounts. */
 static void
-make_tree(size_t n, size_t len, int height, size_t ops)
+put_record(size_t links, uint8_t cid[ATP_CID_BLESSED_LEN])
+{
+	static uint8_t record[ATP_CAR_BLOCK_MAX];
+	AtpCborWriter w = {.buf = record, .cap = sizeof(record)};
+
+	atp_cbor_put_map(&w, 2);
+	atp_cbor_put_key(&w, "l");
+	atp_cbor_put_array(&w, links);
+	for (size_t i = 0; i < links; i++)
+	{
+		char		did[32];
+
+		(void) snprintf(did, sizeof(did), "did:web:a.b%06zx", i * 2654435761 % 0x1000000);
+		atp_cbor_put_key(&w, did);
+	}
+	atp_cbor_put_key(&w, "$type");
+	atp_cbor_put_key(&w, "a.b.c");
+	if (w.len > w.cap)
+		exit(2);
+	atp_cid_of(ATP_CID_CODEC_DAG_CBOR, record, w.len, sha256, NULL, cid);
+	put_block(NULL, cid, record, w.len);
+}
+
+static void
+make_tree_of(size_t n, size_t len, int height, size_t ops, size_t links)
 {
 	static uint8_t value[ATP_CID_BLESSED_LEN];
 	static uint8_t scratch[INPUT_ROOM];
 	AtpMstItem *items;
 	static char paths[ATP_OPS_MAX][ATP_MST_KEY_MAX];
 
-	atp_cid_of(ATP_CID_CODEC_DAG_CBOR, (const uint8_t *) "\xa0", 1, sha256, NULL, value);
+	put_record(links, value);
 	items = make_items(n, len, height, value);
-	put_block(NULL, value, (const uint8_t *) "\xa0", 1);
 	if (atp_mst_build(items, n, sha256, NULL, scratch, sizeof(scratch), put_block, NULL, root) != ATP_OK)
 		exit(2);
 	msg.nops = 0;
@@ -279,6 +303,12 @@ make_tree(size_t n, size_t len, int height, size_t ops)
 	}
 	free_items(items, n);
 	end_repo();
+}
+
+static void
+make_tree(size_t n, size_t len, int height, size_t ops)
+{
+	make_tree_of(n, len, height, ops, 0);
 }
 
 /* One node: all keys have height 0. */
@@ -317,8 +347,7 @@ make_deep(size_t n)
 	AtpMstItem *high;
 	AtpMstItem *items = calloc(2 * n + 1, sizeof(AtpMstItem));
 
-	atp_cid_of(ATP_CID_CODEC_DAG_CBOR, (const uint8_t *) "\xa0", 1, sha256, NULL, value);
-	put_block(NULL, value, (const uint8_t *) "\xa0", 1);
+	put_record(0, value);
 	high = make_items(n, 15, 5, value);
 	for (size_t i = 0; i < n; i++)
 	{
@@ -351,6 +380,84 @@ count_blocks(AtpBytes blocks)
 	while (err == ATP_OK && (err = atp_car_next(&car, &block, &at)) == ATP_OK)
 		n++;
 	return n;
+}
+
+/* The blocks in the input become a frame. */
+static void
+wrap_commit(void)
+{
+	static uint8_t blocks[ATP_BLOCKS_MAX];
+	char		rev[13];
+
+	memcpy(blocks, input.buf, input.len);
+	msg.blocks = (AtpBytes) {blocks, input.len};
+	input.len = 0;
+	atp_tid_format(REV, rev);
+	atp_cbor_put_map(&input, 2);
+	atp_cbor_put_key(&input, "t");
+	atp_cbor_put_key(&input, "#commit");
+	atp_cbor_put_key(&input, "op");
+	atp_cbor_put_uint(&input, 1);
+	atp_cbor_put_map(&input, 8);
+	atp_cbor_put_key(&input, "ops");
+	atp_cbor_put_array(&input, msg.nops);
+	for (unsigned i = 0; i < msg.nops; i++)
+	{
+		atp_cbor_put_map(&input, 3);
+		atp_cbor_put_key(&input, "cid");
+		atp_cbor_put_link(&input, msg.ops[i].cid.ptr, msg.ops[i].cid.len);
+		atp_cbor_put_key(&input, "path");
+		atp_cbor_put_text(&input, msg.ops[i].path.ptr, msg.ops[i].path.len);
+		atp_cbor_put_key(&input, "action");
+		atp_cbor_put_key(&input, "create");
+	}
+	atp_cbor_put_key(&input, "rev");
+	atp_cbor_put_text(&input, rev, sizeof(rev));
+	atp_cbor_put_key(&input, "seq");
+	atp_cbor_put_uint(&input, 7);
+	atp_cbor_put_key(&input, "repo");
+	atp_cbor_put_key(&input, DID);
+	atp_cbor_put_key(&input, "time");
+	atp_cbor_put_key(&input, "2026-01-01T00:00:00Z");
+	atp_cbor_put_key(&input, "since");
+	atp_cbor_put_null(&input);
+	atp_cbor_put_key(&input, "blocks");
+	atp_cbor_put_bytes(&input, blocks, msg.blocks.len);
+	atp_cbor_put_key(&input, "commit");
+	atp_cbor_put_link(&input, commit_cid, sizeof(commit_cid));
+}
+
+static void
+make_frame_ops(size_t n)
+{
+	make_tree(4096, 13, -1, n);
+	wrap_commit();
+}
+
+static void
+make_frame_links(size_t n)
+{
+	make_tree_of(1, 13, -1, 1, n);
+	wrap_commit();
+}
+
+/* A whole frame. */
+static bool
+run_frame(void)
+{
+	static AtpReposMessage parsed;
+	AtpFrame	frame;
+	AtpCarIndex index = {0};
+	size_t		at;
+	bool		good = atp_frame_parse(input.buf, input.len, &frame, &at) == ATP_OK && atp_repos_parse(&frame, &parsed, &at) == ATP_OK;
+
+	if (good)
+	{
+		index = index_for(count_blocks(parsed.blocks));
+		good = atp_commit_check(&parsed, &index, sha256, NULL, &at) == ATP_OK;
+	}
+	free_index(&index);
+	return good;
 }
 
 /* All checks of a #commit, with the tree before. */
@@ -544,6 +651,8 @@ const Shape repo_shapes[] = {
 	{"commit-long", BLOCKS / 700, 128, make_long, run_commit},
 	{"commit-deep", BLOCKS / 700, 64, make_deep, run_commit},
 	{"commit-ops", ATP_OPS_MAX, 0, make_ops, run_commit},
+	{"frame-ops", ATP_OPS_MAX, 0, make_frame_ops, run_frame},
+	{"frame-links", ATP_BLOCKS_MAX / 18 - 32, 8192, make_frame_links, run_frame},
 	{"export-wide", ATP_EXPORT_NODE_MAX / 66, 1024, make_wide, run_export},
 	{"export-short", BLOCKS / 100, 1024, make_short, run_export},
 	{"export-long", BLOCKS / 700, 128, make_long, run_export},

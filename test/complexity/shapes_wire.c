@@ -176,11 +176,14 @@ make_labels(size_t n)
 	atp_cbor_put_array(&input, n);
 	while (n-- > 0)
 	{
+		char		val[16];
+
+		(void) snprintf(val, sizeof(val), "%06zu", n);
 		atp_cbor_put_map(&input, 4);
 		put_pair("cts", "2026-01-01T00:00:00Z");
 		put_pair("src", "did:web:a.b");
 		put_pair("uri", "did:web:a.b");
-		put_pair("val", "!");
+		put_pair("val", val);
 	}
 }
 
@@ -203,8 +206,25 @@ make_labels_fields(size_t n)
 	}
 }
 
+/* Labels without members, and a text of 400 bytes for each of them. */
+static void
+make_labels_bad(size_t n)
+{
+	static char text[ATP_FRAME_MAX];
+
+	memset(text, ' ', sizeof(text));
+	begin_frame("#labels", 3);
+	atp_cbor_put_key(&input, "seq");
+	atp_cbor_put_uint(&input, 7);
+	atp_cbor_put_key(&input, "labels");
+	atp_cbor_put_array(&input, n);
+	put_times(n, "\xa0");
+	atp_cbor_put_key(&input, "strange");
+	atp_cbor_put_text(&input, text, 400 * n);
+}
+
 static bool
-run_labels(void)
+read_labels(AtpErr wanted)
 {
 	AtpFrame	frame;
 	AtpLabelsMessage msg;
@@ -214,9 +234,21 @@ run_labels(void)
 	if (atp_frame_parse(input.buf, input.len, &frame, &at) != ATP_OK || atp_labels_parse(&frame, &msg, &at) != ATP_OK)
 		return false;
 	for (uint64_t i = 0; i < msg.nlabels; i++)
-		if (atp_labels_next(&msg, &label, &at) != ATP_OK)
+		if (atp_labels_next(&msg, &label, &at) != wanted)
 			return false;
 	return true;
+}
+
+static bool
+run_labels(void)
+{
+	return read_labels(ATP_OK);
+}
+
+static bool
+run_labels_bad(void)
+{
+	return read_labels(ATP_E_MSG_FIELD);
 }
 
 /* ------------------------------------------------------------------------
@@ -683,7 +715,8 @@ const Shape wire_shapes[] = {
 	{"account-nested", ATP_FRAME_MAX / 127 - 8, 2048, make_account, run_account},
 	{"commit-ops", ATP_OPS_MAX, 0, make_commit_fast, run_commit},
 	{"commit-ops-unusual", ATP_OPS_MAX, 0, make_commit_slow, run_commit},
-	{"labels", ATP_FRAME_MAX / 71 - 8, 4096, make_labels, run_labels},
+	{"labels-bad", ATP_FRAME_MAX / 402, 0, make_labels_bad, run_labels_bad},
+	{"labels", ATP_FRAME_MAX / 80 - 8, 4096, make_labels, run_labels},
 	{"labels-fields", ATP_FRAME_MAX / 10 - 16, 32768, make_labels_fields, run_labels},
 	{"jetstream-members", ATP_FRAME_MAX / 7 - 64, 32768, make_v1_members, run_v1},
 	{"jetstream-record", ATP_FRAME_MAX / 3 - 128, 65536, make_v1_record, run_v1},
