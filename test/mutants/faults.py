@@ -78,7 +78,7 @@ fault("frame-t", "core/wire/frame.c", "frame->kind == ATP_FRAME_MESSAGE && frame
 
 # --- time and memory in proportion to what strangers send ---
 
-fault("cost-dns-pointers", "core/wire/dns_txt.c", "pos >= lowest || pointers > POINTERS_MAX", "pos >= lowest", "complexity/wire.dns-pointers", short=True)
+fault("cost-dns-pointers", "core/wire/dns_txt.c", "pos >= lowest || pointers > POINTERS_MAX", "pos >= lowest", "complexity/wire.dns-pointers")
 fault("cost-handshake", "net/handshake.c", "bool		due = buf != hs->buf ||", "bool		due = n > 0 || buf != hs->buf ||", "complexity/net.handshake")
 fault("cost-car-search", "core/repo/car.c", "size_t		i = first_slot(index, cid);", "size_t		i = first_slot(index, cid) * 0;", "complexity/repo.car-blocks")
 fault("cost-car-codec", "core/repo/car.c", "		sum += word * secret_number(index->seed, i++);", "		sum += (at < 8 ? 0 : word) * secret_number(index->seed, i++);", "complexity/repo.car-codecs")
@@ -96,9 +96,10 @@ fault("cost-lexicon-union", "lexicon/compile.c", "	return bsearch(&ref, node->re
       "	for (int i = 0; i < node->n; i++)\n		if (compare_refs(&ref, &node->refs[i]) == 0)\n			return &node->refs[i];\n	return NULL;", "complexity/server.valid-union")
 fault("cost-lexicon-property", "lexicon/compile.c", "	return bsearch(&name, object->properties, object->n, sizeof(AtpLexProperty), compare_names);",
       "	for (int i = 0; i < object->n; i++)\n		if (compare_names(&name, &object->properties[i]) == 0)\n			return &object->properties[i];\n	return NULL;", "complexity/server.valid-strangers")
-# in the long form alone
-fault("cost-letters", "tables/repos/dead_letter.c", "	if (!l->locked)\n", "	if (l->digest != NULL)\n", "complexity/server.retry-labels-bad+long")
-fault("cost-names", "lexicon/names.c", "	entry = enter_name(names, stem);\n", "	entry = enter_name(names, stem);\n	entry->next = 2;\n", "complexity/server.view-alike+long")
+fault("cost-letters", "tables/repos/dead_letter.c", "	if (!l->locked)\n", "	if (l->digest != NULL)\n", "complexity/server.retry-labels-bad")
+fault("cost-names", "lexicon/names.c", "	entry = enter_name(names, stem);\n", "	entry = enter_name(names, stem);\n	entry->next = 2;\n", "complexity/server.view-alike")
+fault("cost-text", "lexicon/fields.c", "	return pnstrdup(v.val.string.val, pg_mbcliplen(v.val.string.val, v.val.string.len, DESCRIPTION_MAX));",
+      "	char	   *text = pnstrdup(v.val.string.val, v.val.string.len);\n\n	text[pg_mbcliplen(text, v.val.string.len, DESCRIPTION_MAX)] = '\\0';\n	return text;", "complexity/server.view-refs")
 
 # --- src/core: the tree before a commit, keys, signatures, DID documents ---
 
