@@ -14,6 +14,7 @@
 #include "common/clock.h"
 #include "common/command_progress.h"
 #include "config/extension.h"
+#include "config/option.h"
 #include "config/owner.h"
 #include "config/spi.h"
 #include "config/subscription.h"
@@ -263,8 +264,7 @@ atp_revalidate(PG_FUNCTION_ARGS)
 	uint64		n;
 
 	if (PG_ARGISNULL(0))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("target must not be null")));
+		atp_argument_is_null("target");
 	SPI_connect_ext(atomic ? 0 : SPI_OPT_NONATOMIC);
 	r.cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto revalidation", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(r.cxt);
