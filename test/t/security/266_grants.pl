@@ -118,7 +118,7 @@ is(as($owner, "SELECT atproto.$_->[0]"), "ERROR:  $_->[1]", $_->[0])
   foreach [ q{grant_to('clerk', 'atproto', 'write')}, 'what must be "read" or "subscribe"' ], [ q{grant_to('nobody', 'atproto')}, 'role "nobody" does not exist' ],
   [ q{grant_to('public', 'atproto')}, 'role "public" does not exist' ], [ q{grant_to('clerk', 'none')}, 'schema "none" does not exist' ],
   [ q{grant_to('clerk', 'public')}, 'schema "public" has no table "record"' ], [ q{revoke_from('clerk', 'none')}, 'schema "none" does not exist' ],
-  [ q{grant_to('clerk', NULL)}, 'role, target and what must not be null' ];
+  [ q{grant_to('clerk', NULL)}, 'target must not be null' ];
 query(q{SELECT atproto.grant_to('clerk', 'bare')});
 is(query(q{SELECT has_table_privilege('clerk', 'bare.record', 'SELECT')}), 'f', 'a table that only has the name of a data table is not granted');
 is(query(q{SELECT has_table_privilege('clerk', 'bare.collection_stat', 'SELECT')}), 'f', 'nor is a table that has the name of a view');
