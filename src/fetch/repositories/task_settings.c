@@ -146,6 +146,16 @@ find_waiting(const Waiting *kind)
 	return places;
 }
 
+/* Until the end of the transaction: a small table would be read whole to find 1000 of its rows by ctid. */
+static void
+plan_by_ctid(void)
+{
+	static const char *const other_ways[] = {"enable_seqscan", "enable_bitmapscan", "enable_indexscan"};
+
+	for (int i = 0; i < lengthof(other_ways); i++)
+		(void) set_config_option(other_ways[i], "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
+}
+
 /* Returns false after the last rows. */
 static bool
 make_some_due(const Waiting *kind, Portal places)
@@ -164,6 +174,7 @@ make_some_due(const Waiting *kind, Portal places)
 	}
 	if (n > 0)
 	{
+		plan_by_ctid();
 		atp_run(atp_identity_sql(kind->make_due), ATP_ARGS(atp_array_arg(TIDOID, ctids, NULL, n)));
 		atp_wake_fetcher();
 	}
