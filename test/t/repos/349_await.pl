@@ -208,6 +208,19 @@ query(q{DELETE FROM atproto.identity WHERE error = 'many'});
 
 query("INSERT INTO atproto.subscription (name, url, enabled) VALUES ('none', 'wss://$HOST', false)");
 like(await("'none'"), qr/ERROR:  subscription "none" fetches no repositories\nHINT:  Set "backfill"/, 'backfill => none');
+# read_lists(), also of a role that may only call it
+query(q{CREATE ROLE passer; GRANT USAGE ON SCHEMA atproto TO passer; GRANT SELECT ON atproto.subscription, atproto.request_header TO passer; GRANT EXECUTE ON FUNCTION atproto.read_lists TO passer});
+foreach (
+	[ '',                   q{'none'},               qr/ERROR:  subscription "none" fetches no repositories\n/ ],
+	[ '',                   q{'nobody'},             qr/ERROR:  subscription "nobody" does not exist/ ],
+	[ '',                   q{$$'; SELECT 1; --$$},  qr/ERROR:  subscription "'; SELECT 1; --" does not exist/ ],
+	[ '',                   q{repeat('x', 1000000)}, qr/ERROR:  subscription "x+\.{3}" does not exist/ ],
+	[ '',                   'NULL',                  qr/\A\z/ ],
+	[ 'SET ROLE passer;', q{'posts', true},        qr/ERROR:  subscription "posts" does not exist/ ])
+{
+	my ($role, $arguments, $expected) = @$_;
+	like(($node->psql('postgres', "$role SELECT atproto.read_lists($arguments)"))[2], $expected, "${role}read_lists($arguments)");
+}
 like(await("'nobody'"), qr/ERROR:  subscription "nobody" does not exist/, 'a name that is none');
 like(await('NULL'), qr/ERROR:  name must not be null/, 'null');
 my (undef, undef, $err) = $node->psql('postgres', "BEGIN; CALL atproto.await_backfill('posts')");
