@@ -86,7 +86,7 @@ atp_option_is_null(const char *option, const char *hint)
 			 errhint("%s", hint)));
 }
 
-/* What to give for an argument that has no default. */
+/* The HINT for each argument without a default. */
 static const struct
 {
 	const char *argument;

@@ -18,7 +18,7 @@
 
 /* What remains of a text after this beginning; ptr is NULL if the text begins in another way. */
 static AtpSpan
-after(AtpSpan s, const char *beginning)
+skip_beginning(AtpSpan s, const char *beginning)
 {
 	size_t		n = strlen(beginning);
 
@@ -27,7 +27,7 @@ after(AtpSpan s, const char *beginning)
 
 /* The text up to the next slash, question mark or number sign. */
 static AtpSpan
-segment(AtpSpan s)
+first_segment(AtpSpan s)
 {
 	size_t		n = 0;
 
@@ -37,7 +37,7 @@ segment(AtpSpan s)
 }
 
 static AtpSpan
-rest(AtpSpan s, AtpSpan first)
+skip_segment(AtpSpan s, AtpSpan first)
 {
 	return (AtpSpan) {s.ptr + first.len, s.len - first.len};
 }
@@ -46,11 +46,11 @@ rest(AtpSpan s, AtpSpan first)
 static AtpSpan
 page_path(AtpSpan s)
 {
-	AtpSpan		host = after(s, "https://");
+	AtpSpan		host = skip_beginning(s, "https://");
 
 	if (host.ptr == NULL)
-		host = after(s, "http://");
-	return host.ptr == NULL ? host : after(rest(host, segment(host)), "/profile/");
+		host = skip_beginning(s, "http://");
+	return host.ptr == NULL ? host : skip_beginning(skip_segment(host, first_segment(host)), "/profile/");
 }
 
 static bool
@@ -80,9 +80,9 @@ is_nsid(AtpSpan s)
 static int
 did_hint(AtpSpan s)
 {
-	AtpSpan		uri = after(s, "at://");
+	AtpSpan		uri = skip_beginning(s, "at://");
 	AtpSpan		page = page_path(s);
-	AtpSpan		account = uri.ptr != NULL ? segment(uri) : page.ptr != NULL ? segment(page) : s;
+	AtpSpan		account = uri.ptr != NULL ? first_segment(uri) : page.ptr != NULL ? first_segment(page) : s;
 
 	if (account.len > 0 && account.ptr[0] == '@')
 		account = (AtpSpan) {account.ptr + 1, account.len - 1};
@@ -100,24 +100,24 @@ static char *
 page_uri(AtpSpan path)
 {
 	static const char *const kinds[][2] = {{"/post/", "app.bsky.feed.post"}, {"/feed/", "app.bsky.feed.generator"}, {"/lists/", "app.bsky.graph.list"}};
-	AtpSpan		account = segment(path);
+	AtpSpan		account = first_segment(path);
 	size_t		at;
 
 	for (int i = 0; i < lengthof(kinds); i++)
 	{
-		AtpSpan		key = segment(after(rest(path, account), kinds[i][0]));
+		AtpSpan		key = first_segment(skip_beginning(skip_segment(path, account), kinds[i][0]));
 
 		if (key.ptr != NULL && atp_rkey_check(key.ptr, key.len, &at) == ATP_OK)
 			return psprintf("at://%.*s/%s/%.*s", (int) account.len, account.ptr, kinds[i][1], (int) key.len, key.ptr);
 	}
-	return rest(path, account).len <= 1 ? psprintf("at://%.*s", (int) account.len, account.ptr) : NULL;
+	return skip_segment(path, account).len <= 1 ? psprintf("at://%.*s", (int) account.len, account.ptr) : NULL;
 }
 
 static int
 aturi_hint(AtpSpan s)
 {
 	AtpSpan		path = page_path(s);
-	AtpSpan		account = segment(path);
+	AtpSpan		account = first_segment(path);
 	const char *uri = is_did(account) || is_handle(account) ? page_uri(path) : NULL;
 	const char *colon = memchr(s.ptr, ':', s.len);
 
@@ -135,8 +135,8 @@ aturi_hint(AtpSpan s)
 static int
 nsid_hint(AtpSpan s, AtpErr err)
 {
-	AtpSpan		uri = after(s, "at://");
-	AtpSpan		collection = uri.ptr == NULL ? uri : segment(after(rest(uri, segment(uri)), "/"));
+	AtpSpan		uri = skip_beginning(s, "at://");
+	AtpSpan		collection = uri.ptr == NULL ? uri : first_segment(skip_beginning(skip_segment(uri, first_segment(uri)), "/"));
 
 	if (is_nsid(collection))
 		return errhint("This is an AT URI; its collection is %.*s.", (int) collection.len, collection.ptr);
