@@ -51,13 +51,13 @@ sub changes_sql
 	return q{COPY (SELECT data FROM pg_logical_slot_get_changes('trace', NULL, NULL, 'include-timestamp', 'on')) TO STDOUT};
 }
 
-# What the models say of a file: lines "ok - …" and "not ok - …", and further lines as comments.
+# What the models say of a file, by the arguments of test/models/trace: lines "ok - …" and "not ok - …", and further lines as comments.
 sub judge
 {
-	my ($path, @models) = @_;
+	my (@args) = @_;
 	my $out = '';
 
-	IPC::Run::run([ '/usr/bin/python3', '-B', "$models/trace", $path, @models ], '<', \undef, '>', \$out, '2>&1');
+	IPC::Run::run([ '/usr/bin/python3', '-B', "$models/trace", @args ], '<', \undef, '>', \$out, '2>&1');
 	return $out;
 }
 
