@@ -36,12 +36,14 @@
  * step set: process/manager/control.c atp_set_cursor()
  * step refill: tables/commands/refill.c atp_refill()
  *
+ * mark START: seq, 0, 0: the cursor's row is inserted
  * mark MOVE: from, to, 0: a transaction of the consumer moves the cursor ...
  * mark GAP: after, before, why: ... and notes a gap (why 1: the server has forgotten events; 2: set_cursor(), after the mark SET)
- * mark LETTER: seq: ... and writes a dead letter of an event
- * mark SET: from, to, 0: a session sets the cursor
- * mark REFILL: 0, 0, 0: a session marks the repositories; then follows the mark SET of the same transaction
- * mark CLOSE: after, before, 0: a gap is closed because its events were read again
+ * mark LETTER: seq, 0, 0: ... and writes a dead letter of an event
+ * mark SET: from, to, refill: a session sets the cursor; refill 1: by refill(), which also marks the repositories
+ * mark CLOSE: after, before, 0: a gap is closed because its events were read again, by the consumer, or after the mark SET
+ * Of a transaction with several marks, MOVE or SET is the first, then CLOSE, LETTER, GAP.
+ * NULL is -1.
  *
  * guard claim: two consumers of one subscription are connected at the same time.
  * guard cursor_was: the operator sets the cursor back while a batch is applied; the batch moves the cursor over the events that the operator wants.
@@ -62,20 +64,26 @@
 #define GAP		2
 #define LETTER	3
 #define SET		4
-#define REFILL	5
-#define CLOSE	6
+#define CLOSE	5
 
-#ifdef TRACE
-#define NONE	(-1)
-#else
-#define NONE	255
-#endif
+#define START	6
 
 #define CONSUMERS	2
-#define GAPS		2
 #define BATCH		2	/* events of a batch */
-#define KILLS		1
+#ifdef TRACE
+#define EVENTS		1	/* a trace has no events, only numbers */
+#define NONE		(-1)
+#define GAPS		16
+#define ORDER_COMES	true
+#define KILL_COMES	true
+#define LOSSES		0
+#else
+#define NONE		255
+#define GAPS		2
+#define ORDER_COMES	(orders < ORDERS)
+#define KILL_COMES	(kills < 1)
 #define LOSSES		1
+#endif
 
 /* kinds of events: PUT and DEL are commits of the repository, BAD a commit whose record the database refuses, OTHER anything else */
 mtype = { PUT, DEL, BAD, OTHER };
@@ -175,18 +183,30 @@ inline accounted()
 #else
 #define UNBROKEN(g)	true
 #endif
-#define OVER(g)	(gap[g].open && gap[g].again == AGAIN && cursor != NONE && cursor + 1 >= gap[g].before && UNBROKEN(g))
+#define OVER(g)	(gap[g].open && gap[g].again == AGAIN && cursor != NONE && gap[g].before != NONE && cursor + 1 >= gap[g].before && UNBROKEN(g))
+
+hidden NUMBER closed_after;
+hidden NUMBER closed_before;
 
 inline close_read()
 {
 	for (g : 0 .. GAPS - 1) {
 		if
-		:: OVER(g) -> gap[g].open = false; gap[g].after = 0; gap[g].before = 0; gap[g].again = NOT
+#ifdef TRACE
+		/* a gap that a session has locked stays open */
+		:: true
+#endif
+		:: OVER(g) ->
+			closed_after = gap[g].after; closed_before = gap[g].before;
+			OBSERVE(CLOSE, closed_after, closed_before, 0);
+			gap[g].open = false; gap[g].after = 0; gap[g].before = 0; gap[g].again = NOT
 		:: else
 		fi
 	}
 	g = 0
 }
+
+
 
 /* A row of atproto.gap.  The search has room for GAPS rows; closed ones are used again. */
 inline note_gap(from, to)
@@ -395,6 +415,17 @@ end_start:
 			fi
 		};
 end_stream:	do
+#ifdef TRACE
+		:: /* the server sends what the next transaction has */
+			atomic {
+				n == 0 && !notified[_pid] ->
+				PEEK;
+				if
+				:: next_step == MOVE && next_a == at -> last = next_b; n = 1; overlap = false
+				:: else -> trace_at = -1
+				fi
+			}
+#else
 		:: /* receive */
 			atomic {
 				sent < newest && n < BATCH && !notified[_pid] ->
@@ -416,14 +447,19 @@ end_stream:	do
 				fi;
 				e = 0
 			}
+#endif
 		:: n > 0 ->
 apply:		/* oldest: a stream read from its oldest event */
 			atomic {
 				if
-				:: kills < KILLS -> kills++; goto dies
+				:: KILL_COMES -> kills = 1; goto dies
 				:: true
 				fi;
 				if
+#ifdef TRACE
+				/* nobody has noted whether the oldest event is before the gap */
+				:: at == 0 -> for (g : 0 .. GAPS - 1) { if :: gap[g].again == OLDEST -> gap[g].again = AGAIN :: else fi }; g = 0
+#else
 				:: at == 0 ->
 					e = 1;
 					do
@@ -443,6 +479,7 @@ apply:		/* oldest: a stream read from its oldest event */
 						fi
 					}
 					g = 0; e = 0
+#endif
 				:: else
 				fi
 			};
@@ -478,6 +515,7 @@ apply:		/* oldest: a stream read from its oldest event */
 #endif
 				/* a refused record leads to pieces: the transaction ends after any of the events */
 				hi = last; piece = false;
+#ifndef TRACE
 				e = 1;
 				do
 				:: e <= EVENTS && !(SEEN(e) && kind[e] == BAD) -> e++
@@ -499,9 +537,24 @@ apply:		/* oldest: a stream read from its oldest event */
 					:: else
 					fi
 				}
+#endif
+				OBSERVE(MOVE, at, hi, 0);
+#ifdef TRACE
+				/* the events that the batch had, as far as the transaction tells */
+				gap_before = 0;
+				do
+				:: PEEK;
+					if
+					:: next_step == GAP && gap_before == 0 && next_a == at && next_b > at && next_b <= hi -> gap_after = next_a; gap_before = next_b; break
+					:: next_step == LETTER && next_a >= at && next_a <= hi -> OBSERVE(LETTER, next_a, next_b, 0)
+					:: else -> break
+					fi
+				od;
+#endif
 				if
 				:: gap_before != 0 ->
 					note_gap(gap_after, gap_before); read_from = gap_before - 1;
+					OBSERVE(GAP, gap_after, gap_before, 1);
 					for (e : 1 .. EVENTS) {
 						if
 						:: e > gap_after && e < gap_before -> owed[e] = false
@@ -535,7 +588,15 @@ apply:		/* oldest: a stream read from its oldest event */
 			}
 		:: /* close the gaps that are over */
 			atomic {
+#ifdef TRACE
+				PEEK;
+				if
+				:: next_step == CLOSE
+				:: else -> trace_at = -1
+				fi;
+#else
 				(OVER(0) || OVER(1)) && cursor_lock == 0 ->
+#endif
 				close_read();
 				accounted()
 			}
@@ -552,7 +613,7 @@ apply:		/* oldest: a stream read from its oldest event */
 				:: else
 				fi
 			}
-		:: atomic { kills < KILLS -> kills++; goto dies }
+		:: atomic { KILL_COMES -> kills = 1; goto dies }
 		od;
 dies:	atomic {
 			release_locks();
@@ -570,6 +631,11 @@ dies:	atomic {
 
 active proctype server()
 {
+#ifdef TRACE
+	/* the cursor's row is inserted */
+	atomic { PEEK; next_step == START -> cursor = next_a; read_from = next_a; OBSERVE(START, cursor, 0, 0) };
+	false;
+#endif
 end:	do
 	:: atomic {
 			newest < EVENTS ->
@@ -589,15 +655,17 @@ end:	do
 active proctype operator()
 {
 	byte me = _pid + 1;
-	NUMBER to, was;
+	NUMBER to, was, beyond;
 	bool fills, marks, before;	/* before: the session has set the cursor before, in the same transaction */
 	byte orders, e, g, want;
 	bool yes;
 
 	do
-	:: orders < ORDERS ->
+	:: ORDER_COMES ->
 		atomic {
+#ifndef TRACE
 			orders++;
+#endif
 			if
 			:: fills = true
 			:: fills = false
@@ -607,10 +675,18 @@ active proctype operator()
 			:: before = false
 			fi;
 			to = 0;
+#ifdef TRACE
+			PEEK;
+			if
+			:: next_step == SET && next_c == fills -> to = next_b
+			:: else -> trace_at = -1
+			fi
+#else
 			do
 			:: to < newest -> to++
 			:: break
 			od
+#endif
 		};
 		if
 		:: before -> atomic { cursor_lock == 0 -> cursor_lock = me }
@@ -645,6 +721,7 @@ active proctype operator()
 		atomic {
 			cursor_lock == 0 || cursor_lock == me ->
 			assert(was == cursor);
+			OBSERVE(SET, cursor, to, fills);
 			close_read();
 			for (g : 0 .. GAPS - 1) {
 				if
@@ -654,8 +731,10 @@ active proctype operator()
 			}
 			g = 0;
 			if
-			:: was != NONE && was > 0 && to > was ->
-				note_gap(was, to + 1);
+			:: was != NONE && was > 0 && (to == NONE || to > was) ->
+				beyond = (to == NONE -> NONE : to + 1);
+				note_gap(was, beyond);
+				OBSERVE(GAP, was, beyond, 2);
 				for (e : 1 .. EVENTS) {
 					if
 					:: e > was && e <= to -> owed[e] = false
@@ -702,7 +781,7 @@ active proctype operator()
 			}
 			e = 0;
 			accounted();
-			to = 0; was = 0; fills = false; marks = false; before = false
+			to = 0; was = 0; beyond = 0; fills = false; marks = false; before = false
 		}
 	:: else -> break
 	od
