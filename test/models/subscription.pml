@@ -94,7 +94,7 @@ mtype = { NOT, AGAIN, OLDEST };
 
 /* the server */
 byte newest = 0;			/* its last event */
-byte oldest = 1;			/* the first one that it still has */
+byte oldest = 1;			/* the first one that it still has; the servers behind an address may differ */
 mtype kind[EVENTS + 1];
 bool bads = false;
 
@@ -409,6 +409,7 @@ end_start:
 			connected++;
 			assert(connected <= 1);
 			last = at; overlap = at != NONE && at > 0; outdated = false;
+			oldest = 1;
 			do
 			:: oldest < newest -> oldest++
 			:: newest < EVENTS && at == NONE -> publish()
