@@ -67,8 +67,11 @@
 #ifdef TRACE
 #define EVENTS	1
 #define NONE	(-1)
-#define SHARDS	4
+#ifndef SHARDS
+#define SHARDS	2
+#endif
 #define PLACES	3
+#define FAULTS	0
 #define ORDER_COMES	true
 #define KILL_COMES	true
 #else
@@ -96,11 +99,12 @@ NUMBER gap_after = 0, gap_before = 0;
 byte claim = 0;				/* the consumer that has the claim, plus 1 */
 byte version = 0;			/* of the subscription's row */
 bool taken[SHARDS];			/* the claim of the shard */
+byte busy = 0;				/* shards that are claimed */
 bool notified[RINGS];
 
-/* the rings: consumer number r has ring r; registered: a worker was started and has not ended */
+/* the rings: consumer number r has ring r; registered: a worker was started and has not ended; alive: how many of them */
 typedef Batch { NUMBER begin; NUMBER last; NUMBER gap; byte left };	/* gap: the event after which a gap begins, plus 1; 0: none; left: workers that have not done it */
-typedef Ring { bool closed; bool gone; byte layout; byte version; byte handed; byte done[SHARDS]; bool registered[SHARDS]; bool ended; Batch batch[PLACES] };
+typedef Ring { bool closed; bool gone; byte layout; byte version; byte handed; byte done[SHARDS]; bool registered[SHARDS]; byte alive; bool ended; Batch batch[PLACES] };
 Ring ring[RINGS];
 
 /* what only the invariants need */
@@ -120,6 +124,8 @@ inline accounted()
 		fi
 	}
 	e = 0; w = 0
+#else
+	skip
 #endif
 }
 
@@ -136,6 +142,8 @@ inline apply(e)
 #ifndef TRACE
 	assert(owed[e]);
 	owed[e] = false
+#else
+	skip
 #endif
 }
 
@@ -186,7 +194,7 @@ inline note_gap(from, to)
 #else
 #define RESHARD	false
 #endif
-#define ALONE(r)	(!ring[r].registered[0] && !ring[r].registered[1])
+#define ALONE(r)	(ring[r].alive == 0)
 
 /* A ring that nobody has is nothing (so that the search does not tell its remains apart). */
 inline forget_ring(r)
@@ -221,7 +229,7 @@ end_start:
 		claim = me + 1
 	};
 	/* wait */
-	atomic { !taken[0] && !taken[1] };
+	busy == 0;
 	/* read, and share the rows among another number of shards */
 	atomic {
 		notified[me] = false;
@@ -276,6 +284,7 @@ end_start:
 			for (w : 0 .. SHARDS - 1) {
 				ring[me].done[w] = 0; ring[me].registered[w] = w < n
 			}
+			ring[me].alive = n;
 			w = 0
 		:: else
 		fi;
@@ -416,7 +425,7 @@ end_start:
 	atomic {
 		if
 		:: taken[me] -> goto ends
-		:: else -> taken[me] = true; mine = true
+		:: else -> taken[me] = true; busy++; mine = true
 		fi;
 		if
 		:: SAME_LAYOUT(ring[r].layout) && SAME_VERSION && me < rows -> my = cursor[me]
@@ -479,9 +488,9 @@ end_loop:	do
 	od;
 ends:
 	atomic {
-		ring[r].registered[me] = false; ring[r].ended = true;
+		ring[r].registered[me] = false; ring[r].alive--; ring[r].ended = true;
 		if
-		:: mine -> taken[me] = false
+		:: mine -> taken[me] = false; busy--
 		:: else
 		fi;
 		mine = false; my = 0; last = 0; gap = 0;
