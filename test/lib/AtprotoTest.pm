@@ -541,6 +541,14 @@ sub check_traces
 	return;
 }
 
+# A test that breaks off leaves its transactions, too.
+END
+{
+	my $status = $?;
+	eval { trace_of($_) } foreach grep { $_->{_pid} } @made;
+	$? = $status;
+}
+
 # At the end of the test, not of a subtest; and before a cluster stops, which may be for good.
 {
 	no warnings 'redefine';

@@ -17,7 +17,7 @@ use Test::More;
 
 plan skip_all => 'spin and gcc are not there' unless AtprotoTest::Trace::possible();
 
-my $node = make_node('traced', trace => PostgreSQL::Test::Utils::tempdir('trace'), conf => <<'EOF');
+my $node = make_node('traced', trace => $ENV{ATPROTO_TRACE} // PostgreSQL::Test::Utils::tempdir('trace'), conf => <<'EOF');
 atproto.reconnect_delay = 50ms
 atproto.reconnect_max_delay = 100ms
 EOF
