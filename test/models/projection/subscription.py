@@ -34,6 +34,9 @@ def objects(transactions, mark):
             old, new = change.old, change.new
             if change.kind == "UPDATE" and old["subscription"] != new["subscription"]:
                 streams[(new["subscription"], new["endpoint"])] = streams.pop((old["subscription"], old["endpoint"]), Stream(0))
+        # set_cursor() writes the subscription's row, too
+        settled = {c.new["name"] for c in transaction.of("atproto.subscription") if c.kind == "UPDATE"}
+        moved = set()
         filled = any(c.kind == "UPDATE" and c.old and c.old.get("refill_to") != c.new.get("refill_to") and c.new.get("refill_by")
                      for c in transaction.changes if c.table.endswith(".repo"))
         for change in transaction.of("atproto.cursor"):
@@ -41,28 +44,29 @@ def objects(transactions, mark):
             if change.kind in ("INSERT", "UPDATE") and new["shard"] != "0":
                 stream(new).sharded = True
             elif change.kind == "INSERT":
-                add(new, 2, "START", number(new["seq"]), 0, 0)
+                add(new, 1, "START", number(new["seq"]), 0, 0)
             elif change.kind == "DELETE":
                 if old["shard"] == "0":
                     ended.append((old["subscription"], streams.pop((old["subscription"], old["endpoint"]), Stream(0))))
             elif change.kind == "UPDATE":
-                moved = int(new["events"]) - int(old["events"])
-                letters = any(c.kind == "INSERT" and c.new["subscription"] == new["subscription"] for c in transaction.of("atproto.dead_letter"))
-                if moved > 0 or letters or (new["seq"] != old["seq"] and new["event_time"] != old["event_time"]):
-                    add(new, 2, "MOVE", number(old["seq"]), number(new["seq"]), 0)
-                elif new["seq"] != old["seq"] or (new["updated_at"] != old["updated_at"] and new["skips"] == old["skips"]):
-                    add(new, 2, "SET", number(old["seq"]), number(new["seq"]), 1 if filled else 0)
+                if new["updated_at"] == old["updated_at"]:
+                    continue
+                if new["subscription"] in settled:
+                    add(new, 1, "SET", number(old["seq"]), number(new["seq"]), 1 if filled else 0)
+                else:
+                    moved.add(new["subscription"])
+                    add(new, 1, "MOVE", number(old["seq"]), number(new["seq"]), 0)
         for change in transaction.of("atproto.gap"):
             old, new = change.old, change.new
             if change.kind == "INSERT" and new["reason"] in ("OutdatedCursor", "set_cursor") and new["subscription"]:
-                add(new, 3, "GAP", int(new["after_seq"]), number(new["before_seq"]), 1 if new["reason"] == "OutdatedCursor" else 2)
+                add(new, 4, "GAP", int(new["after_seq"]), number(new["before_seq"]), 1 if new["reason"] == "OutdatedCursor" else 2)
             elif change.kind == "UPDATE" and old["closed_at"] is None and new["closed_how"] == "read again":
-                add(new, 4, "CLOSE", int(new["after_seq"]), number(new["before_seq"]), 0)
+                add(new, 2, "CLOSE", int(new["after_seq"]), number(new["before_seq"]), 0)
         for change in transaction.of("atproto.dead_letter"):
-            if change.kind == "INSERT" and change.new["seq"] is not None:
+            if change.kind == "INSERT" and change.new["seq"] is not None and change.new["subscription"] in moved:
                 for (name, endpoint), s in list(streams.items()):
                     if name == change.new["subscription"]:
-                        add({"subscription": name, "endpoint": endpoint}, 6, "LETTER", int(change.new["seq"]), 0, 0)
+                        add({"subscription": name, "endpoint": endpoint}, 3, "LETTER", int(change.new["seq"]), 0, 0)
         for s, found in marks.values():
             s.marks += [mark(*what, transaction) for _, what in sorted(found, key=lambda f: f[0])]
     for name, s in ended + [(name, s) for (name, _), s in streams.items()]:
