@@ -2,7 +2,8 @@
 
 An object is a subscription at an endpoint, under the name that it has at last.
 """
-import decoded
+# what a reader of a refused transaction wants to see
+TABLES = ("atproto.subscription", "atproto.cursor", "atproto.gap", "atproto.dead_letter")
 
 
 def number(text):
