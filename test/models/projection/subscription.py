@@ -1,6 +1,6 @@
 """Marks of the model subscription.pml: the cursor, the gaps and the dead letters of a subscription without workers.
 
-An object is a subscription at an endpoint, under the name that it has at last.
+An object is a subscription at an endpoint, under the name that it has at last.  Streams whose numbers are times are left out.
 """
 # what a reader of a refused transaction wants to see
 TABLES = ("atproto.subscription", "atproto.cursor", "atproto.gap", "atproto.dead_letter")
@@ -56,7 +56,7 @@ def objects(transactions, mark):
                     add(new, 1, "SET", number(old["seq"]), number(new["seq"]), 1 if filled else 0)
                 else:
                     moved.add(new["subscription"])
-                    add(new, 1, "MOVE", number(old["seq"]), number(new["seq"]), 0)
+                    add(new, 1, "MOVE", number(old["seq"]), number(new["seq"]), int(new["events"]) - int(old["events"]))
         for change in transaction.of("atproto.gap"):
             old, new = change.old, change.new
             if change.kind == "INSERT" and new["reason"] in ("OutdatedCursor", "set_cursor") and new["subscription"]:
@@ -71,5 +71,5 @@ def objects(transactions, mark):
         for s, found in marks.values():
             s.marks += [mark(*what, transaction) for _, what in sorted(found, key=lambda f: f[0])]
     for name, s in ended + [(name, s) for (name, _), s in streams.items()]:
-        if not s.sharded:
+        if not s.sharded and all(max(m.numbers) < 2 ** 31 for m in s.marks):
             yield "subscription " + name, s.marks
