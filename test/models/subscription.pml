@@ -10,7 +10,7 @@
  * Other repositories and records add nothing: an event touches one repository, and a second one would only take longer.
  *
  * short: -DEVENTS=3 -DORDERS=1
- * long: -DEVENTS=4 -DORDERS=2
+ * long: -DEVENTS=4 -DORDERS=1
  *
  * Invariants, after each transaction (accounted()):
  *   An event up to the cursor was read since the cursor was last set before it, or the server passed it over, or it is in a gap.
@@ -50,13 +50,13 @@
  * guard skip_locked: a session has set the cursor and calls refill(), which wants the table repo; the batch holds it, and waits for the cursor: both wait for ever.
  * guard lock_cursor: set_cursor() notes a gap from 1 on; a batch moves the cursor from 1 to 2; the cursor is set: the gap names an event that was read.
  * guard reach: a piece moves the cursor to the end of the batch; the consumer is killed, and the other pieces are lost.
- * guard gap_once: a batch in pieces notes its gap with each piece.
+ * guard gap_once (-DEVENTS=4 -DORDERS=0): a batch in pieces notes its gap with each piece.
  * guard notified: the cursor is set back while the consumer waits at the end of the stream, and it waits on.
  * guard repo_lock: refill() sees no repository; a batch makes it with the commit after a gap; then refill() sets the cursor back: the missing commit is passed over as old, and the gap is closed.
- * guard read_from: refill() reads again from 1, where the server has forgotten 2 and 3; the cursor passes a gap at 3, which is closed though 3 never came.
  * guard oldest: refill() reads from the oldest event, which is after the gap; the gap is closed.
+ * guard left: the cursor is at 1, and the server has forgotten 2; refill() reads from the oldest event, 3: nothing tells that 2 is missing.
  * guard unproven: refill() has put a record that a later commit deletes; until it reaches this commit the repository is called synchronized.
- * guard newer: a refill puts an older record over the newer one.
+ * guard newer: a refill puts an older record over the newer one; then a commit is missing, and the record is removed as one that the refill has written.
  */
 #include "observe.h"
 
@@ -85,8 +85,8 @@
 #define LOSSES		1
 #endif
 
-/* kinds of events: PUT and DEL are commits of the repository, BAD a commit whose record the database refuses, OTHER anything else */
-mtype = { PUT, DEL, BAD, OTHER };
+/* kinds of events: PUT and DEL are commits of the repository, BAD a commit whose record the database refuses (one at most) */
+mtype = { PUT, DEL, BAD };
 /* states of the repository */
 mtype = { NEW, PARTIAL, SYNCED, UNPROVEN, BROKEN };
 /* of a gap: it is not being read again; it is; it will be when the oldest event comes */
@@ -94,12 +94,14 @@ mtype = { NOT, AGAIN, OLDEST };
 
 /* the server */
 byte newest = 0;			/* its last event */
-byte oldest = 1;			/* the first one that it still has */
+byte oldest = 1;			/* the first one that it still has; the servers behind an address may differ */
 mtype kind[EVENTS + 1];
+bool bads = false;
 
 /* atproto.cursor */
 NUMBER cursor = NONE;
 NUMBER read_from = 0;
+NUMBER left = 0;			/* where the cursor was before it was set to the oldest event, which has not come yet; 0: no such */
 byte cursor_lock = 0;		/* who has locked the row */
 
 /* atproto.gap */
@@ -132,6 +134,7 @@ byte connected = 0;
 byte first = NONE;			/* the first event that was acknowledged: what came before the subscription is not its own, until refill() */
 bool filling = false;		/* the cursor was last set by refill() */
 bool owed[EVENTS + 1] = true;		/* the event was not read since the cursor was last set before it */
+byte live = 0;				/* the record as the commits that were not read again made it */
 bool fate[EVENTS + 1];		/* the event is in the tables or a dead letter */
 bool passed[EVENTS + 1];	/* the server once passed over the event */
 
@@ -158,6 +161,7 @@ inline accounted()
 		:: else
 		fi
 	}
+	assert(record >= live);
 	/* complete says that the record is what all commits up to rev have made of it */
 	if
 	:: sync == SYNCED ->
@@ -178,12 +182,7 @@ inline accounted()
 }
 
 /* close_read() of gap.c: gaps that the cursor has passed again */
-#ifndef WITHOUT_read_from
-#define UNBROKEN(g)	(read_from <= gap[g].after)
-#else
-#define UNBROKEN(g)	true
-#endif
-#define OVER(g)	(gap[g].open && gap[g].again == AGAIN && cursor != NONE && gap[g].before != NONE && cursor + 1 >= gap[g].before && UNBROKEN(g))
+#define OVER(g)	(gap[g].open && gap[g].again == AGAIN && cursor != NONE && gap[g].before != NONE && cursor + 1 >= gap[g].before && read_from <= gap[g].after)
 
 hidden NUMBER closed_after;
 hidden NUMBER closed_before;
@@ -225,7 +224,7 @@ inline note_gap(from, to)
 inline undo()
 {
 	if
-	:: again && record <= refill_rev -> record = 0; again = false
+	:: again && record <= refill_rev -> record = 0; again = false; live = 0
 	:: else
 	fi;
 	sync = BROKEN; refill_sync = BROKEN
@@ -241,17 +240,22 @@ inline end_refill()
 }
 
 #ifndef WITHOUT_newer
-#define NOT_OLDER(e)	(record <= e)
+#define IS_OLDER(e)	(record < e)
 #else
-#define NOT_OLDER(e)	true
+#define IS_OLDER(e)	true
 #endif
 
-/* The record after a commit; an older commit never replaces a newer record. */
+/* The record after a commit.  A commit that is read again replaces only older ones (ATP_PUT_OLDER_RECORDS). */
 inline write_record(e)
 {
 	if
-	:: kind[e] == PUT && NOT_OLDER(e) -> record = e; again = refill
-	:: kind[e] == DEL && record <= e -> record = 0
+	:: kind[e] == PUT && IS_OLDER(e) ->
+		record = e; again = refill;
+		if
+		:: !refill -> live = e
+		:: else
+		fi
+	:: kind[e] == DEL && record < e -> record = 0; live = 0
 	:: kind[e] == BAD -> letter[e] = true
 	:: else
 	fi;
@@ -261,16 +265,10 @@ inline write_record(e)
 /* The commit e in a transaction: take_commit() of repo_effect.c, and atp_repo_take_reread(). */
 inline take_commit(e)
 {
-	/* the commit before it, as its prevData says */
-	prev = e - 1;
-	do
-	:: prev > 0 && kind[prev] == OTHER -> prev--
-	:: else -> break
-	od;
 	if
 	:: refill && e <= rev && (e == rev || e > refill_rev) ->
 		if
-		:: refill_sync != NEW && prev != refill_rev -> undo()
+		:: refill_sync != NEW && e - 1 != refill_rev -> undo()
 		:: else
 		fi;
 		if
@@ -320,9 +318,9 @@ inline take_commit(e)
 			fi
 		:: else ->
 			if
-			:: rev == 0 && prev == 0 -> sync = SYNCED; first_rev = e
-			:: rev == 0 && prev != 0 -> sync = PARTIAL; first_rev = e
-			:: rev != 0 && prev != rev -> sync = BROKEN
+			:: rev == 0 && e == 1 -> sync = SYNCED; first_rev = e
+			:: rev == 0 && e != 1 -> sync = PARTIAL; first_rev = e
+			:: rev != 0 && e - 1 != rev -> sync = BROKEN
 			:: else
 			fi;
 			if
@@ -332,22 +330,29 @@ inline take_commit(e)
 			rev = e;
 			write_record(e)
 		fi
-	fi;
-	prev = 0
+	fi
+}
+
+/* The server has one more event.  It matters only when somebody looks, so this is done then. */
+inline publish()
+{
+	newest++;
+	if
+	:: kind[newest] = PUT
+	:: kind[newest] = DEL
+	:: !bads -> kind[newest] = BAD; bads = true
+	fi
 }
 
 inline settle(e)
 {
 	assert(owed[e]);
-	owed[e] = false; passed[e] = false;
+	owed[e] = false; passed[e] = passed[e] && !filling;
 	if
 	:: first == NONE || (filling && e < first) -> first = e
 	:: else
 	fi;
-	if
-	:: kind[e] == OTHER -> fate[e] = true
-	:: else -> take_commit(e)
-	fi
+	take_commit(e)
 }
 
 /* All that the end of a process gives back; its transaction is rolled back. */
@@ -367,6 +372,11 @@ inline release_locks()
 	fi
 }
 
+#ifndef WITHOUT_claim
+#define MAY_CLAIM	(claim == 0)
+#else
+#define MAY_CLAIM	true
+#endif
 #define SEEN(e)	((seen >> (e)) & 1)
 
 active [CONSUMERS] proctype consumer()
@@ -381,14 +391,13 @@ active [CONSUMERS] proctype consumer()
 	int counted;				/* cursor.events has grown by this */
 #endif
 	NUMBER hi;					/* the end of the transaction's events */
-	byte e, g, prev, want;
+	byte e, g, want;
 	bool yes;
 
 end_start:
+	/* the second process is started while the first one runs */
 	atomic {
-#ifndef WITHOUT_claim
-		claim == 0 ->
-#endif
+		MAY_CLAIM && (_pid == 0 || connected == 1) ->
 		claim = me
 	};
 	do
@@ -403,6 +412,12 @@ end_start:
 			connected++;
 			assert(connected <= 1);
 			last = at; overlap = at != NONE && at > 0; outdated = false;
+			oldest = 1;
+			do
+			:: oldest < newest -> oldest++
+			:: newest < EVENTS && at == NONE -> publish()
+			:: break
+			od;
 			if
 			:: at == NONE -> sent = newest
 			:: else ->
@@ -431,7 +446,11 @@ end_stream:	do
 #else
 		:: /* receive */
 			atomic {
-				sent < newest && n < BATCH && !notified[_pid] ->
+				sent < EVENTS && n < BATCH && !notified[_pid] ->
+				if
+				:: sent == newest -> publish()
+				:: else
+				fi;
 				sent++; e = sent;
 				if
 				:: true ->
@@ -461,7 +480,8 @@ apply:		/* oldest: a stream read from its oldest event */
 				if
 #ifdef TRACE
 				/* nobody has noted whether the oldest event is before the gap */
-				:: at == 0 -> for (g : 0 .. GAPS - 1) { if :: gap[g].again == OLDEST -> gap[g].again = AGAIN :: else fi }; g = 0
+				:: at == 0 -> left = 0; PEEK; if :: next_step == GAP && next_c == 1 -> OBSERVE(GAP, next_a, next_b, 1) :: true fi;
+					for (g : 0 .. GAPS - 1) { if :: gap[g].again == OLDEST -> gap[g].again = AGAIN :: else fi }; g = 0
 #else
 				:: at == 0 ->
 					e = 1;
@@ -469,6 +489,13 @@ apply:		/* oldest: a stream read from its oldest event */
 					:: !SEEN(e) -> e++
 					:: else -> break
 					od;
+#ifndef WITHOUT_left
+					if
+					:: left != 0 && left + 1 < e -> note_gap(left, e)
+					:: else
+					fi;
+					left = 0;
+#endif
 					for (g : 0 .. GAPS - 1) {
 						if
 						:: gap[g].open && gap[g].again == OLDEST ->
@@ -568,6 +595,7 @@ apply:		/* oldest: a stream read from its oldest event */
 #endif
 				if
 				:: gap_before != 0 ->
+					assert(gap_after == cursor);
 					note_gap(gap_after, gap_before); read_from = gap_before - 1;
 					OBSERVE(GAP, gap_after, gap_before, 1);
 					for (e : 1 .. EVENTS) {
@@ -638,33 +666,19 @@ dies:	atomic {
 			fi;
 			connected--;
 			at = 0; last = 0; gap_after = 0; gap_before = 0; seen = 0; n = 0; sent = 0; hi = 0;
-			overlap = false; outdated = false; existed = false; piece = false; e = 0; g = 0; prev = 0; want = 0; yes = false;
+			overlap = false; outdated = false; existed = false; piece = false; e = 0; g = 0; want = 0; yes = false;
 			goto end_start
 		}
 	od
 }
 
-active proctype server()
-{
 #ifdef TRACE
-	/* the cursor's row is inserted */
-	atomic { PEEK; next_step == START -> cursor = next_a; read_from = next_a; OBSERVE(START, cursor, 0, 0) };
-	false;
-#endif
-end:	do
-	:: atomic {
-			newest < EVENTS ->
-			newest++;
-			if
-			:: kind[newest] = PUT
-			:: kind[newest] = DEL
-			:: kind[newest] = BAD
-			:: kind[newest] = OTHER
-			fi
-		}
-	:: atomic { oldest < newest -> oldest++ }
-	od
+/* the cursor's row is inserted */
+active proctype begins()
+{
+	atomic { PEEK; next_step == START -> cursor = next_a; read_from = next_a; OBSERVE(START, cursor, 0, 0) }
 }
+#endif
 
 /* A session of the operator, which sets the cursor to a position, or refills from it. */
 active proctype operator()
@@ -730,12 +744,12 @@ active proctype operator()
 			cursor_lock == 0 || cursor_lock == me ->
 			cursor_lock = me;
 #endif
-			was = cursor
+			was = (left != 0 -> left : cursor)
 		};
 		/* set it, and commit */
 		atomic {
 			cursor_lock == 0 || cursor_lock == me ->
-			assert(was == cursor);
+			assert(was == (left != 0 -> left : cursor));
 			OBSERVE(SET, cursor, to, fills);
 			close_read();
 			for (g : 0 .. GAPS - 1) {
@@ -763,6 +777,7 @@ active proctype operator()
 			:: else -> read_from = to
 			fi;
 			cursor = to;
+			left = (to == 0 && was != NONE -> was : 0);
 			for (e : 1 .. EVENTS) {
 				if
 				:: e > to -> owed[e] = true
