@@ -423,6 +423,7 @@ fault("revalidate-memory", "tables/commands/revalidate.c", "		MemoryContextReset
 fault("revalidate-left", "tables/commands/revalidate.c", "r->left += d->n - changed;", "r->left += 0;", "t/361_validate")
 fault("revalidate-settings", "tables/commands/revalidate.c", "if (value == NULL || !is_validated(r, name))", "if (value == NULL || (r->target == NULL && !is_validated(r, name)))", "t/361_validate")
 fault("settings-due", "fetch/repositories/task_settings.c", "\tif (changed)\n\t\tmake_all_due();\n", "\tif (changed && looked == 0)\n\t\tmake_all_due();\n", "t/349_await")
+fault("settings-steps", "fetch/repositories/task_settings.c", "\t\twhile (make_some_due(&kinds[i], places))\n", "\t\tif (make_some_due(&kinds[i], places))\n", "t/349_await")
 fault("settings-wanted", "fetch/repositories/task_settings.c", "\treturn is_changed(digest);\n", "\treturn is_changed(digest) && looked != 0;\n", "t/349_await")
 fault("starting-state", "process/manager/control.sql", "ELSE 'starting'", "ELSE 'not running'", "t/134_reasons")
 fault("unlogged-batch", "tables/base/table_locks.c", "\tatp_check_table_logged(relid);\n", "", "t/238_unlogged")
@@ -1033,3 +1034,18 @@ fault("grant-own", "process/manager/grants.c", "ELSE \" owner \" <> $3 END\"", "
 fault("grant-foreign-table", "process/manager/grants.c", "if (OidIsValid(relid) && !foreign)", "if (OidIsValid(relid) && (foreign || !foreign))", "t/266_grants")
 fault("grant-partition-to-come", "tables/commands/partition_swap.c", "o.grantee = a.grantee AND o.privilege_type = a.privilege_type)", "o.grantee = a.grantee AND false)", "t/266_grants")
 fault("script-other", "config/extension.c", "return is_from_own_script() ?", "return is_from_own_script() || version[0] != '\\0' ?", "t/235_upgrade")
+
+# --- mistakes that a model must find in the transactions of a test, whatever the test itself finds ---
+
+T = "trace/312_traces"
+fault("trace-cursor-was", "tables/apply/stream_progress.c", "AND shard = $8 AND seq IS NOT DISTINCT FROM $3\" \\", "AND shard = $8 AND $3 IS NOT DISTINCT FROM $3\" \\", T)
+fault("trace-no-gap", "tables/apply/stream_progress.c", "	if (a->lo == 0)\n		store_gaps(p, a);", "	if (a->lo < 0)\n		store_gaps(p, a);", T)
+fault("trace-gap-twice", "tables/apply/stream_progress.c", "	if (a->lo == 0)\n		store_gaps(p, a);", "	store_gaps(p, a);", T)
+fault("trace-gap-short", "tables/apply/stream_progress.c", "Int64GetDatum(gap->after), Int64GetDatum(gap->before), C", "Int64GetDatum(gap->after), Int64GetDatum(gap->before - 1), C", T)
+fault("trace-closed-early", "tables/base/gap.c", "c.seq >= GREATEST(g.before_seq, 0) - 1 AND c.read_from", "c.seq >= g.after_seq AND c.read_from", T)
+fault("trace-closed-unread", "tables/base/gap.c", "- 1 AND c.read_from <= g.after_seq\"", "- 1\"", T)
+fault("trace-event-twice", "stream/position.c", "		return ATP_SEQ_REPEATED;", "		return ATP_SEQ_NEXT;", T)
+fault("trace-event-lost", "process/consumer/consumer_stream.c", "too_old ? 0 : from, c->dictionary", "too_old ? 0 : from > 0 ? from + 1 : from, c->dictionary", T)
+fault("trace-piece-whole", "tables/apply/stream_progress.c", "		p->next = last > 0 ? Max(p->position, last) : p->position;", "		p->next = last > 0 ? p->last : p->position;", T)
+fault("trace-letters-first", "tables/apply/apply.c", "		return letter->event < &a->batch->events[a->hi];", "		return letter->event < &a->batch->events[a->batch->nevents];", T)
+fault("trace-jump-silent", "process/manager/control.c", "HAVING min(seq) > 0 AND ($2 > min(seq) OR $2 IS NULL)", "HAVING min(seq) < 0", T)
