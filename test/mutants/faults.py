@@ -200,11 +200,11 @@ fault("zstd-magic", "net/unzstd.c", "n < sizeof(magic) || memcmp(message, magic,
 fault("zstd-said", "net/unzstd.c", "size != ZSTD_CONTENTSIZE_UNKNOWN && size > ATP_FRAME_MAX", "size == 0", "unit/test_unzstd")
 fault("zstd-dictionary-size", "net/unzstd.c", "len <= ATP_ZSTD_DICTIONARY_MAX ?", "len > 0 ?", "unit/test_unzstd")
 fault("handshake-error-body", "net/handshake.c", "n <= ERROR_BODY_MAX ? n : 0", "n", "unit/test_handshake")
-fault("handshake-error-status", "net/handshake.c", "answer->status != 400 || ", "", "unit/test_handshake")
+fault("handshake-error-status", "net/handshake.c", "hs->answer.status != 400 || ", "", "unit/test_handshake")
 fault("position-rewind", "stream/position.c", "seq - position->last > position->rewind", "seq - position->last >= position->rewind", "unit/test_position")
 fault("position-came", "process/consumer/consumer_stream.c", "from = Min(from, came);", "came = from;", "t/395_jetstream_requests")
 fault("position-ahead", "stream/decode.c", "position->rewind > 0 && atp_is_ahead(seq) ? atp_time_of_day() + ATP_UNIX_TO_POSTGRES : seq", "seq", "t/391_jetstream_faults")
-fault("handshake-chunks", "net/handshake.c", "len = join_chunks(body, len, body, &whole);", "(void) whole;", "unit/test_handshake")
+fault("handshake-chunks", "net/handshake.c", "len = join_chunks(body, len);", ";", "unit/test_handshake")
 fault("position-times", "stream/position.c", "position->overlap = position->outdated = false;\n\t\treturn ATP_SEQ_NEXT", "return ATP_SEQ_NEXT", "unit/test_position")
 fault("request-oldest", "config/stream_request.c", "cursor == 0 ? source->oldest : ", "", "t/395_jetstream_requests")
 fault("request-collections", "config/stream_request.c", " && settings->ncollections <= source->collections_max", "", "t/395_jetstream_requests")
@@ -1009,3 +1009,18 @@ fault("grant-own", "process/manager/grants.c", "ELSE \" owner \" <> $3 END\"", "
 fault("grant-foreign-table", "process/manager/grants.c", "if (OidIsValid(relid) && !foreign)", "if (OidIsValid(relid) && (foreign || !foreign))", "t/266_grants")
 fault("grant-partition-to-come", "tables/commands/partition_swap.c", "o.grantee = a.grantee AND o.privilege_type = a.privilege_type)", "o.grantee = a.grantee AND false)", "t/266_grants")
 fault("script-other", "config/extension.c", "return is_from_own_script() ?", "return is_from_own_script() || version[0] != '\\0' ?", "t/235_upgrade")
+
+# --- mistakes that a model must find in the transactions of a test, whatever the test itself finds ---
+
+T = "trace/312_traces"
+fault("trace-cursor-was", "tables/apply/stream_progress.c", "AND shard = $8 AND seq IS NOT DISTINCT FROM $3\" \\", "AND shard = $8 AND $3 IS NOT DISTINCT FROM $3\" \\", T)
+fault("trace-no-gap", "tables/apply/stream_progress.c", "	if (a->lo == 0)\n		store_gaps(p, a);", "	if (a->lo < 0)\n		store_gaps(p, a);", T)
+fault("trace-gap-twice", "tables/apply/stream_progress.c", "	if (a->lo == 0)\n		store_gaps(p, a);", "	store_gaps(p, a);", T)
+fault("trace-gap-short", "tables/apply/stream_progress.c", "Int64GetDatum(gap->after), Int64GetDatum(gap->before), C", "Int64GetDatum(gap->after), Int64GetDatum(gap->before - 1), C", T)
+fault("trace-closed-early", "tables/base/gap.c", "c.seq >= GREATEST(g.before_seq, 0) - 1 AND c.read_from", "c.seq >= g.after_seq AND c.read_from", T)
+fault("trace-closed-unread", "tables/base/gap.c", "- 1 AND c.read_from <= g.after_seq\"", "- 1\"", T)
+fault("trace-event-twice", "stream/position.c", "		return ATP_SEQ_REPEATED;", "		return ATP_SEQ_NEXT;", T)
+fault("trace-event-lost", "process/consumer/consumer_stream.c", "too_old ? 0 : from, c->dictionary", "too_old ? 0 : from > 0 ? from + 1 : from, c->dictionary", T)
+fault("trace-piece-whole", "tables/apply/stream_progress.c", "		p->next = last > 0 ? Max(p->position, last) : p->position;", "		p->next = last > 0 ? p->last : p->position;", T)
+fault("trace-letters-first", "tables/apply/apply.c", "		return letter->event < &a->batch->events[a->hi];", "		return letter->event < &a->batch->events[a->batch->nevents];", T)
+fault("trace-jump-silent", "process/manager/control.c", "HAVING min(seq) > 0 AND ($2 > min(seq) OR $2 IS NULL)", "HAVING min(seq) < 0", T)

@@ -164,7 +164,7 @@ apply_export(Load *load)
 				 errmsg("the export of account \"%s\" cannot be brought in", load->did_text),
 				 errdetail_internal("%s", why)));
 	atp_dead_letters_forget_repo(&a, load->did);
-	merge = atp_merge_begin(CurrentMemoryContext, load->sub, load->statements, load->export, load->did, false);
+	merge = atp_merge_begin(CurrentMemoryContext, load->sub, load->statements, load->export, load->did);
 	while (atp_merge_some(merge, ATP_MERGE_ROWS, PG_INT64_MAX, PG_INT64_MAX))
 		;
 	load->merged = atp_merge_done(merge);
