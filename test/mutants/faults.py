@@ -398,6 +398,7 @@ fault("revalidate-memory", "tables/commands/revalidate.c", "		MemoryContextReset
 fault("revalidate-left", "tables/commands/revalidate.c", "r->left += d->n - changed;", "r->left += 0;", "t/361_validate")
 fault("revalidate-settings", "tables/commands/revalidate.c", "if (value == NULL || !is_validated(r, name))", "if (value == NULL || (r->target == NULL && !is_validated(r, name)))", "t/361_validate")
 fault("settings-due", "fetch/repositories/task_settings.c", "\tif (changed)\n\t\tmake_all_due();\n", "\tif (changed && looked == 0)\n\t\tmake_all_due();\n", "t/349_await")
+fault("revalidate-range", "tables/commands/revalidate.c", "KEY \" OPERATOR(@.<=) ($5, $6, $7)", "KEY \" OPERATOR(@.<) ($5, $6, $7)", "t/361_validate")
 fault("settings-steps", "fetch/repositories/task_settings.c", "\t\twhile (make_some_due(&kinds[i], places))\n", "\t\tif (make_some_due(&kinds[i], places))\n", "t/349_await")
 fault("settings-wanted", "fetch/repositories/task_settings.c", "\treturn is_changed(digest);\n", "\treturn is_changed(digest) && looked != 0;\n", "t/349_await")
 fault("starting-state", "process/manager/control.sql", "ELSE 'starting'", "ELSE 'not running'", "t/134_reasons")
