@@ -76,6 +76,31 @@ fault("frame-op", "core/wire/frame.c", "item.u == 1 ? ATP_FRAME_MESSAGE", "item.
 fault("frame-t", "core/wire/frame.c", "frame->kind == ATP_FRAME_MESSAGE && frame->t.ptr == NULL", "frame->kind == ATP_FRAME_ERROR && frame->t.ptr == NULL",
       "unit/test_frame")
 
+# --- time and memory in proportion to what strangers send ---
+
+fault("cost-dns-pointers", "core/wire/dns_txt.c", "pos >= lowest || pointers > POINTERS_MAX", "pos >= lowest", "complexity/wire.dns-pointers")
+fault("cost-handshake", "net/handshake.c", "bool		due = buf != hs->buf ||", "bool		due = n > 0 || buf != hs->buf ||", "complexity/net.handshake")
+fault("cost-car-search", "core/repo/car.c", "size_t		i = first_slot(index, cid);", "size_t		i = first_slot(index, cid) * 0;", "complexity/repo.car-blocks")
+fault("cost-car-codec", "core/repo/car.c", "		sum += word * secret_number(index->seed, i++);", "		sum += (at < 8 ? 0 : word) * secret_number(index->seed, i++);", "complexity/repo.car-codecs")
+fault("cost-json-order", "core/codec/json_dagcbor.c", "	o->levels[o->depth - 1].n++;\n",
+      "	o->levels[o->depth - 1].n++;\n	if (o->levels[o->depth - 1].is_map && !keys_ascend(o->w.buf, o->members + o->levels[o->depth - 1].first, o->levels[o->depth - 1].n))\n		o->ticks++;\n",
+      "complexity/codec.json-ascending")
+fault("cost-tree-node", "core/repo/mst.c", "	if ((err = entry_at(level->node, &level->pos, &entry, at)) == ATP_OK)\n",
+      "	{ AtpBytes l; size_t pos; uint64_t n; if ((err = open_node(level->node, &l, &pos, &n, at)) != ATP_OK) return err; }\n"
+      "	if ((err = entry_at(level->node, &level->pos, &entry, at)) == ATP_OK)\n", "complexity/repo.commit-wide")
+fault("cost-operations", "core/wire/repos_message.c", "unsigned	mid = (lo + hi) / 2;", "unsigned	mid = hi - 1;", "complexity/wire.commit-ops")
+fault("cost-markup", "core/syntax/markup.c", "	for (; i < n; i++)\n		if (has_prefix(s + i, n - i, end))", "	for (; i < strnlen(s, n); i++)\n		if (has_prefix(s + i, n - i, end))", "complexity/syntax.markup")
+fault("cost-lexicon-enum", "lexicon/compile.c", "	return bsearch(&text, node->texts, node->n, sizeof(AtpSpan), compare_names) != NULL;",
+      "	for (int i = 0; i < node->n; i++)\n		if (compare_names(&text, &node->texts[i]) == 0)\n			return true;\n	return false;", "complexity/server.valid-enum")
+fault("cost-lexicon-union", "lexicon/compile.c", "	return bsearch(&ref, node->refs, node->n, sizeof(AtpLexRef), compare_refs);",
+      "	for (int i = 0; i < node->n; i++)\n		if (compare_refs(&ref, &node->refs[i]) == 0)\n			return &node->refs[i];\n	return NULL;", "complexity/server.valid-union")
+fault("cost-lexicon-property", "lexicon/compile.c", "	return bsearch(&name, object->properties, object->n, sizeof(AtpLexProperty), compare_names);",
+      "	for (int i = 0; i < object->n; i++)\n		if (compare_names(&name, &object->properties[i]) == 0)\n			return &object->properties[i];\n	return NULL;", "complexity/server.valid-strangers")
+fault("cost-letters", "tables/repos/dead_letter.c", "	if (!l->locked)\n", "	if (l->digest != NULL)\n", "complexity/server.retry-labels-bad")
+fault("cost-names", "lexicon/names.c", "	entry = enter_name(names, stem);\n", "	entry = enter_name(names, stem);\n	entry->next = 2;\n", "complexity/server.view-alike")
+fault("cost-text", "lexicon/fields.c", "	return pnstrdup(v.val.string.val, pg_mbcliplen(v.val.string.val, v.val.string.len, DESCRIPTION_MAX));",
+      "	char	   *text = pnstrdup(v.val.string.val, v.val.string.len);\n\n	text[pg_mbcliplen(text, v.val.string.len, DESCRIPTION_MAX)] = '\\0';\n	return text;", "complexity/server.view-refs")
+
 # --- src/core: the tree before a commit, keys, signatures, DID documents ---
 
 fault("root-beside", "core/repo/mst_root.c", "height <= below.layer", "height < below.layer", "unit/test_invert")
