@@ -189,7 +189,7 @@ sub init_node
 # Nothing is audited by itself, unless conf says so.  Options: conf => more of postgresql.conf, databases => atproto.databases,
 # preload => 0, create => 0 (no CREATE EXTENSION, no tables), start => 0 or an
 # AtprotoTest::Preload, which starts it, init => {...}, install_path => another installation,
-# trace => a directory for the committed transactions (AtprotoTest::Trace).
+# trace => a directory for the committed transactions, defines => [...] (AtprotoTest::Trace).
 #
 # ATPROTO_DISTRIBUTED=1, with a PostgreSQL that has Citus: the data tables are distributed, to the one server that there
 # is.  That is for trying the tests so; those that are about plain tables fail.
@@ -230,7 +230,7 @@ EOF
 	if ($trace)
 	{
 		$node->safe_psql('postgres', AtprotoTest::Trace::slot_sql());
-		$traces{$node} = AtprotoTest::Trace::file($trace, $name);
+		$traces{$node} = AtprotoTest::Trace::file($trace, $name, @{ $o{defines} // [] });
 	}
 	$node->safe_psql('postgres', q{CREATE EXTENSION atproto; SELECT atproto.create_tables('atproto')})
 	  if $o{create} // 1;
@@ -539,6 +539,14 @@ sub check_traces
 		}
 	}
 	return;
+}
+
+# A test that breaks off leaves its transactions, too.
+END
+{
+	my $status = $?;
+	eval { trace_of($_) } foreach grep { $_->{_pid} } @made;
+	$? = $status;
 }
 
 # At the end of the test, not of a subtest; and before a cluster stops, which may be for good.

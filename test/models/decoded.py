@@ -120,6 +120,13 @@ def transactions(path):
     return all_of_them
 
 
+def defines(path):
+    """Options of the test for the compilation of the models."""
+    with open(path, encoding="utf-8") as f:
+        words = f.readline().split()
+    return tuple(words[1:]) if words[:1] == ["defines"] else ()
+
+
 def differences(change):
     """A change in words: what a reader needs to know the row, and what the change has changed."""
     key = Tables.columns(change.table)

@@ -37,7 +37,7 @@
  * step refill: tables/commands/refill.c atp_refill()
  *
  * mark START: seq, 0, 0: the cursor's row is inserted
- * mark MOVE: from, to, 0: a transaction of the consumer moves the cursor ...
+ * mark MOVE: from, to, events: a transaction of the consumer moves the cursor ...
  * mark GAP: after, before, why: ... and notes a gap (why 1: the server has forgotten events; 2: set_cursor(), after the mark SET)
  * mark LETTER: seq, 0, 0: ... and writes a dead letter of an event
  * mark SET: from, to, refill: a session sets the cursor; refill 1: by refill(), which also marks the repositories
@@ -405,6 +405,9 @@ active [CONSUMERS] proctype consumer()
 	byte sent;					/* the server has sent its events up to this one */
 	bool overlap, outdated, writing, existed, piece;
 	bool watches;				/* c->gaps.next: the cursor has not come to the end of a gap that is being read again */
+#ifdef TRACE
+	int counted;				/* cursor.events has grown by this */
+#endif
 	NUMBER hi;					/* the end of the transaction's events */
 	byte e, g, want;
 	bool yes;
@@ -586,7 +589,10 @@ apply:		/* oldest: a stream read from its oldest event */
 					fi
 				}
 #endif
-				OBSERVE(MOVE, at, hi, 0);
+#ifdef TRACE
+				PEEK; counted = next_c;
+#endif
+				OBSERVE(MOVE, at, hi, counted);
 #ifdef TRACE
 				/* the events that the batch had, as far as the transaction tells */
 				gap_before = 0;
@@ -598,6 +604,15 @@ apply:		/* oldest: a stream read from its oldest event */
 					:: else -> break
 					fi
 				od;
+				/* no event is counted twice; with a server that passes over no number, none is left out */
+				if
+				:: at >= 0 && counted > hi - (gap_before != 0 -> gap_before - 1 : at) -> trace_at = -1
+#ifdef WHOLE
+				:: at > 0 && counted < hi - (gap_before != 0 -> gap_before - 1 : at) -> trace_at = -1
+#endif
+				:: else
+				fi;
+				counted = 0;
 #endif
 				if
 				:: gap_before != 0 ->

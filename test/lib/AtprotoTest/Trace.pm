@@ -27,14 +27,15 @@ sub settings
 	return "wal_level = logical\nmax_replication_slots = 10\n";
 }
 
-# The file of a cluster, which is begun anew.
+# The file of a cluster, which is begun anew; the models are compiled with these options.
 sub file
 {
-	my ($dir, $cluster) = @_;
+	my ($dir, $cluster, @defines) = @_;
 	my $path = "$dir/$test.$cluster.trace";
 
 	make_path($dir);
 	open my $f, '>', $path or die "cannot write $path: $!";
+	print $f "defines @defines\n";
 	close $f;
 	return $path;
 }
