@@ -21,12 +21,15 @@ atp_cursor_settings(const AtpSubscription *sub)
 			ATP_ARGS(atp_text_arg(sub->name), atp_text_arg(sub->ep->scope), digest));
 }
 
-/* Only the name of the target changes, so no events have to be read again. */
+/*
+ * Only the name of the target changes, so no events have to be read again.  A batch that was read under the former name does
+ * not move a cursor with a new layout.
+ */
 void
 atp_cursors_rename_target(const char *before, const char *now, AtpArg subscriptions)
 {
-	atp_run("UPDATE atproto.cursor c SET settings = s.digest FROM (SELECT name, " ATP_SETTINGS_DIGEST " AS before, " ATP_SETTINGS_DIGEST_OF("$2::name") " AS digest"
-			"  FROM atproto.subscription WHERE target = $1::name AND name = ANY ($3)) s WHERE c.subscription = s.name AND c.settings = s.before",
+	atp_run("UPDATE atproto.cursor c SET layout = c.layout + 1, settings = CASE WHEN c.settings = s.before THEN s.digest ELSE c.settings END FROM (SELECT name, " ATP_SETTINGS_DIGEST " AS before, " ATP_SETTINGS_DIGEST_OF("$2::name") " AS digest"
+			"  FROM atproto.subscription WHERE target = $1::name AND name = ANY ($3)) s WHERE c.subscription = s.name",
 			ATP_ARGS(atp_text_arg(before), atp_text_arg(now), subscriptions));
 }
 

@@ -149,7 +149,7 @@ CREATE TABLE atproto.cursor (
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 COMMENT ON TABLE atproto.cursor IS 'last event processed of each subscription and endpoint, committed in the same transaction as its rows';
 COMMENT ON COLUMN atproto.cursor.shard IS 'the worker with this position; a single row, 0, unless the subscription has several workers: then everything up to the lowest seq is processed';
-COMMENT ON COLUMN atproto.cursor.layout IS 'changes with the number of workers; a worker moves only shards of the layout it was started with';
+COMMENT ON COLUMN atproto.cursor.layout IS 'changes with the number of workers, with the target and its name; a process moves only shards of the layout it was started with';
 COMMENT ON COLUMN atproto.cursor.seq IS 'last sequence number processed; NULL: begin with the next live event; 0: with the oldest';
 COMMENT ON COLUMN atproto.cursor.event_time IS 'time in the last event';
 COMMENT ON COLUMN atproto.cursor.events IS 'events processed since the subscription was made';

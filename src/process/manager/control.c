@@ -12,6 +12,7 @@
 #include "catalog/namespace.h"
 #include "config/claim.h"
 #include "config/extension.h"
+#include "config/option.h"
 #include "config/spi.h"
 #include "config/subscription.h"
 #include "config/subscription_check.h"
@@ -421,8 +422,7 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 	AtpSubscription *sub;
 
 	if (name.isnull)
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("name must not be null")));
+		atp_argument_is_null("name");
 	SPI_connect();
 	/*
 	 * This update notifies the consumer, through the table's trigger.  It changes no key column: the
@@ -469,8 +469,7 @@ atp_close_gap(PG_FUNCTION_ARGS)
 	AtpArg		id = ATP_FUNCTION_ARG(0, INT8OID);
 
 	if (id.isnull)
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("id must not be null")));
+		atp_argument_is_null("id");
 	SPI_connect();
 	if (atp_run_unnamed("UPDATE atproto.gap SET closed_at = now(), closed_how = COALESCE(left($2, 1000), 'by ' || session_user)"
 						" WHERE id = $1 AND closed_at IS NULL", ATP_ARGS(id, ATP_FUNCTION_ARG(1, TEXTOID))) == 0)

@@ -100,7 +100,7 @@ read_settings(Worker *w, const char *name)
 	w->statements = atp_statements_create(w->sub->target, w->shard);
 	w->source = w->sub->source;
 	w->decoder = atp_decoder_create(TopMemoryContext, w->source->format);
-	w->releaser = atp_releaser(w->shard, w->ring->nworkers);
+	w->releaser = atp_releaser(w->shard, w->ring->nworkers, w->ring->layout);
 	atp_decoder_settings(w->decoder, &w->sub->settings);
 }
 
