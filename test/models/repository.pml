@@ -57,6 +57,12 @@
  * guard purge_newest: a fetch is given up after a slice, the account is deleted: records newer than rev stay for ever.
  * guard whole: more events come during a fetch than may be held; they are dropped, and the export, which is older, makes the
  *     repository synchronized.
+ *
+ * mark ROW: a transaction has changed the visible state: row, rev, held.
+ *     row: sync + 8 * hold + 64 * active + 128 * (status is deleted) + 256 * job + 1024 * (1: a request that is not answered, 2: the same
+ *     because of a deletion); rev: the number of rev; held: a bit for the number of each held revision
+ * In a trace, the revisions that occur in it have the even numbers.  Nothing shows trees and records: whether a tree is the expected one is
+ * chosen (any_tree).  A batch may have several events of the account.
  */
 #include "observe.h"
 
@@ -120,7 +126,8 @@ bool answered = false, stale = false;	/* stale: a newer #account came since the 
 bool gap = false;
 byte n = 0;
 #ifdef TRACE
-int last_row = 64, last_rev, last_others;
+int last_row = 64, last_rev, last_held;	/* the last mark */
+bool any_tree = false;
 #endif
 
 /* the fetcher's memory */
@@ -147,20 +154,25 @@ bool dropped = false;		/* held events were dropped: the next commit demands a fe
 #define is_empty	(rev == 0 || (deleted_rev != 0 && deleted_rev == rev))
 #define is_deleted	(!is_active && deleted && is_empty)
 #define any_rows	(row_a != 0 || row_b != 0)
+#ifdef TRACE
+#define same_tree(x, y)	any_tree
+#define rows_are(r)	any_tree
+#else
 #define same_tree(x, y)	(hist_a[x] == hist_a[y] && hist_b[x] == hist_b[y])
 #define rows_are(r)	(row_a == hist_a[r] && row_b == hist_b[r])
+#endif
 #define newest_row	(rev_a > rev_b -> rev_a : rev_b)
 /* has_remains() of repo_effect.c */
 #define has_remains	(is_empty && sync == DESYNC && (purge_rev != 0 || (rev != 0 -> newest_row > rev : any_rows)))
 
-/*
- * What each transaction leaves of the row of repo, of its held events, its job and its request, if it has changed one of
- * them: sync + 8 * hold + 64 * active + 128 * (status is deleted); the rank of rev among all revisions of the trace;
- * held events + 64 * job + 256 * (1: a request that is not answered, 2: the same because of a deletion).
- */
-#define MARK_ROW	1
-#define mark_of_row	(sync + 8 * hold + 64 * is_active + 128 * deleted)
-#define mark_of_others	(n + 64 * job + 256 * (answered -> 0 : request))
+#define ROW	1
+#ifdef TRACE
+#define HAS_COMMITS	true
+#else
+#define HAS_COMMITS	(tip > 0)
+#endif
+#define mark_of_row	(sync + 8 * hold + 64 * is_active + 128 * deleted + 256 * job + 1024 * (answered -> 0 : request))
+#define mark_of_account	(3 * 64 + 3 * 256)	/* what an #account changes */
 
 inline count_held()
 {
@@ -178,14 +190,12 @@ inline count_held()
 inline check()
 {
 #ifdef TRACE
-	count_held();
 	if
-	:: last_row != mark_of_row || last_rev != rev || last_others != mark_of_others ->
-		last_row = mark_of_row; last_rev = rev; last_others = mark_of_others;
-		OBSERVE(MARK_ROW, last_row, last_rev, last_others)
+	:: last_row != mark_of_row || last_rev != rev || last_held != held ->
+		last_row = mark_of_row; last_rev = rev; last_held = held;
+		OBSERVE(ROW, last_row, last_rev, last_held)
 	:: else
-	fi;
-	n = 0
+	fi
 #else
 	assert(sync != SYNC || purge_rev != 0 || (is_empty -> !any_rows : rows_are(rev)));
 	d_step {
@@ -199,6 +209,16 @@ inline check()
 		od;
 		i = 0
 	}
+#endif
+}
+
+/* In a trace, the number of troubles is not limited. */
+inline trouble()
+{
+#ifdef TRACE
+	skip
+#else
+	troubles++
 #endif
 }
 
@@ -455,11 +475,26 @@ inline make_commit(is_first)
 	fi;
 	if
 	:: stream ! COMMIT, tip
-	:: troubles < TROUBLES -> troubles++
-	:: troubles < TROUBLES -> troubles++; stream ! ANNOUNCE, tip
+	:: troubles < TROUBLES -> trouble()
+	:: troubles < TROUBLES -> trouble(); stream ! ANNOUNCE, tip
 	fi
 }
 
+#ifdef TRACE
+/* The stream is in consumer(). */
+active proctype account()
+{
+end_account:
+	do
+	:: atomic { any_tree = !any_tree }
+	:: atomic { key_known = !key_known }
+	:: atomic { srv_active = !srv_active; srv_gone = false }
+	:: atomic { !srv_active -> srv_gone = !srv_gone }
+	/* a list, or a session, demands a fetch */
+	:: atomic { job == NO_JOB -> job = QUEUED; check() }
+	od
+}
+#else
 active proctype account()
 {
 	/* a list, or a session, demands a fetch */
@@ -472,20 +507,21 @@ active proctype account()
 end_account:
 	do
 	:: atomic { tip < REVS && srv_active && may_send -> make_commit(tip == 0) }
-	:: atomic { troubles < TROUBLES && srv_active && may_send -> troubles++; srv_active = false; stream ! INACTIVE, 0 }
+	:: atomic { troubles < TROUBLES && srv_active && may_send -> trouble(); srv_active = false; stream ! INACTIVE, 0 }
 	:: atomic { !srv_active && !srv_gone && may_send -> srv_active = true; stream ! ACTIVE, 0 }
 	/* the account begins anew, with a commit */
 	:: atomic { srv_gone && tip < REVS && empty(stream) -> srv_active = true; srv_gone = false; stream ! ACTIVE, 0; make_commit(true) }
-	:: atomic { troubles < TROUBLES && tip > 0 && !srv_gone && may_send -> troubles++; srv_gone = true; srv_active = false; stream ! DELETED, 0 }
+	:: atomic { troubles < TROUBLES && tip > 0 && !srv_gone && may_send -> trouble(); srv_gone = true; srv_active = false; stream ! DELETED, 0 }
 	/* the relay calls the account deleted, or inactive */
-	:: atomic { troubles < TROUBLES && tip > 0 && may_send -> troubles++; stream ! DELETED, 0 }
-	:: atomic { troubles < TROUBLES && tip > 0 && may_send -> troubles++; stream ! INACTIVE, 0 }
+	:: atomic { troubles < TROUBLES && tip > 0 && may_send -> trouble(); stream ! DELETED, 0 }
+	:: atomic { troubles < TROUBLES && tip > 0 && may_send -> trouble(); stream ! INACTIVE, 0 }
 	/* an #identity casts doubt on the key; the look-up ends, and queues the held events */
-	:: atomic { troubles < TROUBLES && key_known -> troubles++; key_known = false }
+	:: atomic { troubles < TROUBLES && key_known -> trouble(); key_known = false }
 	:: atomic { !key_known -> key_known = true }
 	:: key_known && tip > 0 -> break
 	od
 }
+#endif
 
 #ifndef WITHOUT_job_runs
 #define is_abandoned	(job != RUNNING)
@@ -503,6 +539,38 @@ active proctype consumer()
 
 end_consumer:
 	do
+#ifdef TRACE
+	/* a batch with as many events as the next mark demands */
+	:: atomic {
+		PEEK;
+		do
+		:: next_b > tip || next_c >= BIT(tip + 1) ->
+			tip++;
+			if
+			:: tip % 2 == 1
+			:: tip % 2 == 0 ->
+				if
+				:: first[tip] = 0
+				:: is_empty -> first[tip] = 1
+				fi;
+				if
+				:: kind = COMMIT
+				:: kind = ANNOUNCE
+				fi;
+				take_event(kind, tip);
+				kind = 0
+			fi
+		:: ((next_a ^ mark_of_row) & mark_of_account) ->
+			kind = (next_a & 64 -> ACTIVE : (next_a & 128 -> DELETED : INACTIVE));
+			take_account(kind);
+			kind = 0;
+			break
+		:: break
+		od;
+		next_step = 0; next_a = 0; next_b = 0; next_c = 0;
+		check()
+	   }
+#else
 	:: atomic {
 		stream ? kind, r ->
 		if
@@ -512,6 +580,7 @@ end_consumer:
 		check();
 		kind = 0; r = 0
 	   }
+#endif
 	:: atomic { (hold == RELEASE || (hold == IDENTITY && key_known)) -> release_all(); check() }
 	/* atp_resync_end_abandoned(): a fetch is noted, and none is under way */
 	:: atomic {
@@ -570,8 +639,12 @@ end_fetcher:
 		check()
 	   }
 	:: atomic {
-		fetch == READING && srv_active && tip > 0 && key_known ->
+		fetch == READING && srv_active && HAS_COMMITS && key_known ->
+#ifdef TRACE
+		export = REVS;	/* which one, the end shows */
+#else
 		export = tip;
+#endif
 		fetch = FIRST
 	   }
 	/* is_inactive(): the account's server says that the account is not active, or deleted */
@@ -593,7 +666,7 @@ end_fetcher:
 		fi;
 		check()
 	   }
-	:: atomic { fetch == READING && troubles < TROUBLES -> troubles++; fail(true) }
+	:: atomic { fetch == READING && troubles < TROUBLES -> trouble(); fail(true) }
 	/* cancel_some() */
 	:: atomic { fetch == READING && job != RUNNING -> fail(false) }
 	/* look_at_state() */
@@ -626,6 +699,11 @@ end_fetcher:
 	      }
 	   :: atomic {
 		fetch == SECOND ->
+#ifdef TRACE
+		PEEK;
+		export = (next_b > 0 -> next_b : export);
+		next_step = 0; next_a = 0; next_b = 0; next_c = 0;
+#endif
 		if
 		:: refused -> fail(true)
 		:: !refused && job != RUNNING -> fail(false)
@@ -651,7 +729,7 @@ end_fetcher:
 		if
 		:: give_up()
 		/* the row is locked: the events stay held */
-		:: troubles < TROUBLES -> troubles++
+		:: troubles < TROUBLES -> trouble()
 		fi;
 		if
 		:: is_deleted && touched && !(request == WHY_DELETED && !answered) && (row_a != 0 && rev_a <= export || row_b != 0 && rev_b <= export) ->
@@ -747,7 +825,7 @@ end_others:
 		check()
 	   }
 	:: atomic { answered && !asking -> answered = false; request = NO_REQUEST }
-	:: atomic { troubles < TROUBLES && (fetch != IDLE || asking) -> troubles++; stopped = true; fetch = IDLE; asking = false; said_active = false }
+	:: atomic { troubles < TROUBLES && (fetch != IDLE || asking) -> trouble(); stopped = true; fetch = IDLE; asking = false; said_active = false }
 	od
 }
 
