@@ -721,7 +721,7 @@ fault("handle-other", "identity/identity.c", "THEN i.handle_state ELSE 'unknown'
 # --- what accounts' own servers say of their status ---
 
 T = "t/289_status"
-fault("status-signed", "tables/repos/admission.c", "|| !atp_identity_is_usable(who, s->now) || !atp_signed_fits(event->signature, who->key))\n", "|| !atp_identity_is_usable(who, s->now))\n", T)
+fault("status-signed", "tables/repos/admission.c", "	if (!atp_signed_fits(event->signature, who->key))\n		return;\n	event->effects.missed", "	event->effects.missed", T)
 fault("list-crowded", "fetch/repositories/list_rows.c", "ninactive = is_recheck || page->crowded ? 0", "ninactive = is_recheck ? 0", "t/345_lists_of_hosts")
 fault("status-unread", "fetch/repositories/task_status.c", "	if (asking->unread)\n", "	if (false)\n", "t/289_status_unread")
 fault("status-raced", "fetch/repositories/task_status.c", "AND status_seq IS NOT DISTINCT FROM $3", "AND ($3::int8 IS NULL OR true)", T)
@@ -808,7 +808,7 @@ fault("held-beyond", "tables/repos/hold.c", "	h->nbeyond = h->nunread;\n", "", M
 fault("held-names-kept", "tables/apply/release_find.c", "OR r.id < (SELECT max(o.id)", "OR r.id < 0 * (SELECT max(o.id)", MEANWHILE)
 fault("held-gap-goes", "tables/repos/held_leave.c", "	if (removed)\n		atp_gap_keep(sub);\n", "", MEANWHILE)
 fault("held-letters-limit", "tables/repos/dead_letter.c", "	if (strcmp(name, a->sub->name) == 0)\n		return", "	if (a->sub != NULL)\n		return", MEANWHILE)
-fault("held-confirmed-deletion", "fetch/repositories/task_status.c", "	if (asking->applied)\n		atp_held_erase_all", "	if (!asking->applied)\n		atp_held_erase_all", "t/289_deletions")
+fault("held-confirmed-deletion", "fetch/repositories/task_status.c", "	atp_held_erase_all(asking->target", "	if (false) atp_held_erase_all(asking->target", "t/289_deletions")
 fault("held-order-again", "tables/repos/admission.c", "((!old || atp_repo_is_refilled(s, repo, event)) && atp_hold_stops", "(!old && atp_hold_stops", AGAIN)
 fault("held-fetched", "tables/repos/hold.c", "count->n > 0 || h->state == ATP_HOLD_RESYNC;", "count->n > 0;", RESYNC)
 fault("held-again-by-others", "tables/repos/repo_refill.c", "is_known_as(event->held->subscription, repo->refill.by)", "atp_same_bytes(repo->refill.by, s->subscription_id)", AGAIN)
@@ -868,6 +868,12 @@ fault("hold-others-forgotten", "tables/repos/hold.c", "	if (h->state == ATP_HOLD
 fault("hold-ends-fetch", "tables/repos/hold.h", "\"hold IN (\" ATP_SQL_IDENTITY \", \" ATP_SQL_GAP \", \" ATP_SQL_RELEASE \")\"", "\"hold IS NOT NULL\"", RESYNC)
 fault("hold-given-up", "tables/repos/repo_state.c", "repo->head.has_rev || atp_records_any(a, repo->did) ? ATP_SYNC_DESYNCHRONIZED : ATP_SYNC_PARTIAL);\n	return", "ATP_SYNC_PARTIAL);\n	return", "t/346_repos")
 FETCHED = "t/354_repo_meanwhile"
+fault("fetch-of-suspended", "tables/repos/resync.c", "u.did AND j.state = 'running')", "u.did AND j.state <> 'queued')", FETCHED)
+fault("fetch-when-active-again", "tables/repos/repo_effect.c", "? ATP_FETCH_MISSED : ATP_FETCH_ACTIVE;", "? ATP_FETCH_ACTIVE : ATP_FETCH_ACTIVE;", FETCHED)
+fault("merge-older-than-rows", "tables/export/merge.c", "		.force = true\n", "		.force = false\n", FETCHED)
+fault("merge-equal-but-newer", "tables/export/merge.c", " && row->rev <= m->event.rev)", ")", FETCHED)
+fault("inactive-without-key", "tables/repos/admission.c", "		: !atp_admission_has_key(s->apply, event, who, s->now))\n	{\n		if (event->verdict.judged != ATP_JUDGED_HELD)\n", "		: !atp_admission_has_key(s->apply, event, who, s->now))\n	{\n", "t/282_full_again")
+fault("deletion-job-of-new", "fetch/repositories/task_status.c", "		if (asking->applied)\n			atp_dead", "		if (asking->applied)\n			atp_jobs_remove(asking->target, &asking->did, 1);\n		if (asking->applied)\n			atp_dead", "t/289_deletions")
 fault("hold-slice-job", "fetch/repositories/repo_transfer.c", "if (why == NULL && !atp_repo_job_lock(&t->job))", "if (why != NULL && !atp_repo_job_lock(&t->job))", FETCHED)
 fault("hold-first-event", "tables/repos/held.h", "[1] = 'gap' OR", "[1] = 'none' OR", FETCHED)
 fault("hold-looks-again", "tables/apply/release.c", "(held.batch->nmessages > 0 || has_used_queue(&held))", "(held.batch->nmessages > 0 || held.nnamed > 0)", FETCHED)
