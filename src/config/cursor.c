@@ -126,8 +126,8 @@ atp_cursor_share(const char *name, const char *endpoint, int shards)
 			"  FROM gone HAVING count(*) > 0) g"
 			" WHERE c.subscription = $1 AND c.endpoint = $2 AND c.shard = 0",
 			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int4_arg(shards)));
-	atp_run("INSERT INTO atproto.cursor (subscription, endpoint, shard, layout, seq, event_time, settings_after, settings, read_from)"
-			" SELECT subscription, endpoint, n, layout, seq, event_time, settings_after, settings, read_from"
+	atp_run("INSERT INTO atproto.cursor (subscription, endpoint, shard, layout, seq, event_time, settings_after, settings, read_from, left_at)"
+			" SELECT subscription, endpoint, n, layout, seq, event_time, settings_after, settings, read_from, left_at"
 			" FROM atproto.cursor, generate_series(1, $3 - 1) n"
 			" WHERE subscription = $1 AND endpoint = $2 AND shard = 0"
 			" ON CONFLICT DO NOTHING",

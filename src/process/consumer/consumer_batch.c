@@ -164,13 +164,21 @@ note_pace(Consumer *c)
 }
 
 /*
- * The stream is read from the oldest event the server has.  Tell gap.c which event this is: only gaps that
- * begin after it are read again.
+ * The stream is read from the oldest event the server has.  If the cursor was set to it from a position before, the
+ * server has forgotten the events in between.  Tell gap.c which event this is: only gaps that begin after it are read
+ * again.
  */
 static void
 note_oldest(Consumer *c)
 {
-	if (!c->gaps.open || c->handed != 0 || c->batch->nevents == 0)
+	AtpGap		forgotten = {.after = c->gaps.left};
+
+	if (c->handed != 0 || c->batch->nevents == 0)
+		return;
+	forgotten.before = c->batch->events[0].seq;
+	if (forgotten.after >= 0 && forgotten.before > forgotten.after + 1)
+		atp_batch_new_gap(c->batch, &forgotten);
+	if (!c->gaps.open)
 		return;
 	atp_begin("looking for gaps that are read again");
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
@@ -211,6 +219,29 @@ count_later(Consumer *c, const int64 *skips)
 	c->stats_pending = true;
 }
 
+/*
+ * Note the gaps before the batch, for all workers.  If a worker noted them with its share, another one could pass a
+ * gap before that, or the worker could already be beyond it.  A stream that is read from there once more finds the same gap again.
+ */
+static void
+note_gaps(Consumer *c)
+{
+	ListCell   *lc;
+
+	if (c->batch->gaps == NIL)
+		return;
+	atp_begin("noting a gap");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		foreach(lc, c->batch->gaps)
+		{
+			const AtpGap *gap = lfirst(lc);
+
+			atp_gap_missed(c->name, c->sub->ep->scope, gap->after, gap->before);
+		}
+	atp_commit();
+	atp_consumer_report(c);
+}
+
 static void
 hand_batch(Consumer *c, bool broken)
 {
@@ -221,6 +252,7 @@ hand_batch(Consumer *c, bool broken)
 	count_later(c, batch->skips);
 	note_pace(c);
 	note_oldest(c);
+	note_gaps(c);
 	if (batch->nevents > 0 || broken)
 	{
 		atp_shards_hand(c->shards, batch, c->handed, c->position.last, broken, c->uncounted);

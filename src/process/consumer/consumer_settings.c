@@ -96,6 +96,11 @@ atp_consumer_read_settings(Consumer *c)
 	{
 		ATP_INJECTION_POINT("cursor read");
 		changed = c->sub == NULL || sub->version != c->sub->version;
+		/*
+		 * a gap whose end the cursor has passed: the process before this one may have ended before it closed the gap, and
+		 * the flush before this call may have moved the cursor
+		 */
+		atp_gap_close(c->name);
 		if (changed && cursor.shards != sub->workers)
 			cursor = atp_cursor_share(c->name, sub->ep->scope, sub->workers);
 		if (changed)

@@ -46,7 +46,7 @@ static const AtpStatement await_cursor = {
 
 /* more: further assignments; the last argument: the types of their parameters */
 #define MOVE_CURSOR(more, ...) { \
-	"UPDATE atproto.cursor c SET seq = $4, event_time = COALESCE($5, event_time)," \
+	"UPDATE atproto.cursor c SET seq = $4, left_at = NULL, event_time = COALESCE($5, event_time)," \
 	" events = events + $6, record_ops = record_ops + $7," more \
 	" updated_at = now()" \
 	" WHERE subscription = $1 AND endpoint = $2 AND shard = $8 AND seq IS NOT DISTINCT FROM $3" \
@@ -152,7 +152,8 @@ store_gaps(const AtpStreamProgress *p, const AtpApply *a)
 			Int64GetDatum(gap->after), Int64GetDatum(gap->before), CStringGetTextDatum("OutdatedCursor")
 		};
 
-		(void) atp_execute(a->statements, &add_gap, args, NULL);
+		if (!p->noted)
+			(void) atp_execute(a->statements, &add_gap, args, NULL);
 		cursor_args(p, args);
 		args[3] = Int64GetDatum(gap->before - 1);
 		(void) atp_execute(a->statements, &read_from_gap, args, NULL);
