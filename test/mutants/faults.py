@@ -1014,12 +1014,9 @@ fault("script-other", "config/extension.c", "return is_from_own_script() ?", "re
 T = "trace/312_traces"
 fault("trace-cursor-was", "tables/apply/stream_progress.c", "AND shard = $8 AND seq IS NOT DISTINCT FROM $3\" \\", "AND shard = $8 AND $3 IS NOT DISTINCT FROM $3\" \\", T)
 fault("trace-no-gap", "tables/apply/stream_progress.c", "	if (a->lo == 0)\n		store_gaps(p, a);", "	if (a->lo < 0)\n		store_gaps(p, a);", T)
-fault("trace-gap-twice", "tables/apply/stream_progress.c", "	if (a->lo == 0)\n		store_gaps(p, a);", "	store_gaps(p, a);", T)
 fault("trace-gap-short", "tables/apply/stream_progress.c", "Int64GetDatum(gap->after), Int64GetDatum(gap->before), C", "Int64GetDatum(gap->after), Int64GetDatum(gap->before - 1), C", T)
 fault("trace-closed-early", "tables/base/gap.c", "c.seq >= GREATEST(g.before_seq, 0) - 1 AND c.read_from", "c.seq >= g.after_seq AND c.read_from", T)
 fault("trace-closed-unread", "tables/base/gap.c", "- 1 AND c.read_from <= g.after_seq\"", "- 1\"", T)
 fault("trace-event-twice", "stream/position.c", "		return ATP_SEQ_REPEATED;", "		return ATP_SEQ_NEXT;", T)
 fault("trace-event-lost", "process/consumer/consumer_stream.c", "too_old ? 0 : from, c->dictionary", "too_old ? 0 : from > 0 ? from + 1 : from, c->dictionary", T)
-fault("trace-piece-whole", "tables/apply/stream_progress.c", "		p->next = last > 0 ? Max(p->position, last) : p->position;", "		p->next = last > 0 ? p->last : p->position;", T)
-fault("trace-letters-first", "tables/apply/apply.c", "		return letter->event < &a->batch->events[a->hi];", "		return letter->event < &a->batch->events[a->batch->nevents];", T)
 fault("trace-jump-silent", "process/manager/control.c", "HAVING min(seq) > 0 AND ($2 > min(seq) OR $2 IS NULL)", "HAVING min(seq) < 0", T)
