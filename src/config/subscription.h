@@ -159,6 +159,9 @@ extern List *atp_subscriptions_filling(const char *target, const char *condition
  */
 extern AtpSubscription *atp_subscription_borrow(const char *name, MemoryContext cxt);
 
+/* Is this version of the row the committed one? */
+extern bool atp_subscription_is_present(const AtpSubscription *sub);
+
 /*
  * Stop the subscription until an operator resumes it.  False: the row was changed since it was read, or is
  * gone.

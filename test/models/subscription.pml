@@ -55,6 +55,7 @@
  * guard repo_lock: refill() sees no repository; a batch makes it with the commit after a gap; then refill() sets the cursor back: the missing commit is passed over as old, and the gap is closed.
  * guard oldest: refill() reads from the oldest event, which is after the gap; the gap is closed.
  * guard left: the cursor is at 1, and the server has forgotten 2; refill() reads from the oldest event, 3: nothing tells that 2 is missing.
+ * guard late_close (-DEVENTS=3 -DORDERS=1 -DKILLS=2): the consumer dies between the transaction that reaches the end of a gap and the one that closes the gap; the next consumer sees no gap ahead.
  * guard unproven: refill() has put a record that a later commit deletes; until it reaches this commit the repository is called synchronized.
  * guard newer: a refill puts an older record over the newer one; then a commit is missing, and the record is removed as one that the refill has written.
  */
@@ -76,12 +77,17 @@
 #define GAPS		16
 #define ORDER_COMES	true
 #define KILL_COMES	true
+#define KILLED		skip
 #define LOSSES		0
 #else
 #define NONE		255
 #define GAPS		2
 #define ORDER_COMES	(orders < ORDERS)
-#define KILL_COMES	(kills < 1)
+#ifndef KILLS
+#define KILLS		1
+#endif
+#define KILL_COMES	(kills < KILLS)
+#define KILLED		kills++
 #define LOSSES		1
 #endif
 
@@ -181,6 +187,9 @@ inline accounted()
 	yes = false; want = 0; e = 0; g = 0
 }
 
+/* POSITION of control.c */
+#define POSITION	(left != 0 -> left : cursor)
+
 /* close_read() of gap.c: gaps that the cursor has passed again */
 #define OVER(g)	(gap[g].open && gap[g].again == AGAIN && cursor != NONE && gap[g].before != NONE && cursor + 1 >= gap[g].before && read_from <= gap[g].after)
 
@@ -206,6 +215,14 @@ inline close_read()
 }
 
 
+
+/* atp_gap_watch(): the ends of gaps that are being read again, ahead of the cursor */
+#define AHEAD(g)	(gap[g].open && gap[g].again == AGAIN && gap[g].before != NONE && (cursor == NONE || cursor + 1 < gap[g].before))
+
+inline watch()
+{
+	watches = AHEAD(0) || AHEAD(1)
+}
 
 /* A row of atproto.gap.  The search has room for GAPS rows; closed ones are used again. */
 inline note_gap(from, to)
@@ -387,6 +404,7 @@ active [CONSUMERS] proctype consumer()
 	byte seen, n;				/* the events of the batch, and their number */
 	byte sent;					/* the server has sent its events up to this one */
 	bool overlap, outdated, writing, existed, piece;
+	bool watches;				/* c->gaps.next: the cursor has not come to the end of a gap that is being read again */
 #ifdef TRACE
 	int counted;				/* cursor.events has grown by this */
 #endif
@@ -405,7 +423,11 @@ end_start:
 		atomic {
 			cursor_lock == 0 ->
 			notified[_pid] = false;
-			at = cursor
+			at = cursor;
+#ifndef WITHOUT_late_close
+			close_read();
+#endif
+			watch()
 		};
 		/* connect */
 		atomic {
@@ -474,14 +496,13 @@ end_stream:	do
 apply:		/* oldest: a stream read from its oldest event */
 			atomic {
 				if
-				:: KILL_COMES -> kills = 1; goto dies
+				:: KILL_COMES -> KILLED; goto dies
 				:: true
 				fi;
 				if
 #ifdef TRACE
 				/* nobody has noted whether the oldest event is before the gap */
-				:: at == 0 -> left = 0; PEEK; if :: next_step == GAP && next_c == 1 -> OBSERVE(GAP, next_a, next_b, 1) :: true fi;
-					for (g : 0 .. GAPS - 1) { if :: gap[g].again == OLDEST -> gap[g].again = AGAIN :: else fi }; g = 0
+				:: at == 0 -> for (g : 0 .. GAPS - 1) { if :: gap[g].again == OLDEST -> gap[g].again = AGAIN :: else fi }; g = 0
 #else
 				:: at == 0 ->
 					e = 1;
@@ -491,10 +512,9 @@ apply:		/* oldest: a stream read from its oldest event */
 					od;
 #ifndef WITHOUT_left
 					if
-					:: left != 0 && left + 1 < e -> note_gap(left, e)
+					:: left != 0 && left + 1 < e -> gap_after = left; gap_before = e
 					:: else
 					fi;
-					left = 0;
 #endif
 					for (g : 0 .. GAPS - 1) {
 						if
@@ -508,7 +528,8 @@ apply:		/* oldest: a stream read from its oldest event */
 						:: else
 						fi
 					}
-					g = 0; e = 0
+					g = 0; e = 0;
+					watch()
 #endif
 				:: else
 				fi
@@ -578,7 +599,7 @@ apply:		/* oldest: a stream read from its oldest event */
 				do
 				:: PEEK;
 					if
-					:: next_step == GAP && gap_before == 0 && next_a == at && next_b > at && next_b <= hi -> gap_after = next_a; gap_before = next_b; break
+					:: next_step == GAP && gap_before == 0 && next_a == POSITION && next_b > at && next_b <= hi -> gap_after = next_a; gap_before = next_b; break
 					:: next_step == LETTER && next_a >= at && next_a <= hi -> OBSERVE(LETTER, next_a, next_b, 0)
 					:: else -> break
 					fi
@@ -595,7 +616,7 @@ apply:		/* oldest: a stream read from its oldest event */
 #endif
 				if
 				:: gap_before != 0 ->
-					assert(gap_after == cursor);
+					assert(gap_after == POSITION);
 					note_gap(gap_after, gap_before); read_from = gap_before - 1;
 					OBSERVE(GAP, gap_after, gap_before, 1);
 					for (e : 1 .. EVENTS) {
@@ -615,7 +636,7 @@ apply:		/* oldest: a stream read from its oldest event */
 					:: else
 					fi
 				}
-				cursor = hi;
+				cursor = hi; left = 0;
 #ifdef WITHOUT_reach
 				cursor = last;
 #endif
@@ -638,9 +659,10 @@ apply:		/* oldest: a stream read from its oldest event */
 				:: else -> trace_at = -1
 				fi;
 #else
-				(OVER(0) || OVER(1)) && cursor_lock == 0 ->
+				watches && (OVER(0) || OVER(1)) && cursor_lock == 0 ->
 #endif
 				close_read();
+				watch();
 				accounted()
 			}
 		:: /* the subscription's row has changed */
@@ -654,9 +676,13 @@ apply:		/* oldest: a stream read from its oldest event */
 				if
 				:: cursor != at -> goto dies
 				:: else
-				fi
+				fi;
+#ifndef WITHOUT_late_close
+				close_read();
+#endif
+				watch()
 			}
-		:: atomic { KILL_COMES -> kills = 1; goto dies }
+		:: atomic { KILL_COMES -> KILLED; goto dies }
 		od;
 dies:	atomic {
 			release_locks();
@@ -666,7 +692,7 @@ dies:	atomic {
 			fi;
 			connected--;
 			at = 0; last = 0; gap_after = 0; gap_before = 0; seen = 0; n = 0; sent = 0; hi = 0;
-			overlap = false; outdated = false; existed = false; piece = false; e = 0; g = 0; want = 0; yes = false;
+			overlap = false; outdated = false; watches = false; existed = false; piece = false; e = 0; g = 0; want = 0; yes = false;
 			goto end_start
 		}
 	od
@@ -744,12 +770,12 @@ active proctype operator()
 			cursor_lock == 0 || cursor_lock == me ->
 			cursor_lock = me;
 #endif
-			was = (left != 0 -> left : cursor)
+			was = POSITION
 		};
 		/* set it, and commit */
 		atomic {
 			cursor_lock == 0 || cursor_lock == me ->
-			assert(was == (left != 0 -> left : cursor));
+			assert(was == POSITION);
 			OBSERVE(SET, cursor, to, fills);
 			close_read();
 			for (g : 0 .. GAPS - 1) {

@@ -36,6 +36,28 @@ atp_job_init(void)
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
+void
+atp_jobs_await(const char *subscription)
+{
+	AtpCaller	caller = atp_as_table_owner("subscription");
+
+	atp_result_free(atp_query("SELECT FROM atproto.subscription WHERE name = $1 FOR UPDATE", ATP_ARGS(atp_text_arg(subscription))));
+	atp_owner_end(caller);
+}
+
+bool
+atp_jobs_may_be_of(const char *target, const char *subscription)
+{
+	AtpCaller	caller = atp_as_table_owner("subscription");
+	AtpResult	found = atp_query("SELECT target <> $1::name AS other FROM atproto.subscription WHERE name = $2 FOR KEY SHARE",
+								  ATP_ARGS(atp_text_arg(target), atp_text_arg(subscription)));
+	bool		other = found.n > 0 && atp_get_bool(atp_result_row(found, 0), "other");
+
+	atp_result_free(found);
+	atp_owner_end(caller);
+	return !other;
+}
+
 uint64
 atp_jobs_request(const char *target, const char *subscription, const AtpJobRequest *requests, int n)
 {
@@ -48,7 +70,7 @@ atp_jobs_request(const char *target, const char *subscription, const AtpJobReque
 	AtpCaller	caller;
 	uint64		added;
 
-	if (n == 0)
+	if (n == 0 || !atp_jobs_may_be_of(target, subscription))
 		return 0;
 	for (int i = 0; i < n; i++)
 	{

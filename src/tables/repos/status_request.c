@@ -65,7 +65,7 @@ atp_request_statuses(const AtpApply *a, AtpEvent *const *events, int n)
 	AtpCaller	caller;
 
 	n = choose_events(events, n, chosen);
-	if (n == 0)
+	if (n == 0 || !atp_jobs_may_be_of(a->sub->target, a->sub->name))
 		return;
 	for (int c = 0; c < lengthof(values); c++)
 	{
@@ -103,7 +103,7 @@ atp_request_revs(const AtpSubscription *sub, struct varlena *const *dids, int n)
 {
 	AtpCaller	caller;
 
-	if (n == 0)
+	if (n == 0 || !atp_jobs_may_be_of(sub->target, sub->name))
 		return;
 	caller = atp_as_table_owner("status_request");
 	atp_run(atp_identity_sql("INSERT INTO atproto.status_request (target, subscription, requested_at, did, why)"
