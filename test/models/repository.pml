@@ -389,7 +389,7 @@ inline take_account(kind)
 	:: kind == ACTIVE ->
 		if
 #ifndef WITHOUT_active_again
-		:: sync == DESYNC && !is_active -> request_job()
+		:: sync == DESYNC && !is_active && !is_empty -> request_job()
 #endif
 		:: else ->
 			if
