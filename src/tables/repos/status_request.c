@@ -65,7 +65,7 @@ atp_request_statuses(const AtpApply *a, AtpEvent *const *events, int n)
 	AtpCaller	caller;
 
 	n = choose_events(events, n, chosen);
-	if (n == 0 || !atp_jobs_may_be_of(a->sub->target, a->sub->name))
+	if (n == 0)
 		return;
 	for (int c = 0; c < lengthof(values); c++)
 	{
@@ -93,7 +93,8 @@ atp_request_statuses(const AtpApply *a, AtpEvent *const *events, int n)
 				ATP_ARGS(atp_text_arg(a->sub->target), atp_text_arg(a->sub->name), atp_time_arg(atp_time_of_day()),
 						 atp_dids_arg(dids, n), atp_array_arg(TEXTOID, values[0], NULL, n),
 						 atp_array_arg(TIMESTAMPTZOID, values[1], nulls[1], n),
-						 atp_array_arg(INT8OID, values[2], nulls[2], n))) > 0)
+						 atp_array_arg(INT8OID, values[2], nulls[2], n))) > 0 &&
+		!atp_jobs_are_past("status_request", a->sub->target, a->sub->name))
 		atp_wake_fetcher();
 	atp_owner_end(caller);
 }
@@ -103,13 +104,14 @@ atp_request_revs(const AtpSubscription *sub, struct varlena *const *dids, int n)
 {
 	AtpCaller	caller;
 
-	if (n == 0 || !atp_jobs_may_be_of(sub->target, sub->name))
+	if (n == 0)
 		return;
 	caller = atp_as_table_owner("status_request");
-	atp_run(atp_identity_sql("INSERT INTO atproto.status_request (target, subscription, requested_at, did, why)"
-							 " SELECT $1::name, $2, $3, u.did, 'rev' FROM unnest($4) u (did) ORDER BY u.did USING OPERATOR(@.<)"
-							 " ON CONFLICT (target, did) DO NOTHING"),
-			ATP_ARGS(atp_text_arg(sub->target), atp_text_arg(sub->name), atp_time_arg(atp_time_of_day()), atp_dids_arg(dids, n)));
+	if (atp_run(atp_identity_sql("INSERT INTO atproto.status_request (target, subscription, requested_at, did, why)"
+								 " SELECT $1::name, $2, $3, u.did, 'rev' FROM unnest($4) u (did) ORDER BY u.did USING OPERATOR(@.<)"
+								 " ON CONFLICT (target, did) DO NOTHING"),
+				ATP_ARGS(atp_text_arg(sub->target), atp_text_arg(sub->name), atp_time_arg(atp_time_of_day()), atp_dids_arg(dids, n))) > 0)
+		(void) atp_jobs_are_past("status_request", sub->target, sub->name);
 	atp_owner_end(caller);
 }
 
