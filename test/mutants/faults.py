@@ -1058,7 +1058,6 @@ fault("script-other", "config/extension.c", "return is_from_own_script() ?", "re
 T = "trace/312_traces"
 fault("trace-cursor-was", "tables/apply/stream_progress.c", "AND shard = $8 AND seq IS NOT DISTINCT FROM $3\" \\", "AND shard = $8 AND $3 IS NOT DISTINCT FROM $3\" \\", T)
 fault("trace-no-gap", "tables/apply/stream_progress.c", "	if (a->lo == 0)\n		store_gaps(p, a);", "	if (a->lo < 0)\n		store_gaps(p, a);", T)
-fault("trace-gap-twice", "tables/apply/stream_progress.c", "	if (a->lo == 0)\n		store_gaps(p, a);", "	store_gaps(p, a);", T)
 fault("trace-gap-short", "tables/apply/stream_progress.c", "Int64GetDatum(gap->after), Int64GetDatum(gap->before), C", "Int64GetDatum(gap->after), Int64GetDatum(gap->before - 1), C", T)
 fault("trace-closed-early", "tables/base/gap.c", "c.seq >= GREATEST(g.before_seq, 0) - 1 AND c.read_from", "c.seq >= g.after_seq AND c.read_from", T)
 fault("trace-closed-unread", "tables/base/gap.c", "- 1 AND c.read_from <= g.after_seq\"", "- 1\"", T)
@@ -1067,3 +1066,9 @@ fault("trace-event-lost", "process/consumer/consumer_stream.c", "too_old ? 0 : f
 fault("trace-piece-whole", "tables/apply/stream_progress.c", "		p->next = last > 0 ? Max(p->position, last) : p->position;", "		p->next = last > 0 ? p->last : p->position;", T)
 fault("trace-letters-first", "tables/apply/apply.c", "		return letter->event < &a->batch->events[a->hi];", "		return letter->event < &a->batch->events[a->batch->nevents];", T)
 fault("trace-jump-silent", "process/manager/control.c", " > 0 AND ($2 > \" POSITION \" OR $2 IS NULL)\"", " < 0\"", T)
+K = "trace/351_repo_kills"
+fault("trace-hold-stays", "tables/export/repo_export.c", "	if (atp_hold_fetched(&repo->hold))\n", "	if (!repo->head.has_rev && atp_hold_fetched(&repo->hold))\n", K)
+fault("trace-complete-early", "tables/export/repo_export.c", "	(void) atp_repo_set_sync(r->repo, ATP_SYNC_RESYNCING);\n", "	(void) atp_repo_set_sync(r->repo, ATP_SYNC_SYNCHRONIZED);\n", K)
+fault("trace-order", "tables/repos/hold.c", "	if (h->order.stays || !h->waits)\n		return h->order.stays;\n", "	if (event->held == NULL || !h->waits)\n		return false;\n", K)
+fault("trace-break-silent", "tables/repos/resync.c", "		if (why != ATP_FETCH_NOT)\n			requests[", "		if (why == ATP_FETCH_DELETED)\n			requests[", K)
+fault("trace-held-gone", "tables/apply/release_progress.c", "a->lo, a->hi, true, args);", "a->lo, a->hi, false, args);", K)
