@@ -230,7 +230,7 @@ check_names(AtpTuple row)
 	if (atp_get_text_or_null(row, "target") == NULL)
 		atp_option_is_null("target", "Use the schema of the tables that are filled.");
 	if (atp_get_text_or_null(row, "created_at") == NULL)
-		atp_option_is_null("created_at", "Leave it as it is: it tells subscriptions of one name apart.");
+		atp_option_is_null("created_at", "Leave it as it is.");
 	if (atp_get_text_or_null(row, "id") == NULL)
 		atp_option_is_null("id", "Leave it as it is: other rows name the subscription by it.");
 }
