@@ -450,8 +450,8 @@ end_loop:	do
 		atomic {
 #endif
 			if
-			:: KILL_COMES -> kills = 1; goto ends
 			:: true
+			:: KILL_COMES -> kills = 1; goto ends
 			fi;
 			if
 #ifndef WITHOUT_own_cursor
