@@ -46,7 +46,7 @@ atp_jobs_await(const char *subscription)
 }
 
 bool
-atp_jobs_may_be_of(const char *target, const char *subscription)
+atp_jobs_are_past(const char *target, const char *subscription)
 {
 	AtpCaller	caller = atp_as_table_owner("subscription");
 	AtpResult	found = atp_query("SELECT target <> $1::name AS other FROM atproto.subscription WHERE name = $2 FOR KEY SHARE",
@@ -55,7 +55,7 @@ atp_jobs_may_be_of(const char *target, const char *subscription)
 
 	atp_result_free(found);
 	atp_owner_end(caller);
-	return !other;
+	return other;
 }
 
 uint64
@@ -70,7 +70,7 @@ atp_jobs_request(const char *target, const char *subscription, const AtpJobReque
 	AtpCaller	caller;
 	uint64		added;
 
-	if (n == 0 || !atp_jobs_may_be_of(target, subscription))
+	if (n == 0)
 		return 0;
 	for (int i = 0; i < n; i++)
 	{
@@ -104,6 +104,11 @@ atp_jobs_request(const char *target, const char *subscription, const AtpJobReque
 							 atp_array_arg(INT2OID, priorities, NULL, n), atp_array_arg(TEXTOID, reasons, NULL, n),
 							 atp_array_arg(TEXTOID, listed_by, unlisted, n),
 							 atp_array_arg(BOOLOID, suspended, NULL, n)));
+	if (added > 0 && atp_jobs_are_past(target, subscription))
+	{
+		atp_run("DELETE FROM atproto.repo_job WHERE target = $1::name AND subscription = $2", ATP_ARGS(atp_text_arg(target), atp_text_arg(subscription)));
+		added = 0;
+	}
 	atp_owner_end(caller);
 	return added;
 }
