@@ -34,6 +34,8 @@
  * guard answered: the look-up after the change fails; the known key does not fit, and the commit is refused.
  * guard doubt: the key is stolen, the account has replaced and announced it; before the look-up ends, a commit that the
  *     former key has signed is applied.
+ * guard behind: a commit waits behind a forged one; the #identity came before the commit, and after the look-up for the forged
+ *     one had begun; when this look-up ends, both are refused.
  * guard order: a commit waits for the look-up, the next one, which the known key fits, does not wait behind it.
  */
 #include "observe.h"
@@ -62,6 +64,7 @@ bool looking = false, seen = OLD;
 byte nheld = 0;
 byte sig[EVENTS], why[EVENTS], since[EVENTS];
 bool after_announcement[EVENTS];
+bool behind[EVENTS];		/* why = order: it has the reason of the event before it, and was never judged */
 bool was_announced = false;	/* the tables have the #identity */
 byte verdict = HELD, reason = 0;
 
@@ -71,9 +74,9 @@ byte verdict = HELD, reason = 0;
 #define in_doubt	false
 #endif
 #ifndef WITHOUT_second
-#define may_pass(w, s)	(w == SIGNATURE && s != asked)
+#define may_pass(w, s, b)	(w == SIGNATURE && s != asked && !(b))
 #else
-#define may_pass(w, s)	(w != 0 && s != asked)
+#define may_pass(w, s, b)	(w != 0 && s != asked)
 #endif
 #ifndef WITHOUT_answered
 #define answered(s)	(s != asked && !error)
@@ -81,15 +84,21 @@ byte verdict = HELD, reason = 0;
 #define answered(s)	(s != asked)
 #endif
 
+#ifndef WITHOUT_behind
+#define is_behind(e)	behind[e]
+#else
+#define is_behind(e)	false
+#endif
+
 /* w: 0, or why the event waits; s: since which look-up */
-inline judge(signature, w, s)
+inline judge(signature, w, s, b)
 {
 	if
-	:: in_doubt && !may_pass(w, s) ->
+	:: in_doubt && !may_pass(w, s, b) ->
 		verdict = HELD;
 		reason = (w != 0 && s != asked -> SIGNATURE : IDENTITY);
 		request = true
-	:: !(in_doubt && !may_pass(w, s)) ->
+	:: !(in_doubt && !may_pass(w, s, b)) ->
 		if
 		:: signature == key -> verdict = TRUE
 		:: signature != key && w == SIGNATURE && answered(s) -> verdict = FALSE
@@ -120,7 +129,8 @@ end_account:
 
 active proctype consumer()
 {
-	byte message, i, j, w;
+	byte message, i, w;
+	bool waits_behind;
 
 end_consumer:
 	do
@@ -131,13 +141,13 @@ end_consumer:
 		:: message != 3 ->
 			if
 #ifndef WITHOUT_order
-			:: nheld > 0 -> verdict = HELD; reason = IDENTITY
+			:: nheld > 0 -> verdict = HELD; reason = why[nheld - 1]; waits_behind = true
 #endif
-			:: else -> judge(message, 0, 0)
+			:: else -> judge(message, 0, 0, false)
 			fi;
 			if
 			:: verdict == HELD ->
-				sig[nheld] = message; why[nheld] = reason; since[nheld] = asked; after_announcement[nheld] = was_announced;
+				sig[nheld] = message; why[nheld] = reason; since[nheld] = asked; after_announcement[nheld] = was_announced; behind[nheld] = waits_behind;
 				nheld++
 			:: else ->
 				/* nothing before it waits */
@@ -145,14 +155,16 @@ end_consumer:
 				outcome(message, was_announced)
 			fi
 		fi;
-		message = 0; verdict = HELD; reason = 0
+		message = 0; verdict = HELD; reason = 0; waits_behind = false
 	   }
 	/* atp_release(): an event with why = order has the reason of the event before it */
 	:: atomic {
 		nheld > 0 && since[0] != asked ->
 		do
 		:: nheld > 0 ->
-			judge(sig[0], why[0], since[0]);
+			/* an event that waits behind another one has its reason */
+			why[0] = (behind[0] && w != 0 -> w : why[0]);
+			judge(sig[0], why[0], since[0], is_behind(0));
 			if
 			:: verdict == HELD -> break
 			:: else
@@ -163,25 +175,30 @@ end_consumer:
 			do
 			:: i < nheld ->
 				sig[i - 1] = sig[i]; since[i - 1] = since[i]; after_announcement[i - 1] = after_announcement[i];
-				why[i - 1] = why[i]; i++
+				why[i - 1] = why[i]; behind[i - 1] = behind[i]; i++
 			:: else -> break
 			od;
 			nheld--;
-			sig[nheld] = 0; why[nheld] = 0; since[nheld] = 0; after_announcement[nheld] = false
+			sig[nheld] = 0; why[nheld] = 0; since[nheld] = 0; after_announcement[nheld] = false; behind[nheld] = false
 		:: else -> break
 		od;
-		/* atp_held_wait_again(): all that waits */
-		i = 0;
-		do
-		:: i < nheld && reason == SIGNATURE && verdict == HELD && since[0] != asked -> why[i] = SIGNATURE; i++
-		:: else -> break
-		od;
-		j = 0;
-		do
-		:: j < nheld && i > 0 -> since[j] = asked; j++
-		:: else -> break
-		od;
-		i = 0; j = 0; w = 0; verdict = HELD; reason = 0
+		/* atp_held_wait_again(): this event waits for a newer look-up, and those that were judged before */
+		if
+		:: nheld > 0 && verdict == HELD && reason == SIGNATURE && since[0] != asked ->
+			behind[0] = false;
+			i = 0;
+			do
+			:: i < nheld ->
+				if
+				:: !is_behind(i) -> why[i] = SIGNATURE; since[i] = asked
+				:: else
+				fi;
+				i++
+			:: else -> break
+			od
+		:: else
+		fi;
+		i = 0; w = 0; verdict = HELD; reason = 0
 	   }
 	od
 }

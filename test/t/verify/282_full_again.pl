@@ -204,7 +204,9 @@ $server->release;
 wait_for_seq($node, 'behind', 3);
 is(of('late', 'behind'), '|signature,order', 'V-42: it waits behind the forged one');
 # said_by and doubted_by have the owner: the #identity came after the look-up had begun
-looked_up('', "did = '$who{late}{did}'");
+looked_up(", error = 'no answer'", "did = '$who{late}{did}'");
+is(of('late', 'behind'), '|signature,order', 'V-41: a look-up that failed proves nothing of the forged one');
+looked_up(', error = NULL', "did = '$who{late}{did}'");
 wait_for('SELECT count(*) = 1 FROM atproto.held_event');
 is(of('late', 'behind'), '|signature', 'W-31: its own second look-up counts, not that of the forged one');
 looked_up(", key = '\\x$who{late}{second}', resolved_at = now(), stale = false, said_by = '{}', doubted_by = '{}'", "did = '$who{late}{did}'");
