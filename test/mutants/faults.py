@@ -780,7 +780,7 @@ KEYS, HELD, AGAIN, LIMITS, HOSTS = "t/282_full_keys", "t/282_full_held", "t/282_
 RESYNC = "t/347_resync"
 fault("held-identity", "tables/repos/admission_after.c", "		atp_admission_hold(event, ATP_HELD_IDENTITY);\n		/* a known", "		/* a known", KEYS)
 fault("held-signature", "tables/repos/admission_after.c", "		atp_admission_hold(event, ATP_HELD_SIGNATURE);\n", "", KEYS)
-fault("held-doubtful", "tables/repos/admission_after.c", "event, who) && !(was_asked(event, who) && event->held->why == ATP_HELD_SIGNATURE))", "event, who) && !was_asked(event, who))", KEYS)
+fault("held-doubtful", "tables/repos/admission_after.c", "		!(was_asked(event, who) && event->held->why == ATP_HELD_SIGNATURE && !event->held->behind))", "		!was_asked(event, who))", KEYS)
 fault("held-too-new", "tables/repos/admission_after.c", "else if (atp_identity_is_denied(who))", "else if (false)", KEYS)
 fault("held-one-answer", "tables/repos/admission_after.c", "atp_admission_was_answered(event, who) && event->held->why != ATP_HELD_IDENTITY)", "atp_admission_was_answered(event, who))", KEYS)
 fault("held-one-answer-behind", "tables/apply/release_find.c", "	if (why != ATP_HELD_ORDER)\n", "	if (why != ATP_HELD_COUNT)\n", "t/282_full_moves")
