@@ -24,7 +24,7 @@
  *  - nobody waits for ever, and no subscription is stopped for a name that is past.
  *
  * short: -DEVENTS=1 -DCHANGES=2 -DSESSIONS=1 -DTABLES=2
- * long: -DEVENTS=2 -DCHANGES=3 -DSESSIONS=1 -DTABLES=2
+ * long: -DEVENTS=1 -DCHANGES=3 -DSESSIONS=1 -DTABLES=2
  *
  * step read: process/consumer/consumer_settings.c atp_consumer_read_settings()
  * step note: config/cursor.c atp_cursor_settings()
@@ -39,6 +39,17 @@
  * step unsubscribe: process/manager/control.c atp_unsubscribe()
  * step neighbour: tables/base/job.c atp_jobs_repair()
  * step request: tables/base/job.c atp_jobs_request()
+ * step wait: tables/base/job.c atp_jobs_await()
+ *
+ * mark noted: seq, target, filter: the consumer changes the cursor's settings
+ * mark moved: seq, target, kind: a batch moves the cursor; a break inserts a job, a held event a row of held_event
+ * mark released: target: rows of held_event are deleted, and nothing else of the subscription is changed
+ * mark target: from, to: the subscription's target changes, and the settings in the cursor do not
+ * mark schema: from, to, is target: the target changes together with the settings in the cursor, by ALTER SCHEMA
+ * mark name: to, filter: the subscription's name changes
+ * mark filter: to: another setting that decides which rows are stored
+ * mark again: seq: the subscription is deleted and inserted in one transaction
+ * mark job: target: a job is inserted, and the cursor not moved
  *
  * guard cursor_was: a name goes away and comes back while a batch is applied; the process of the name in between has moved the cursor
  * guard same_row: the subscription is removed and made again under its name, at the same position; the batch of the former moves the cursor of the next
@@ -47,9 +58,8 @@
  * guard settings_are: the name goes away with another filter, is read there, and comes back; the batch of before is committed under the settings that the cursor notes since
  * guard no_wait: a batch has a repository, and waits for the row of the subscription; the session that has this row wants the repository
  * guard key_lock: a batch of another subscription has requested a job for this one, and not yet committed, when the target changes; the session does not see the job
- * guard request_looks: the fetcher has read the subscription, and requests a job after the target has changed
+ * guard request_looks: the fetcher has read the subscription, and requests a job after the target has changed; the code looks after it has written the row, and removes the row
  * guard release_looks: held events are being released when their schema is renamed; the release requests a job under the former name
- * guard as_read: the settings change between the row that is read and the note in the cursor; the row of the time of the note is noted
  * guard stop_as_read: a batch does not find its schema, which has another name; the subscription is stopped although the row has the new name
  */
 #include "observe.h"
@@ -152,11 +162,8 @@ end_start:
 	}
 	atomic {
 		if
-#ifndef WITHOUT_as_read
+		/* of the row as it was read */
 		:: c_target != target || c_filter != filter -> c_target = target; c_filter = filter; OBSERVE(MARK_noted, at, target, filter)
-#else
-		:: c_target != s_target || c_filter != s_filter -> c_target = s_target; c_filter = s_filter; OBSERVE(MARK_noted, at, s_target, s_filter)
-#endif
 		:: else
 		fi;
 		c_lock = NOBODY

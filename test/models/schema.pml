@@ -31,6 +31,12 @@
  * step rebuild: tables/commands/link_rebuild.c rebuild_links()
  * step isolation: tables/commands/partition.c check_arguments()
  *
+ * mark batch: key, exists, links: a batch
+ * mark swapped: partition() commits
+ * mark dropped: maintain_partitions() drops the month
+ * mark rebuilt: warned: rebuild_links() commits
+ * mark settings: links: the consumer notes other settings
+ *
  * guard none_kept: a batch keeps the lock on record while it waits for link; a session has link and wants record
  * guard still_it: partition() replaces record between the look-up of its number and the lock; the batch has not locked the new table, and waits for it with link locked, for which the session waits that has it
  * guard copy_late: the rows are copied by a snapshot from before the lock; a record of a batch that has committed in between is dropped with the former table

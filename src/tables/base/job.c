@@ -46,7 +46,7 @@ atp_jobs_await(const char *subscription)
 }
 
 bool
-atp_jobs_are_past(const char *queue, const char *target, const char *subscription)
+atp_jobs_are_past(const char *target, const char *subscription)
 {
 	AtpCaller	caller = atp_as_table_owner("subscription");
 	AtpResult	found = atp_query("SELECT target <> $1::name AS other FROM atproto.subscription WHERE name = $2 FOR KEY SHARE",
@@ -54,9 +54,6 @@ atp_jobs_are_past(const char *queue, const char *target, const char *subscriptio
 	bool		other = found.n > 0 && atp_get_bool(atp_result_row(found, 0), "other");
 
 	atp_result_free(found);
-	if (other)
-		atp_run(psprintf("DELETE FROM atproto.%s WHERE target = $1::name AND subscription = $2", queue),
-				ATP_ARGS(atp_text_arg(target), atp_text_arg(subscription)));
 	atp_owner_end(caller);
 	return other;
 }
@@ -107,8 +104,11 @@ atp_jobs_request(const char *target, const char *subscription, const AtpJobReque
 							 atp_array_arg(INT2OID, priorities, NULL, n), atp_array_arg(TEXTOID, reasons, NULL, n),
 							 atp_array_arg(TEXTOID, listed_by, unlisted, n),
 							 atp_array_arg(BOOLOID, suspended, NULL, n)));
-	if (added > 0 && atp_jobs_are_past("repo_job", target, subscription))
+	if (added > 0 && atp_jobs_are_past(target, subscription))
+	{
+		atp_run("DELETE FROM atproto.repo_job WHERE target = $1::name AND subscription = $2", ATP_ARGS(atp_text_arg(target), atp_text_arg(subscription)));
 		added = 0;
+	}
 	atp_owner_end(caller);
 	return added;
 }

@@ -56,10 +56,10 @@ extern uint64 atp_jobs_request(const char *target, const char *subscription, con
 extern void atp_jobs_await(const char *subscription);
 
 /*
- * After rows of a queue (repo_job, status_request) were written for this subscription and this target: delete them if the subscription has
- * a different target now.  Otherwise its target stays until the end of the transaction.  True: the rows were deleted.
+ * After rows of repo_job or status_request were written for this subscription and this target: has the subscription a different target
+ * now?  Then the caller deletes the rows.  Otherwise the target stays until the end of the transaction.
  */
-extern bool atp_jobs_are_past(const char *queue, const char *target, const char *subscription);
+extern bool atp_jobs_are_past(const char *target, const char *subscription);
 
 /*
  * R-07: jobs of deleted accounts are removed.  Jobs of inactive accounts are suspended, also while a fetch is

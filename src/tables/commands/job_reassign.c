@@ -17,7 +17,6 @@
 #include "identity/identity.h"
 #include "storage/lmgr.h"
 #include "tables/base/job.h"
-#include "tables/repos/status_request.h"
 
 PG_FUNCTION_INFO_V1(atp_subscription_jobs);
 
@@ -45,11 +44,7 @@ hand_over(AtpTuple old, bool leaves)
 	caller = atp_as_table_owner("repo_job");
 	atp_run(TO_HEIR(""), args, lengthof(args));
 	if (leaves)
-	{
 		atp_run("DELETE FROM atproto.repo_job WHERE subscription = $1 AND target = $2", args, lengthof(args));
-		atp_status_requests_leave(atp_get_text(old, "name"));
-		atp_run("DELETE FROM atproto.status_request WHERE subscription = $1 AND target = $2", args, lengthof(args));
-	}
 	atp_owner_end(caller);
 	SPI_finish();
 }

@@ -32,6 +32,7 @@
 #include "tables/repos/held_by.h"
 #include "tables/base/job.h"
 #include "tables/repos/repo.h"
+#include "tables/repos/status_request.h"
 #include "tables/base/table.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -501,6 +502,7 @@ atp_subscription_held(PG_FUNCTION_ARGS)
 		{
 			atp_jobs_await(atp_get_text(old, "name"));
 			await_batches(old);
+			atp_status_requests_move(atp_get_text(old, "name"), atp_get_text(old, "target"));
 		}
 		sub = atp_subscription_get(atp_get_text(old, "name"), CurrentMemoryContext);
 		if (sub != NULL)
