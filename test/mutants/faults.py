@@ -97,9 +97,10 @@ fault("cost-lexicon-union", "lexicon/compile.c", "	return bsearch(&ref, node->re
 fault("cost-lexicon-property", "lexicon/compile.c", "	return bsearch(&name, object->properties, object->n, sizeof(AtpLexProperty), compare_names);",
       "	for (int i = 0; i < object->n; i++)\n		if (compare_names(&name, &object->properties[i]) == 0)\n			return &object->properties[i];\n	return NULL;", "complexity/server.valid-strangers")
 fault("cost-letters", "tables/repos/dead_letter.c", "	if (!l->locked)\n", "	if (l->digest != NULL)\n", "complexity/server.retry-labels-bad")
-fault("cost-names", "lexicon/names.c", "	entry = enter_name(names, stem);\n", "	entry = enter_name(names, stem);\n	entry->next = 2;\n", "complexity/server.view-alike")
-fault("cost-text", "lexicon/fields.c", "	return pnstrdup(v.val.string.val, pg_mbcliplen(v.val.string.val, v.val.string.len, DESCRIPTION_MAX));",
-      "	char	   *text = pnstrdup(v.val.string.val, v.val.string.len);\n\n	text[pg_mbcliplen(text, v.val.string.len, DESCRIPTION_MAX)] = '\\0';\n	return text;", "complexity/server.view-refs")
+fault("cost-names", "lexicon/names.c", "		snprintf(free, sizeof(free), \"%.*s%s\", NAMEDATALEN - 1 - n, name, suffix);\n	}\n",
+      "		strlcpy(free, psprintf(\"%.*s%s\", NAMEDATALEN - 1 - n, name, suffix), sizeof(free));\n	}\n	entry->next = 2;\n", "complexity/server.view-alike")
+fault("cost-text", "lexicon/fields.c", "	return pnstrdup(v.val.string.val, pg_mbcliplen(",
+      "	return pnstrdup(pnstrdup(v.val.string.val, v.val.string.len), pg_mbcliplen(", "complexity/server.view-refs")
 
 # --- src/core: the tree before a commit, keys, signatures, DID documents ---
 

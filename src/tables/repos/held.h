@@ -127,6 +127,9 @@ extern void atp_held_release(struct varlena *const *dids, int n);
  */
 extern void atp_subscription_leaves(const char *name);
 
+/* Call in the transaction in which the cursor of the subscription jumps over events: ends its refills that have written records. */
+extern void atp_refills_jump(const AtpSubscription *sub);
+
 /* The reason with this name in the column why. */
 extern AtpWhyHeld atp_held_why(const char *name);
 
