@@ -165,6 +165,24 @@ SELECT atproto.partition('mistakes', 'collection', keep => '1 year');
 SELECT atproto.partition('mistakes', 'month', keep => '-1 year');
 SELECT atproto.partition(NULL);
 
+-- numbers, names and roles of other functions
+SELECT atproto.retry(0);
+SELECT atproto.close_gap(0);
+SELECT atproto.unload_lexicon('app.bsky.feed.like');
+SELECT atproto.create_view('app.bsky.richtext.facet', (SELECT doc FROM atproto.lexicon WHERE id = 'app.bsky.richtext.facet'), target => 'mistakes');
+SELECT atproto.create_view('app.bsky.feed.post');
+SELECT * FROM atproto.check(share => 2);
+SELECT did_slice('did:web:example.com', 0);
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT atproto.partition('mistakes', 'month');
+ROLLBACK;
+SELECT atproto.audit('bsky.app');
+CALL atproto.await('bsky.app');
+SELECT * FROM atproto.resolve('at://bsky.app');
+SELECT atproto.resync('mistakes', 'did:web:example.com');
+CALL atproto.revalidate('nowhere');
+SELECT atproto.rebuild_links('nowhere');
+
 -- identifiers in queries
 SELECT '@bsky.app'::handle;
 SELECT '2026-01-01'::atproto.tid;

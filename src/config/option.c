@@ -95,7 +95,7 @@ static const struct
 	{"car", "Give the contents of a CAR file, such as pg_read_binary_file('/path/repo.car')."},
 	{"collection", "Name a collection, such as app.bsky.feed.post."},
 	{"did", "Name an account, such as did:web:example.com."},
-	{"id", "The column \"id\" of the view or table has the numbers."},
+	{"id", "SELECT id FROM atproto.gap WHERE closed_at IS NULL shows the numbers."},
 	{"name", "The view \"atproto.stat_subscription\" has the names."},
 	{"role", "Name a role, such as reader."},
 	{"source", "Name a collection and a path, such as app.bsky.feed.like:subject.uri."},

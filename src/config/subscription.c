@@ -264,7 +264,9 @@ atp_subscription_borrow(const char *name, MemoryContext cxt)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("must be a member of role \"%s\", the owner of subscription \"%s\"",
-						GetUserNameFromId(sub->owner, false), name)));
+						GetUserNameFromId(sub->owner, false), name),
+				 errhint("A superuser can make you a member: GRANT %s TO %s.",
+						 quote_identifier(GetUserNameFromId(sub->owner, false)), quote_identifier(GetUserNameFromId(GetUserId(), false)))));
 	return sub;
 }
 

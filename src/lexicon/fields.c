@@ -284,7 +284,8 @@ atp_lexicon_fields(Jsonb *doc, int max, const char **description)
 	if (!member_is(record, "type", "record"))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("Lexicon \"%s\" does not describe records", document->id)));
+				 errmsg("Lexicon \"%s\" does not describe records", document->id),
+				 errhint("Views are of collections, that is of Lexicons with a \"main\" of type \"record\", such as app.bsky.feed.post.")));
 	*description = description_of(record);
 	walk.documents = list_make1(unconstify(Document *, document));
 	(void) add_object(&walk, document, (AtpField) {0}, get_member(record, "record", false));

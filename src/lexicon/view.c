@@ -428,13 +428,14 @@ atp_create_view(PG_FUNCTION_ARGS)
 				 errmsg("the Lexicon is of \"%s\", not of \"%s\"", atp_lexicon_id(doc), nsid),
 				 errhint("Name its collection: atproto.create_view('%s', ...). Or leave \"%s\" out: for a known collection it is not needed.",
 						 atp_lexicon_id(doc), "lexicon")));
-	table = get_relname_relid("record", target_id);
-	if (!OidIsValid(table))
+	/* people name the schema of the view as target */
+	if (strcmp(target, "atproto") != 0 && !OidIsValid(get_relname_relid("record", target_id)))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("schema \"%s\" has no table \"%s\"", target, "record"),
 				 errhint("\"%s\" is the schema of the records: atproto.subscribe() or atproto.create_tables() makes its tables. The schema of the view is another argument: schema => %s.",
 						 "target", quote_literal_cstr(target))));
+	table = atp_table_in(target, "record");
 	active = get_relname_relid("visible_record", target_id);
 	view = (View) {
 		.schema = quote_identifier(schema), .name = quote_identifier(name), .collection = quote_literal_cstr(nsid)

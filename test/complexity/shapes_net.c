@@ -303,12 +303,12 @@ run_inflate(void)
 }
 
 const Shape net_shapes[] = {
-	{"handshake", (ATP_HTTP_HEAD_MAX - 64) / 3, 0, make_answer, run_answer},
-	{"handshake-interim", (ATP_HTTP_HEAD_MAX - 256) / 3, 0, make_interim, run_answer},
+	{"handshake", (ATP_HTTP_HEAD_MAX - 64) / 3, 1360, make_answer, run_answer},
+	{"handshake-interim", (ATP_HTTP_HEAD_MAX - 256) / 3, 1360, make_interim, run_answer},
 	{"handshake-body", 8192 / 4 - 32, 0, make_refusal, run_refusal},
-	{"websocket-fragments", ATP_FRAME_MAX / 3 - 2, 16384, make_fragments, run_message},
-	{"websocket-trickle", ATP_FRAME_MAX / 3 - 2, 4096, make_fragments, run_message_trickle},
-	{"websocket-pings", ATP_FRAME_MAX / 5 - 2, 4096, make_pings, run_message},
+	{"websocket-fragments", ATP_FRAME_MAX / 3 - 2, 8192, make_fragments, run_message},
+	{"websocket-trickle", ATP_FRAME_MAX / 3 - 2, 2048, make_fragments, run_message_trickle},
+	{"websocket-pings", ATP_FRAME_MAX / 5 - 2, 2048, make_pings, run_message},
 	{"websocket-texts", ATP_FRAME_MAX / 2, 4096, make_texts, run_texts},
 	{"gzip", 4000000, 262144, make_inflate, run_inflate},
 	{"gzip-members", 65536, 2048, make_members, run_inflate},

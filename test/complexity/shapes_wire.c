@@ -206,7 +206,7 @@ make_labels_fields(size_t n)
 	}
 }
 
-/* Labels without members, and a text of 400 bytes for each of them. */
+/* Labels without members, and a text of 4,000 bytes for each of them. */
 static void
 make_labels_bad(size_t n)
 {
@@ -220,7 +220,7 @@ make_labels_bad(size_t n)
 	atp_cbor_put_array(&input, n);
 	put_times(n, "\xa0");
 	atp_cbor_put_key(&input, "strange");
-	atp_cbor_put_text(&input, text, 400 * n);
+	atp_cbor_put_text(&input, text, 4000 * n);
 }
 
 static bool
@@ -711,21 +711,21 @@ run_chunks_trickle(void)
 }
 
 const Shape wire_shapes[] = {
-	{"identity-fields", ATP_FRAME_MAX / 10 - 16, 32768, make_identity, run_identity},
-	{"account-nested", ATP_FRAME_MAX / 127 - 8, 2048, make_account, run_account},
+	{"identity-fields", ATP_FRAME_MAX / 10 - 16, 16384, make_identity, run_identity},
+	{"account-nested", ATP_FRAME_MAX / 127 - 8, 512, make_account, run_account},
 	{"commit-ops", ATP_OPS_MAX, 0, make_commit_fast, run_commit},
 	{"commit-ops-unusual", ATP_OPS_MAX, 0, make_commit_slow, run_commit},
-	{"labels-bad", ATP_FRAME_MAX / 402, 0, make_labels_bad, run_labels_bad},
-	{"labels", ATP_FRAME_MAX / 80 - 8, 4096, make_labels, run_labels},
-	{"labels-fields", ATP_FRAME_MAX / 10 - 16, 32768, make_labels_fields, run_labels},
-	{"jetstream-members", ATP_FRAME_MAX / 7 - 64, 32768, make_v1_members, run_v1},
+	{"labels-bad", ATP_FRAME_MAX / 4002, 0, make_labels_bad, run_labels_bad},
+	{"labels", ATP_FRAME_MAX / 80 - 8, 2048, make_labels, run_labels},
+	{"labels-fields", ATP_FRAME_MAX / 10 - 16, 16384, make_labels_fields, run_labels},
+	{"jetstream-members", ATP_FRAME_MAX / 7 - 64, 8192, make_v1_members, run_v1},
 	{"jetstream-record", ATP_FRAME_MAX / 3 - 128, 65536, make_v1_record, run_v1},
 	{"jetstream2-escapes", ATP_FRAME_MAX / 2 - 256, 65536, make_v2, run_v2},
-	{"list-repos", ATP_LIST_PAGE_MAX / 22 - 2, 8192, make_repos, run_repos},
-	{"list-skipped", ATP_LIST_PAGE_MAX / 2 - 16, 65536, make_repos_skipped, run_repos},
-	{"list-members", ATP_LIST_PAGE_MAX / 14 - 8, 16384, make_repos_members, run_repos},
-	{"list-page", ATP_LIST_PAGE_MAX / 14 - 4, 16384, make_repos_page, run_repos},
-	{"list-hosts", ATP_LIST_PAGE_MAX / 53 - 2, 4096, make_hosts, run_hosts},
+	{"list-repos", ATP_LIST_PAGE_MAX / 22 - 2, 4096, make_repos, run_repos},
+	{"list-skipped", ATP_LIST_PAGE_MAX / 2 - 16, 32768, make_repos_skipped, run_repos},
+	{"list-members", ATP_LIST_PAGE_MAX / 14 - 8, 4096, make_repos_members, run_repos},
+	{"list-page", ATP_LIST_PAGE_MAX / 14 - 4, 4096, make_repos_page, run_repos},
+	{"list-hosts", ATP_LIST_PAGE_MAX / 53 - 2, 2048, make_hosts, run_hosts},
 	{"did-keys", ATP_DIDDOC_ENTRIES, 0, make_doc_keys, run_doc},
 	{"did-services", ATP_DIDDOC_MAX / 40 - 3, 0, make_doc_services, run_doc},
 	{"did-services-empty", ATP_DIDDOC_MAX / 3 - 32, 0, make_doc_empty_services, run_doc},
@@ -734,9 +734,9 @@ const Shape wire_shapes[] = {
 	{"dns-records", DNS_MAX / 13 - 4, 0, make_dns_records, run_dns},
 	{"dns-strings", DNS_MAX - 64, 0, make_dns_strings, run_dns},
 	{"dns-names", DNS_MAX / 264 - 1, 0, make_dns_names, run_dns},
-	{"dns-pointers", POINTERS, 0, make_dns_pointers, run_dns_any},
-	{"dns-chain", DNS_MAX / 13 - 32, 0, make_dns_chain, run_dns},
-	{"dns-aliases", DNS_MAX / 13 - 8, 0, make_dns_aliases, run_dns},
+	{"dns-pointers", POINTERS, 2000, make_dns_pointers, run_dns_any},
+	{"dns-chain", DNS_MAX / 13 - 32, 1024, make_dns_chain, run_dns},
+	{"dns-aliases", DNS_MAX / 13 - 8, 2048, make_dns_aliases, run_dns},
 	{"http-fields", ATP_HTTP_HEAD_MAX / 13 - 12, 0, make_head, run_head},
 	{"http-words", ATP_HTTP_HEAD_MAX - 160, 0, make_head_words, run_head},
 	{"http-chunks", ATP_LIST_PAGE_MAX / 6 - 2, 32768, make_chunks, run_chunks},

@@ -164,9 +164,8 @@ note_pace(Consumer *c)
 }
 
 /*
- * The stream is read from the oldest event the server has.  If the cursor was set to it from a position before, the
- * server has forgotten the events in between.  Tell gap.c which event this is: only gaps that begin after it are read
- * again.
+ * The stream is read from the oldest event the server has.  The server has forgotten the events between the former
+ * cursor and this event.  Tell gap.c which event is the oldest: only gaps that begin after this event are read again.
  */
 static void
 note_oldest(Consumer *c)
@@ -220,8 +219,8 @@ count_later(Consumer *c, const int64 *skips)
 }
 
 /*
- * Note the gaps before the batch, for all workers.  If a worker noted them with its share, another one could pass a
- * gap before that, or the worker could already be beyond it.  A stream that is read from there once more finds the same gap again.
+ * Note the gaps before the batch, for all workers.  If worker 0 noted the gaps in its own transactions, worker 1 could
+ * commit events after a gap first; and if the cursor of worker 0 was after the gap already, worker 0 would note nothing.
  */
 static void
 note_gaps(Consumer *c)

@@ -97,8 +97,8 @@ atp_consumer_read_settings(Consumer *c)
 		ATP_INJECTION_POINT("cursor read");
 		changed = c->sub == NULL || sub->version != c->sub->version;
 		/*
-		 * a gap whose end the cursor has passed: the process before this one may have ended before it closed the gap, and
-		 * the flush before this call may have moved the cursor
+		 * a former consumer may have ended after its cursor passed the end of a gap, and before the gap was closed; or
+		 * the flush before this call has moved the cursor
 		 */
 		atp_gap_close(c->name);
 		if (changed && cursor.shards != sub->workers)

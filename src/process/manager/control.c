@@ -476,7 +476,7 @@ atp_close_gap(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("there is no open gap with id " INT64_FORMAT, DatumGetInt64(id.value)),
-				 errhint("\"atproto.gap\" has them.")));
+				 errhint("SELECT id FROM atproto.gap WHERE closed_at IS NULL shows the numbers.")));
 	SPI_finish();
 	PG_RETURN_VOID();
 }

@@ -465,7 +465,9 @@ sample_of(double share)
 {
 	if (!(share > 0 && share <= 1))
 		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("share must be more than 0, and 1 at most")));
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("share must be more than 0, and 1 at most"),
+				 errhint("0.01 reads a hundredth of the pages of large tables, 1 reads all.")));
 	return share == 1 ? "" : psprintf(" TABLESAMPLE SYSTEM (%s)", float8out_internal(share * 100));
 }
 

@@ -61,6 +61,11 @@ source_of(const text *source)
 	size_t		n = colon == NULL ? whole.len : (size_t) (colon - whole.ptr);
 	size_t		at;
 
+	if (colon == NULL && atp_nsid_check(whole.ptr, n, &at) == ATP_OK)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("source of links \"%s\" has no path", atp_quotable(text_to_cstring(source))),
+				 errhint("Add where in the record the link is, as in app.bsky.feed.like:subject.uri or app.bsky.graph.follow:subject; the table link_source has the collections and paths.")));
 	if (colon == NULL || atp_nsid_check(whole.ptr, n, &at) != ATP_OK ||
 		!atp_link_path_is_valid((AtpSpan) {colon + 1, whole.len - n - 1}))
 		ereport(ERROR,

@@ -243,7 +243,8 @@ atp_distribute(PG_FUNCTION_ARGS)
 	if (IsolationUsesXactSnapshot())
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("tables are distributed at isolation level \"read committed\" only")));
+				 errmsg("tables are distributed at isolation level \"read committed\" only"),
+				 errhint("Call the function after BEGIN ISOLATION LEVEL READ COMMITTED.")));
 	SPI_connect();
 	refuse_copies();
 	refuse_hand(target);

@@ -489,7 +489,8 @@ check_arguments(FunctionCallInfo fcinfo, int ahead)
 	if (IsolationUsesXactSnapshot())
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("partitions are made at isolation level \"read committed\" only")));
+				 errmsg("partitions are made at isolation level \"read committed\" only"),
+				 errhint("Call the function after BEGIN ISOLATION LEVEL READ COMMITTED.")));
 }
 
 /* The first argument of partition() is the target: a misplaced "by" is named.  by: the second argument, or NULL. */

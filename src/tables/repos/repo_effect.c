@@ -385,6 +385,9 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 	note_known(s->apply->batch, event, rest ? repo->head.rev_paths : NULL);
 	if (event->kind == ATP_REPOS_COMMIT && !rest)
 		judge_commit(s, repo, event);
+	/* F-42: also the rest of the records after a #sync of the commit's own revision, which count as applied from now on */
+	else if (event->kind == ATP_REPOS_COMMIT && !event->partial && begins_anew(repo))
+		atp_repo_note_break(s, repo);
 	else if (event->kind == ATP_REPOS_SYNC && event->partial)
 		begin_anew(s, repo, effect);
 	else if (event->kind == ATP_REPOS_SYNC && announces_others(repo, event))
