@@ -182,6 +182,7 @@ typedef enum AtpFetchWhy
 	ATP_FETCH_SYNC,				/* ... or a #sync announces a tree different from ours ... */
 	ATP_FETCH_FORK,				/* ... or the account has signed two commits of the same revision */
 	ATP_FETCH_SEEN,				/* the repository's earlier records are unknown */
+	ATP_FETCH_MISSED,			/* the account is active again, and its events were ignored meanwhile */
 	ATP_FETCH_ACTIVE,			/* the account is active again ... */
 	ATP_FETCH_INACTIVE,			/* ... or inactive */
 	ATP_FETCH_DELETED			/* the account is deleted */
@@ -199,6 +200,7 @@ typedef struct AtpHeldRow
 	text	   *endpoint;		/* URL of the stream that the event came from */
 	int64		seq;
 	AtpWhyHeld	why;
+	bool		behind;			/* why is the reason of an earlier event, behind which this event waited */
 	bool		gap;			/* held because of a missing commit; held_at tells since when */
 	TimestampTz held_at;
 	/* when the last look-up of the account's identity had ended at the time of receipt; DT_NOBEGIN: never */

@@ -254,7 +254,12 @@ inline hold_event(r, why)
 inline request_job()
 {
 	if
+#ifdef NO_BACKFILL
+	/* in a trace, a subscription that fetches nothing */
+	:: true
+#else
 	:: job == NO_JOB || job == SUSPENDED -> job = QUEUED
+#endif
 	:: else
 	fi
 }
@@ -384,7 +389,7 @@ inline take_account(kind)
 	:: kind == ACTIVE ->
 		if
 #ifndef WITHOUT_active_again
-		:: sync == DESYNC && !is_active -> request_job()
+		:: sync == DESYNC && !is_active && !is_empty -> request_job()
 #endif
 		:: else ->
 			if
@@ -492,6 +497,8 @@ end_account:
 	:: atomic { !srv_active -> srv_gone = !srv_gone }
 	/* a list, or a session, demands a fetch */
 	:: atomic { job == NO_JOB -> job = QUEUED; check() }
+	/* a session demands an audit */
+	:: atomic { (sync == PARTIAL || sync == SYNC) && hold != RESYNC && !is_empty -> sync = (any_tree -> SYNC : DESYNC); check() }
 	od
 }
 #else

@@ -23,6 +23,7 @@
  * step read: process/consumer/consumer_settings.c atp_consumer_read_settings()
  * step share: config/cursor.c atp_cursor_share()
  * step begin: process/consumer/consumer_batch.c begin_shards()
+ * step gap: process/consumer/consumer_batch.c note_gaps()
  * step hand: process/workers/shards.c atp_shards_hand()
  * step collect: process/workers/shards.c atp_shards_collect()
  * step close: process/workers/ring.c atp_ring_close()
@@ -37,21 +38,22 @@
  * mark BEGIN: seq, 0, 0: all rows, which had no position, get one
  * mark MOVE: from, to, shard: a worker, or the consumer (shard 0), moves a row
  * mark SHARE: shards, seq, 0: the rows are shared among another number of shards, and get a new layout
+ * mark GAP: after, before, 0: the consumer notes a gap
  * mark SET: seq, 0, 0: a session sets all rows
  * NULL is -1.
  *
  * guard layout (-DEVENTS=2 -DFAULTS=2 -DPLACES=1): a worker whose consumer is ending has claimed its shard after the next consumer looked, and moves the only cursor that is left; the events of the other shard are lost.
  * guard cursor_was: the cursors are set back while a worker applies a batch, which moves its cursor over the events that the operator wants.
- * guard version: the cursors are set back after the consumer has read them; its workers begin there, and pass over the events up to where the consumer begins.
+ * guard version (-DEVENTS=2 -DFAULTS=2 -DPLACES=1): the cursors are set back after the consumer has read them; its workers begin there, and pass over the events up to where the consumer begins.
  * guard own_cursor: one worker has committed a batch, the other not; the next consumer reads it again, and the first worker applies it twice.
  * guard equal: the cursors differ when they are shared: a new shard begins behind events that nobody has applied.
  * guard reshard_at: the number of workers is changed while the cursors differ, and stays as it was for ever.
- * guard begin: a stream begins; one worker commits, the consumer dies; the other shard has no position, so the next consumer begins with the newest event.
+ * guard begin: a stream begins; one worker commits, the consumer dies; the other shard has no position: the next consumer begins with the newest event, and the rows never become equal, as sharing them needs.
  * guard lowest: the next consumer begins at the highest cursor.
  * guard room: the consumer fills a batch that a worker has not taken yet.
  * guard all_done: a batch counts as done when one worker has done it, and is filled again.
  * guard done_last: a worker says that a batch is done before its commit, and is killed.
- * guard gap_first: a worker passes a gap before shard 0 has noted it; shard 0 dies, and the next server has the events: the worker passes over them, and no gap is noted.
+ * guard gap_noted: the cursors are at 0 and 2; the server has forgotten 1, and begins with 2; worker 0, which has 2 already, notes no gap, and worker 1 passes over 1.
  */
 #include "observe.h"
 
@@ -60,12 +62,16 @@
 #define MOVE	3
 #define SHARE	4
 #define SET		5
+#define GAP		6
 
 #ifdef TRACE
 #define EVENTS	1
 #define NONE	(-1)
-#define SHARDS	4
+#ifndef SHARDS
+#define SHARDS	2
+#endif
 #define PLACES	3
+#define FAULTS	0
 #define ORDER_COMES	true
 #define KILL_COMES	true
 #else
@@ -87,17 +93,18 @@ byte layout = 0;
 /* atproto.subscription.workers */
 byte workers = SHARDS;
 
-/* a gap, which worker 0 notes with the batch after it */
+/* a gap; all that the server had forgotten is one */
 NUMBER gap_after = 0, gap_before = 0;
 
 byte claim = 0;				/* the consumer that has the claim, plus 1 */
 byte version = 0;			/* of the subscription's row */
 bool taken[SHARDS];			/* the claim of the shard */
+byte busy = 0;				/* shards that are claimed */
 bool notified[RINGS];
 
-/* the rings: consumer number r has ring r; registered: a worker was started and has not ended */
-typedef Batch { NUMBER begin; NUMBER last; NUMBER gap; byte left };	/* gap: the begin of a gap before the batch, or 0; left: workers that have not done it */
-typedef Ring { bool closed; bool gone; byte layout; byte version; byte handed; byte done[SHARDS]; bool registered[SHARDS]; bool ended; Batch batch[PLACES] };
+/* the rings: consumer number r has ring r; registered: a worker was started and has not ended; alive: how many of them */
+typedef Batch { NUMBER begin; NUMBER last; NUMBER gap; byte left };	/* gap: the event after which a gap begins, plus 1; 0: none; left: workers that have not done it */
+typedef Ring { bool closed; bool gone; byte layout; byte version; byte handed; byte done[SHARDS]; bool registered[SHARDS]; byte alive; bool ended; Batch batch[PLACES] };
 Ring ring[RINGS];
 
 /* what only the invariants need */
@@ -117,6 +124,8 @@ inline accounted()
 		fi
 	}
 	e = 0; w = 0
+#else
+	skip
 #endif
 }
 
@@ -133,6 +142,8 @@ inline apply(e)
 #ifndef TRACE
 	assert(owed[e]);
 	owed[e] = false
+#else
+	skip
 #endif
 }
 
@@ -183,13 +194,7 @@ inline note_gap(from, to)
 #else
 #define RESHARD	false
 #endif
-/* a worker waits until shard 0 has noted the gap before the batch */
-#ifndef WITHOUT_gap_first
-#define MAY_PASS	(me == 0 || ring[r].done[0] > ring[r].done[me] || ring[r].batch[ring[r].done[me] % PLACES].gap == 0)
-#else
-#define MAY_PASS	true
-#endif
-#define ALONE(r)	(!ring[r].registered[0] && !ring[r].registered[1])
+#define ALONE(r)	(ring[r].alive == 0)
 
 /* A ring that nobody has is nothing (so that the search does not tell its remains apart). */
 inline forget_ring(r)
@@ -214,7 +219,8 @@ active [RINGS] proctype consumer()
 	NUMBER at, last;		/* c->cursor, c->position.last; the latter is c->handed, too */
 	NUMBER high, reshard_at, gap;
 	byte n, mine, seen;		/* shards, their layout, the version of the row */
-	byte collected, sent, e, w;
+	NUMBER e;
+	byte collected, sent, w;
 	bool fresh;				/* the connection has brought no event yet */
 
 end_start:
@@ -224,7 +230,7 @@ end_start:
 		claim = me + 1
 	};
 	/* wait */
-	atomic { !taken[0] && !taken[1] };
+	busy == 0;
 	/* read, and share the rows among another number of shards */
 	atomic {
 		notified[me] = false;
@@ -279,6 +285,7 @@ end_start:
 			for (w : 0 .. SHARDS - 1) {
 				ring[me].done[w] = 0; ring[me].registered[w] = w < n
 			}
+			ring[me].alive = n;
 			w = 0
 		:: else
 		fi;
@@ -294,26 +301,27 @@ end_start:
 end_stream:	do
 	:: /* an event comes; with workers it is handed to them */
 		atomic {
-			(n == 1 -> at == last : ROOM) && sent < EVENTS && !notified[me] && !RESHARD ->
+			(n == 1 -> at == last : ROOM) && sent < EVENTS && !RESHARD ->
 			gap = 0;
 #ifdef TRACE
 			PEEK;
 			if
 			:: next_step == BEGIN && at == NONE && n > 1 -> e = next_a + 1
+			:: next_step == GAP && n > 1 && next_a == last -> gap = last + 1; e = next_b
 			:: next_step == MOVE && next_b > last -> e = next_b
 			:: else -> trace_at = -1
 			fi;
 #else
 			sent++;
+			/* this server has forgotten the event, and begins with the next */
 			if
-			:: sent > newest -> newest++; if :: key[newest] = 0 :: key[newest] = 1 fi
-			:: else
-			fi;
-			/* this server has forgotten the event */
-			if
-			:: fresh && last != NONE && last > 0 && sent < newest -> gap = last; sent++
+			:: fresh && last != NONE && sent < EVENTS -> gap = last + 1; sent++
 			:: true
 			fi;
+			do
+			:: newest < sent -> newest++; if :: key[newest] = 0 :: key[newest] = 1 fi
+			:: else -> break
+			od;
 			e = sent;
 #endif
 			fresh = false;
@@ -336,6 +344,13 @@ end_stream:	do
 				:: else
 				fi;
 #endif
+#ifndef WITHOUT_gap_noted
+				/* the gap before the batch is noted for all shards */
+				if
+				:: gap != 0 -> note_gap(gap - 1, e); OBSERVE(GAP, last, e, 0)
+				:: else
+				fi;
+#endif
 				w = ring[me].handed % PLACES;
 				ring[me].batch[w].begin = last; ring[me].batch[w].last = e; ring[me].batch[w].gap = gap; ring[me].batch[w].left = n;
 				ring[me].handed++;
@@ -351,7 +366,7 @@ end_stream:	do
 				begins(last);
 				apply(last);
 				if
-				:: gap != 0 -> note_gap(gap, last)
+				:: gap != 0 -> note_gap(gap - 1, last)
 				:: else
 				fi;
 				OBSERVE(MOVE, at, last, 0);
@@ -411,7 +426,7 @@ end_start:
 	atomic {
 		if
 		:: taken[me] -> goto ends
-		:: else -> taken[me] = true; mine = true
+		:: else -> taken[me] = true; busy++; mine = true
 		fi;
 		if
 		:: SAME_LAYOUT(ring[r].layout) && SAME_VERSION && me < rows -> my = cursor[me]
@@ -425,7 +440,7 @@ end_loop:	do
 		 * as when it had come before.
 		 */
 		atomic {
-			!ring[r].closed && ring[r].handed > ring[r].done[me] && MAY_PASS ->
+			!ring[r].closed && ring[r].handed > ring[r].done[me] ->
 			w = ring[r].done[me] % PLACES;
 			last = ring[r].batch[w].last; gap = ring[r].batch[w].gap;
 			my = (my == NONE -> ring[r].batch[w].begin : my);
@@ -435,26 +450,38 @@ end_loop:	do
 		};
 		atomic {
 #endif
+#ifdef TRACE
+			/* a consumer that is killed explains as much as a worker that is killed */
+			PEEK;
 			if
-			:: KILL_COMES -> kills = 1; goto ends
-			:: true
+			:: last <= my || (next_step == MOVE && next_a == my && next_b == last && next_c == me)
+			:: else -> trace_at = -1
 			fi;
+#else
+			if
+			:: true
+			:: KILL_COMES -> kills = 1; goto ends
+			fi;
+#endif
 			if
 #ifndef WITHOUT_own_cursor
-			:: last <= my
+			:: my != NONE && last <= my
 #endif
 			:: else ->
 				if
 				:: IS_AT(me, my) && SAME_LAYOUT(ring[r].layout) ->
 #ifndef TRACE
+					begins(last);
 					if
-					:: key[last] == me -> begins(last); apply(last)
+					:: key[last] == me -> apply(last)
 					:: else
 					fi;
+#ifdef WITHOUT_gap_noted
 					if
-					:: gap != 0 && me == 0 && last > my -> note_gap(gap, last)
+					:: gap != 0 && me == 0 && last > my -> note_gap(gap - 1, last)
 					:: else
 					fi;
+#endif
 #endif
 					OBSERVE(MOVE, my, last, me);
 					cursor[me] = last; my = last;
@@ -471,9 +498,9 @@ end_loop:	do
 	od;
 ends:
 	atomic {
-		ring[r].registered[me] = false; ring[r].ended = true;
+		ring[r].registered[me] = false; ring[r].alive--; ring[r].ended = true;
 		if
-		:: mine -> taken[me] = false
+		:: mine -> taken[me] = false; busy--
 		:: else
 		fi;
 		mine = false; my = 0; last = 0; gap = 0;
@@ -488,7 +515,13 @@ active proctype session()
 	byte e, w;
 	NUMBER to;
 
-#ifdef TRACE
+#ifndef TRACE
+	/* the subscription begins with the next event, or after a given one */
+	if
+	:: true
+	:: atomic { claim == 0 && newest == 0 && rows == 1 && layout == 0 && cursor[0] == NONE -> cursor[0] = 0; first = 1 }
+	fi;
+#else
 	atomic { PEEK; next_step == START -> cursor[0] = next_a; OBSERVE(START, next_a, 0, 0) };
 #endif
 end:	do

@@ -8,6 +8,7 @@ not have: the cursor is set, the url changes, a batch holds an event and request
 TABLES = ("atproto.subscription", "atproto.cursor", "atproto.held_event", "atproto.repo_job")
 
 FILTER = ("collections", "dids", "slice", "actions", "keep_records", "events", "keep_raw", "verify", "host_is_pds", "count_collections", "links", "validate")
+OTHERS = {"url", "endpoint", "owner", "workers", "format"}
 ROW, BREAK, HOLD = 0, 1, 2
 MOST = 200      # the model's numbers are bytes
 
@@ -64,13 +65,15 @@ def session(s, change, transaction, mark):
     s.name, s.row = new["name"], new
     if s.over or not changed - {"enabled", "stopped", "stopped_at"}:
         return
-    if len([1 for what in ({"name"}, {"target"}, set(FILTER)) if changed & what]) != 1 or changed & {"url", "endpoint", "owner", "workers", "format"}:
+    filters = bool(changed & set(FILTER))
+    if ("target" in changed and ("name" in changed or filters)) or not (filters or changed & {"name", "target"}) or changed & OTHERS:
         s.over = True
         return
     s.changes += 1
     if "name" in changed:
         s.renamed = 1 - s.renamed
-        s.marks.append(mark("name", s.renamed, 0, 0, transaction))
+        s.filtered ^= filters
+        s.marks.append(mark("name", s.renamed, s.filtered, 0, transaction))
     elif "target" in changed:
         # a schema's new name is noted in the cursor, a new target is not
         cursor = [c for c in transaction.of("atproto.cursor") if c.kind == "UPDATE" and c.new["subscription"] == s.name]

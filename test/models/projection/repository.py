@@ -1,6 +1,6 @@
 """Marks of the model repository.pml: the visible state of an account's repository in a target, after each transaction that changes it.
 
-An object is a repository of a target that a single subscription fills, at level full and with backfill.  Its revisions are ranked: the k-th that
+An object is a repository of a target that a single subscription fills, at level full.  Its revisions are ranked: the k-th that
 occurs is 2k, so that the model has room for a commit that was lost before it.
 """
 import collections
@@ -59,6 +59,10 @@ def objects(transactions, mark):
             elif change.table == "atproto.repo_job":
                 r = touched[row["target"], row["did"]] = repositories[row["target"], row["did"]]
                 r.job = None if change.kind == "DELETE" else row["state"]
+            elif change.table == "atproto.dead_letter" and row.get("did"):
+                # a forged event is not in the model
+                for (_, did), r in repositories.items():
+                    r.over |= did == row["did"]
             elif change.table == "atproto.status_request" and row["why"] != "rev":
                 r = touched[row["target"], row["did"]] = repositories[row["target"], row["did"]]
                 r.request = 0 if change.kind == "DELETE" or row["answered_at"] is not None else 2 if row["why"] == "deleted" else 1
@@ -70,10 +74,10 @@ def objects(transactions, mark):
                 r.states.append((transaction,) + state)
     for (target, did), r in sorted(repositories.items()):
         revs = sorted({rev for _, rev, _, held in r.states for rev in held | {rev} if rev})
-        if len(fillers[target]) != 1 or len(revs) > MOST or not r.states or not all(v == "full" and b != "none" for _, v, b in fillers[target]):
+        if len(fillers[target]) != 1 or len(revs) > MOST or not r.states or any(v != "full" for _, v, _ in fillers[target]):
             continue
         rank = {rev: 2 * k for k, rev in enumerate(revs, 1)}
         rank[None] = 0
         yield ("repository %s of %s" % (did, target),
                [mark("ROW", flags, rank[rev], sum(1 << rank[h] for h in held), transaction) for transaction, rev, flags, held in r.states],
-               ["-DREVS=%d" % (2 * MOST + 1), "-DTROUBLES=1", "-DMAX_HELD=100"])
+               ["-DREVS=%d" % (2 * MOST + 1), "-DTROUBLES=1", "-DMAX_HELD=100"] + ["-DNO_BACKFILL"] * all(b == "none" for _, _, b in fillers[target]))

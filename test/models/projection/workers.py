@@ -61,6 +61,10 @@ def objects(transactions, mark):
             else:
                 s.marks += [mark("MOVE", number(before[c.new["shard"]]["seq"]), number(c.new["seq"]), int(c.new["shard"]), transaction)
                             for c in changes if c.new["updated_at"] != before[c.new["shard"]]["updated_at"]]
+        for change in transaction.of("atproto.gap"):
+            new = change.new
+            if change.kind == "INSERT" and new["reason"] == "OutdatedCursor" and (new["subscription"], new["endpoint"]) in streams:
+                streams[new["subscription"], new["endpoint"]].marks.append(mark("GAP", int(new["after_seq"]), number(new["before_seq"]), 0, transaction))
     for name, s in ended + [(name, s) for (name, _), s in streams.items()]:
         if 1 < s.most <= SHARDS and all(max(m.numbers) < 2 ** 31 for m in s.marks):
-            yield "subscription " + name, s.marks
+            yield "subscription " + name, s.marks, ["-DSHARDS=%d" % s.most]

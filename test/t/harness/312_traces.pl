@@ -48,15 +48,16 @@ wait_for_seq($node, 's', 150);
 kill_consumer();
 wait_for_seq($node, 's', 250);
 # the event at the cursor comes again
-$server->restart('--inclusive', @rate);
+$server->restart('--inclusive', '--hold-at', 500, '--hold-at', 700, @rate);
 wait_for_seq($node, 's', 350);
 $node->stop('immediate');
 $node->start;
-wait_for_seq($node, 's', 500);
+wait_for_seq($node, 's', 499);
 
 # the cursor is set while a batch is about to move it
 my $points = AtprotoTest::Points->new($node);
 $points->hold('cursor next', 'atproto s');
+$server->release;
 $points->wait('cursor next', 'atproto s');
 query(q{SELECT atproto.set_cursor('s', 300)});
 $points->release('cursor next', 'atproto s');
@@ -70,20 +71,21 @@ kill_consumer();
 wait_for_seq($node, 's', 1200);
 
 # the server has them again, and forgets them once more while they are read again
-serve();
+serve('--hold-at', 500);
 query(q{SELECT atproto.refill('s', NULL, 400)});
-wait_for_seq($node, 's', 450);
+wait_for("SELECT seq BETWEEN 450 AND 500 FROM atproto.stat_subscription WHERE name = 's'", gone => 1);
 serve('--oldest', 900);
 wait_for_seq($node, 's', 1050);
 is(query('SELECT count(*), count(closed_at) FROM atproto.gap'), '2|0', 'a gap in the gap');
-serve();
+serve('--hold-at', 1200);
 query(q{SELECT atproto.refill('s', NULL, 400)});
-wait_for_seq($node, 's', 700);
+wait_for("SELECT seq BETWEEN 600 AND 1200 FROM atproto.stat_subscription WHERE name = 's'", gone => 1);
 kill_consumer();
 wait_for('SELECT count(closed_at) = 2 FROM atproto.gap', gone => 1);
 
 # the operator passes over events
 query(q{SELECT atproto.set_cursor('s', 1500)});
+$server->release;
 wait_for_seq($node, 's', $PDS_LAST);
 is(query(q{SELECT string_agg(reason || ' ' || coalesce(closed_how, 'open'), ', ' ORDER BY id) FROM atproto.gap}),
 	'OutdatedCursor read again, OutdatedCursor read again, set_cursor open', 'gaps');
