@@ -4,8 +4,8 @@
  * proves: atp_labels_check atp_lower_encoded atp_scan_encoded atp_is_triplet atp_triplet_value atp_put_triplet
  *	atp_char_lower atp_hex_value
  * sources: core/syntax/chars.c
- * short: -DN=7 --unwind 9
- * long: -DN=12 --unwind 14
+ * short: -DN=5 --unwind 7
+ * long: -DN=10 --unwind 12
  * not proved: labels of 63 characters and more: the loop is longer than the bound
  */
 #include "core/syntax/chars.h"

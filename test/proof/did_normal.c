@@ -3,8 +3,8 @@
  *
  * proves: atp_did_normalize
  * sources: core/syntax/did.c core/syntax/chars.c core/syntax/base32.c
- * short: -DN=9 --unwind 11
- * long: -DN=14 --unwind 16
+ * short: -DN=5 --unwind 7
+ * long: -DN=8 --unwind 10
  * assumes: the text is what an authority may have, as atp_did_normalize()'s callers make sure
  */
 #include "core/syntax/chars.h"

@@ -9,10 +9,14 @@
 
 #include "core/atp.h"
 
-extern bool any_bool(void);
-extern uint8_t any_byte(void);
-extern uint32_t any_u32(void);
-extern uint64_t any_u64(void);
+/* CBMC gives functions with such names, which have no body, any result. */
+extern bool nondet_any_bool(void);
+extern uint8_t nondet_any_byte(void);
+extern uint64_t nondet_any_u64(void);
+
+#define any_bool()	nondet_any_bool()
+#define any_byte()	nondet_any_byte()
+#define any_u64()	nondet_any_u64()
 
 /* Runs in which the condition is false are not considered: an assumption, which README.md lists. */
 #define ASSUME(condition)	__CPROVER_assume(condition)
