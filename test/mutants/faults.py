@@ -42,6 +42,36 @@ fault("uri-tid-bytes", "core/syntax/uri_order.c", "a + common - tag < ATP_URI_TI
 fault("uri-plc-bytes", "core/syntax/uri_order.c", "if (common < ATP_DID_PLC_STORED)", "if (common < ATP_DID_PLC_STORED - 1)", "unit/test_uri_order")
 fault("uri-collection-end", "core/syntax/uri_order.c", "return repo < n && byte_weight(stored[repo]) == 3", "return repo <= n && byte_weight(stored[repo]) == 3", "unit/test_uri_order")
 
+# --- src/core: what only a proof finds for certain (test/proof; where there is cbmc) ---
+
+fault("prove-tid-length", "core/syntax/tid.c", "if (n != ATP_TID_TEXT)", "if (n > ATP_TID_TEXT)", "proof/tid")
+fault("prove-tid-shift", "core/syntax/tid.c", "tid >>= 5;", "tid >>= 4;", "proof/tid")
+fault("prove-plc-shift", "core/syntax/base32.c", "(bits >> (32 - 8 * i))", "(bits >> (31 - 8 * i))", "proof/base32")
+fault("prove-base64-empty", "core/syntax/base64.c", "if (n % 4 == 0 && n > 0 && s[n - 1] == '=')", "if (n % 4 == 0 && s[n - 1] == '=')", "proof/base64")
+fault("prove-label-end", "core/syntax/chars.c", "if (i < n && s[i] != '.')", "if (s[i] != '.')", "proof/chars")
+fault("prove-did-prefix", "core/syntax/did.c", "if (i == n || s[i] != PLC[i])", "if (s[i] != PLC[i])", "proof/did")
+fault("prove-nsid-star", "core/syntax/nsid.c", "	if (n == 1)\n		return ATP_OK;\n	if (s[n - 2]", "	if (s[n - 2]", "proof/nsid_pattern")
+fault("prove-rkey-mixed", "core/syntax/recordkey.c", "bn = atp_rkey_text(b, bn, text);", "(void) atp_rkey_text(b, bn, text);", "proof/recordkey")
+fault("prove-slice-bound", "core/syntax/slice.c", "return *at > first && value <= ATP_SLICES_MAX && ", "return *at > first && ", "proof/slice")
+fault("prove-uri-path-order", "core/syntax/uri_order.c", "if (atp_is_path_tag(*a) || atp_is_path_tag(*b))", "if (atp_is_path_tag(*a) && atp_is_path_tag(*b))", "proof/uri_store")
+fault("prove-uri-path-text", "core/syntax/uri_store.c", "stored = path + 1;", "stored = path;", "proof/uri_store")
+fault("prove-uri-tid-order", "core/syntax/uri_order.c", "ATP_TID_TEXT, a + ATP_URI_TID_STORED, a_end", "ATP_TID_TEXT, a + ATP_URI_TID_STORED - 1, a_end", "proof/uri_tid")
+fault("prove-varint-end", "core/codec/varint.h", "if (*pos + i >= n)", "if (*pos + i > n)", "proof/varint")
+fault("prove-varint-shortest", "core/codec/varint.h", "if (b == 0 && i > 0)", "if (b == 0 && i > 1)", "proof/varint")
+fault("prove-cid-trailing", "core/codec/cid.c", "if (err == ATP_OK && len != n)", "if (err == ATP_OK && len > n)", "proof/cid")
+fault("prove-head-end", "core/codec/shape.h", "if ((size_t) (s->end - s->p) <= n)", "if ((size_t) (s->end - s->p) < n)", "proof/cbor_head")
+fault("prove-head-length", "core/codec/dagcbor.c", "major <= 5 && n >= 9 &&", "major <= 5 && n >= 4 &&", "proof/cbor_head")
+fault("prove-cbor-depth", "core/codec/dagcbor_next.h", "if (r->depth >= r->max_depth)", "if (r->depth > r->max_depth)", "proof/cbor_next")
+fault("prove-json-hex", "core/codec/json.c", "if (end - p < 4)", "if (end - p < 2)", "proof/json_next")
+fault("prove-json-word", "core/codec/json.c", "if (r->len - r->pos < n || memcmp", "if (memcmp", "proof/json_next")
+fault("prove-chunk-piece", "core/wire/chunked.c", "c->left < *n ? (size_t) c->left : *n;", "c->left <= *n + 1 ? (size_t) c->left : *n;", "proof/chunked")
+fault("prove-http-colon", "core/wire/http_head.c", "if (colon == NULL || colon == line.ptr", "if (colon == line.ptr", "proof/http_head")
+fault("prove-dns-loop", "core/wire/dns_txt.c", "if (pos >= lowest)", "if (pos > lowest)", "proof/dns_txt")
+fault("prove-dns-pointer", "core/wire/dns_txt.c", "if (pos + 2 > m->n)", "if (pos + 1 > m->n)", "proof/dns_txt")
+fault("prove-car-section", "core/repo/car.c", "if (len > car->len - pos)", "if (len > car->len)", "proof/car")
+fault("prove-car-probe", "core/repo/car.c", "i = (i + 1) & (index->nslots - 1)", "i = (i + 2) & (index->nslots - 1)", "proof/car_index")
+fault("prove-datetime-zone", "core/lexicon/datetime.c", "i + 6 <= n", "i + 5 <= n", "proof/datetime")
+
 # --- src/core: DAG-CBOR, CIDs, CAR files ---
 
 fault("cbor-long-form", "core/codec/dagcbor.c", "head->item.u < least[info - 24]", "head->item.u < least[info - 24] - 1", "unit/test_dagcbor", short=True)

@@ -1,5 +1,6 @@
 /*
- * IP addresses.
+ * address.c
+ *		IP addresses.
  *
  * proves: atp_address_parse atp_address_of atp_address_in atp_address_is_public
  * sources: core/syntax/address.c core/syntax/chars.c

@@ -1,5 +1,6 @@
 /*
- * The setting atproto.fetch_allow.
+ * allow_list.c
+ *		The setting atproto.fetch_allow.
  *
  * proves: atp_allow_check atp_allow_host atp_allow_address
  * sources: core/syntax/allow_list.c core/syntax/address.c core/syntax/chars.c

@@ -1,5 +1,6 @@
 /*
- * The packed identifier of did:plc: packing and unpacking are inverse, and packed forms order as their texts.
+ * base32.c
+ *		The packed identifier of did:plc: packing and unpacking are inverse, and packed forms order as their texts.
  *
  * proves: atp_plc_pack atp_plc_unpack atp_is_base32 atp_put_be64 atp_get_be64
  * sources: core/syntax/base32.c

@@ -1,5 +1,6 @@
 /*
- * base64: the decoder reads and writes within bounds, and decodes what RFC 4648 encodes.
+ * base64.c
+ *		base64: the decoder reads and writes within bounds, and decodes what RFC 4648 encodes.
  *
  * proves: atp_base64_decode
  * sources: core/syntax/base64.c

@@ -1,10 +1,11 @@
 /*
- * The reader of DAG-CBOR on any bytes: each call moves on, the depth stays in its bounds, and the end of the
- * outermost value is found.
+ * cbor_next.c
+ *		The reader of DAG-CBOR on any bytes: each call moves on, the depth stays in its bounds, and the end of the
+ *		outermost value is found.
  *
  * proves: atp_cbor_init atp_cbor_next atp_cbor_read_over atp_cbor_finish atp_fields_next
  * sources: core/codec/dagcbor.c core/codec/cid.c core/syntax/utf8.c test/proof/lib/libcbor.c
- * short: -DN=5 --unwind 10
+ * short: -DN=3 --unwind 10
  * long: -DN=8 --unwind 12
  * wraps: atp_utf8_unplain atp_fields_next
  * assumes: libcbor does what lib/libcbor.c says

@@ -1,10 +1,11 @@
 /*
- * Labels between dots, %HH, and lower case: what handles, NSIDs, DIDs and URIs are made of.
+ * chars.c
+ *		Labels between dots, %HH, and lower case: what handles, NSIDs, DIDs and URIs are made of.
  *
  * proves: atp_labels_check atp_lower_encoded atp_scan_encoded atp_is_triplet atp_triplet_value atp_put_triplet
  *	atp_char_lower atp_hex_value
  * sources: core/syntax/chars.c
- * short: -DN=5 --unwind 7
+ * short: -DN=5 --unwind 6
  * long: -DN=10 --unwind 12
  * not proved: labels of 63 characters and more: the loop is longer than the bound
  */

@@ -1,5 +1,6 @@
 /*
- * The table of classes of characters says what lib/classes.c says, which all other harnesses use.
+ * chars_table.c
+ *		The table of classes of characters says what lib/classes.c says, which all other harnesses use.
  *
  * proves: atp_char_is
  * sources: core/syntax/chars.c

@@ -1,9 +1,10 @@
 /*
- * CIDs, binary and as text: a CID has one text, and the parts lie in the bytes.
+ * cid.c
+ *		CIDs, binary and as text: a CID has one text, and the parts lie in the bytes.
  *
  * proves: atp_cid_check atp_cid_prefix atp_cid_parse atp_cid_format atp_cid_is_raw atp_cid_is_node atp_cid_is_syntax
  * sources: core/codec/cid.c
- * short: -DN=8 -DM=11 --unwind 13
+ * short: -DN=7 -DM=9 --unwind 11
  * long: -DN=12 -DM=20 --unwind 22
  */
 #include "core/codec/cid.h"

@@ -1,6 +1,7 @@
 /*
- * The CIDs of the protocol, 36 bytes: the shortcut for them agrees with the general parser, and text and bytes are
- * each other's only form.
+ * cid_usual.c
+ *		The CIDs of the protocol, 36 bytes: the shortcut for them agrees with the general parser, and text and bytes are
+ *		each other's only form.
  *
  * proves: atp_cid_prefix atp_cid_is_blessed atp_cid_is_node atp_cid_is_raw atp_cid_format atp_cid_parse atp_cid_of
  * sources: core/codec/cid.c test/proof/lib/sha256.c

@@ -1,10 +1,11 @@
 /*
- * DIDs of any method: the check, the parts, the stored form, the order and the normal form.
+ * did.c
+ *		DIDs of any method: the check, the parts, the stored form, the order and the normal form.
  *
  * proves: atp_did_check atp_did_method atp_did_is_blessed atp_did_is_plc atp_did_store atp_did_text atp_did_cmp
  *	atp_did_abbrev atp_abbrev_text atp_identifier_check
  * sources: core/syntax/did.c core/syntax/handle.c core/syntax/chars.c core/syntax/base32.c
- * short: -DN=8 --unwind 10 --unwindset abbrev_id.0:13,memcpy.0:21,memcmp.0:12,atp_get_be64.0:9
+ * short: -DN=7 --unwind 8 --unwindset abbrev_id.0:13,memcpy.0:21,memcmp.0:12,atp_get_be64.0:9
  * long: -DN=14 --unwind 16 --unwindset memcpy.0:21
  * wraps: atp_abbrev_text
  * not proved: packed DIDs, which did_plc.c has; the longest DID (2048 bytes)

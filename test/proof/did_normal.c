@@ -1,9 +1,10 @@
 /*
- * The normal form of a DID: never longer, its own normal form, and still a DID (N2 to N4).
+ * did_normal.c
+ *		The normal form of a DID: never longer, its own normal form, and still a DID (N2 to N4).
  *
  * proves: atp_did_normalize
  * sources: core/syntax/did.c core/syntax/chars.c core/syntax/base32.c
- * short: -DN=5 --unwind 7
+ * short: -DN=5 --unwind 6
  * long: -DN=8 --unwind 10
  * assumes: the text is what an authority may have, as atp_did_normalize()'s callers make sure
  */

@@ -1,6 +1,7 @@
 /*
- * Packed DIDs: "did:plc:" and any 24 bytes, beside any other DID-like text of 32 bytes that differs within the
- * identifier.
+ * did_plc.c
+ *		Packed DIDs: "did:plc:" and any 24 bytes, beside any other DID-like text of 32 bytes that differs within the
+ *		identifier.
  *
  * proves: atp_did_store atp_did_text atp_did_cmp atp_did_abbrev atp_did_is_plc
  * sources: core/syntax/did.c core/syntax/chars.c core/syntax/base32.c

@@ -1,5 +1,6 @@
 /*
- * The host of a did:web document.
+ * did_web.c
+ *		The host of a did:web document.
  *
  * proves: atp_did_document_host
  * sources: core/syntax/did_web.c core/syntax/did.c core/syntax/handle.c core/syntax/chars.c core/syntax/base32.c

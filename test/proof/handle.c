@@ -1,9 +1,10 @@
 /*
- * Handles: the check, the normal form, and the TLDs that are not allowed.
+ * handle.c
+ *		Handles: the check, the normal form, and the TLDs that are not allowed.
  *
  * proves: atp_handle_check atp_handle_normalize atp_handle_tld_allowed
  * sources: core/syntax/handle.c core/syntax/did.c core/syntax/chars.c core/syntax/base32.c
- * short: -DN=5 --unwind 8 --unwindset atp_handle_tld_allowed.2:9
+ * short: -DN=5 --unwind 6 --unwindset atp_handle_tld_allowed.2:9
  * long: -DN=11 --unwind 14
  */
 #include "core/syntax/chars.h"

@@ -1,5 +1,6 @@
 /*
- * The TXT records of a handle's domain, string by string; and its file.
+ * handle_txt.c
+ *		The TXT records of a handle's domain, string by string; and its file.
  *
  * proves: atp_handle_txt_begin atp_handle_txt_string atp_handle_txt_end atp_handle_file
  * sources: core/syntax/handle_txt.c core/syntax/did.c core/syntax/chars.c core/syntax/base32.c

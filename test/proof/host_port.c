@@ -1,5 +1,6 @@
 /*
- * host[:port]
+ * host_port.c
+ *		host[:port]
  *
  * proves: atp_host_port_parse atp_host_spell
  * sources: core/syntax/host_port.c core/syntax/chars.c

@@ -1,5 +1,6 @@
 /*
- * Members of a JSON object by name; containers measured, not parsed.
+ * json_members.c
+ *		Members of a JSON object by name; containers measured, not parsed.
  *
  * proves: atp_json_outline atp_json_members atp_json_is
  * sources: core/codec/json.c core/syntax/utf8.c core/syntax/chars.c

@@ -1,9 +1,10 @@
 /*
- * The reader of JSON on any bytes: each call but the last moves on, and each item lies in the text.
+ * json_next.c
+ *		The reader of JSON on any bytes: each call but the last moves on, and each item lies in the text.
  *
  * proves: atp_json_init atp_json_next atp_json_finish
  * sources: core/codec/json.c core/syntax/utf8.c core/syntax/chars.c
- * short: -DN=5 --unwind 9
+ * short: -DN=4 --unwind 7
  * long: -DN=9 --unwind 13
  * wraps: has_zero plain_text read_text atp_utf8_unplain
  */

@@ -1,5 +1,6 @@
 /*
- * Texts of JSON with escapes, decoded; and integers.
+ * json_text.c
+ *		Texts of JSON with escapes, decoded; and integers.
  *
  * proves: atp_json_text atp_json_take_text atp_json_integer atp_json_seq
  * sources: core/codec/json.c core/codec/json_text.c core/syntax/utf8.c core/syntax/chars.c

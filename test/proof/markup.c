@@ -1,5 +1,6 @@
 /*
- * Text of a page of HTML.
+ * markup.c
+ *		Text of a page of HTML.
  *
  * proves: atp_strip_markup
  * sources: core/syntax/markup.c

@@ -1,5 +1,6 @@
 /*
- * Public keys as text.
+ * multikey.c
+ *		Public keys as text.
  *
  * proves: atp_multikey_parse atp_multikey_parse_bare
  * sources: core/syntax/multikey.c

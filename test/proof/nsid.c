@@ -1,9 +1,10 @@
 /*
- * NSIDs: the check, the parts and the normal form.
+ * nsid.c
+ *		NSIDs: the check, the parts and the normal form.
  *
  * proves: atp_nsid_check atp_nsid_name atp_nsid_domain atp_nsid_normalize
  * sources: core/syntax/nsid.c core/syntax/chars.c
- * short: -DN=5 --unwind 7
+ * short: -DN=5 --unwind 6
  * long: -DN=9 --unwind 11
  */
 #include "core/syntax/nsid.h"

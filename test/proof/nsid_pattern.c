@@ -1,9 +1,10 @@
 /*
- * Patterns of NSIDs: the check, and that a pattern matches only texts with its beginning.
+ * nsid_pattern.c
+ *		Patterns of NSIDs: the check, and that a pattern matches only texts with its beginning.
  *
  * proves: atp_nsid_pattern_check atp_nsid_matches
  * sources: core/syntax/nsid.c core/syntax/chars.c
- * short: -DN=5 --unwind 7
+ * short: -DN=5 --unwind 6
  * long: -DN=9 --unwind 11
  */
 #include "core/syntax/nsid.h"

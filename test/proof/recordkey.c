@@ -1,10 +1,11 @@
 /*
- * Record keys: the check, the types, the stored form, and the order of stored forms, which is that of the texts.
+ * recordkey.c
+ *		Record keys: the check, the types, the stored form, and the order of stored forms, which is that of the texts.
  *
  * proves: atp_rkey_check atp_rkey_check_strict atp_rkey_type_check atp_rkey_matches atp_rkey_store atp_rkey_text
  *	atp_rkey_cmp atp_rkey_abbrev
  * sources: core/syntax/recordkey.c core/syntax/nsid.c core/syntax/tid.c core/syntax/chars.c core/syntax/base32.c
- * short: -DN=14 --unwind 16
+ * short: -DN=13 --unwind 14
  * long: -DN=20 --unwind 22
  */
 #include "core/syntax/recordkey.h"

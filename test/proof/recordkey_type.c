@@ -1,5 +1,6 @@
 /*
- * Types of record keys, and whether a key has the type (K-07).
+ * recordkey_type.c
+ *		Types of record keys, and whether a key has the type (K-07).
  *
  * proves: atp_rkey_type_check atp_rkey_matches
  * sources: core/syntax/recordkey.c core/syntax/nsid.c core/syntax/tid.c core/syntax/chars.c core/syntax/base32.c

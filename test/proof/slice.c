@@ -1,5 +1,6 @@
 /*
- * Slices such as 3/16.
+ * slice.c
+ *		Slices such as 3/16.
  *
  * proves: atp_slice_parse
  * sources: core/syntax/slice.c core/syntax/chars.c

@@ -1,5 +1,6 @@
 /*
- * TIDs: a text and its number are each other's only form, and order alike (T-01 to T-04).
+ * tid.c
+ *		TIDs: a text and its number are each other's only form, and order alike (T-01 to T-04).
  *
  * proves: atp_tid_parse atp_tid_format
  * sources: core/syntax/tid.c core/syntax/base32.c

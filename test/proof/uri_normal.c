@@ -1,5 +1,6 @@
 /*
- * The normal form of a URI: never longer, valid, and its own normal form; and a valid URI has one.
+ * uri_normal.c
+ *		The normal form of a URI: never longer, valid, and its own normal form; and a valid URI has one.
  *
  * proves: atp_uri_normalize atp_uri_normal_form
  * sources: core/syntax/uri_normalize.c core/syntax/uri_parse.c core/syntax/did.c core/syntax/handle.c

@@ -1,5 +1,6 @@
 /*
- * The parser of URIs: each part lies in the text, and the parts with their delimiters are the text.
+ * uri_parse.c
+ *		The parser of URIs: each part lies in the text, and the parts with their delimiters are the text.
  *
  * proves: atp_uri_parse atp_uri_check_lexicon atp_uri_check_strict atp_uri_check_record atp_uri_is_strict_nosh
  * sources: core/syntax/uri_parse.c core/syntax/uri_level.c core/syntax/did.c core/syntax/handle.c core/syntax/nsid.c

@@ -1,5 +1,6 @@
 /*
- * The tokens of a fragment (RFC 6901): each call moves on, and a token is no longer than the fragment.
+ * uri_pointer.c
+ *		The tokens of a fragment (RFC 6901): each call moves on, and a token is no longer than the fragment.
  *
  * proves: atp_uri_pointer_next
  * sources: core/syntax/uri_pointer.c core/syntax/chars.c

@@ -1,8 +1,9 @@
 /*
- * Varints: reading and writing are inverse; nothing behind the buffer is read.
+ * varint.c
+ *		Varints: reading and writing are inverse; nothing behind the buffer is read.
  *
  * proves: atp_varint_read atp_varint_write
- * sources:
+ * sources: core/errors.c
  * short: -DN=10 --unwind 12
  * long: -DN=16 --unwind 18
  */

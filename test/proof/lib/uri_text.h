@@ -25,14 +25,20 @@ text_order(const char *a, size_t an, const char *b, size_t bn)
 	return (an > bn) - (an < bn);
 }
 
-/* The characters of a valid URI: what is around them does not matter to the stored form. */
+/* Characters of a valid URI: what is around them does not matter to the stored form. */
 static inline bool
-is_uri_text(const char *s, size_t n)
+is_uri_chars(const char *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (s[i] != '%' && s[i] != '#' && !atp_char_is(s[i], ATP_C_QUERY))
 			return false;
-	return n > 0 && !atp_char_is(s[0], ATP_C_DELIMITER);
+	return true;
+}
+
+static inline bool
+is_uri_text(const char *s, size_t n)
+{
+	return is_uri_chars(s, n) && !atp_char_is(s[0], ATP_C_DELIMITER);
 }
 
 #endif							/* URI_TEXT_H */
