@@ -8,7 +8,7 @@
  *	atp_uri_is_inside
  * sources: core/syntax/uri_store.c core/syntax/uri_order.c core/syntax/did.c core/syntax/tid.c core/syntax/base32.c
  *	core/syntax/chars.c
- * short: -DN=2 --unwind 25
+ * short: -DN=1 --unwind 24
  * long: -DN=5 --unwind 28
  * wraps: atp_abbrev_text
  * assumes: each character is one of a valid URI
