@@ -65,8 +65,13 @@ fault("prove-varint-end", "core/codec/varint.h", "if (*pos + i >= n)", "if (*pos
 fault("prove-varint-shortest", "core/codec/varint.h", "if (b == 0 && i > 0)", "if (b == 0 && i > 1)", "proof/varint")
 fault("prove-varint-loop", "core/codec/varint.h", "for (unsigned i = 0; i < ATP_VARINT_MAX; i++)", "for (unsigned i = 0;; i++)", "proof/varint")
 fault("prove-varint-write", "core/codec/varint.h", "while (value >= 0x80)", "while (value > 0x80)", "proof/varint")
-fault("prove-cid-digits", "core/codec/cid.c", "while (nbits >= 5)", "while (nbits > 5)", "proof/cid_usual")
+fault("prove-cid-digits", "core/codec/cid.c", "digits[bits << (5 - nbits) & 31]", "digits[bits << (4 - nbits) & 31]", "proof/cid_usual")
 fault("prove-cid-codec", "core/codec/cid.c", "b[0] == 1 && b[1] < 0x80 &&", "b[0] == 1 &&", "proof/cid_usual")
+fault("prove-head-least", "core/codec/shape.h", "return v >= least[info - 24];", "return v > least[info - 24];", "proof/cbor_head")
+fault("prove-head-big", "core/codec/dagcbor.c", "info == 27 && major >= 2 && major <= 5", "info == 27 && major >= 1 && major <= 5", "proof/cbor_head")
+fault("prove-writer-room", "core/codec/cbor_write.c", "w->len <= w->cap && n <= w->cap - w->len", "n <= w->cap - w->len", "proof/cbor_room")
+fault("prove-key-empty", "core/syntax/multikey.c", "if (n == skip || s[skip] != 'z')", "if (s[skip] != 'z')", "proof/multikey")
+fault("prove-datetime-zone", "core/lexicon/datetime.c", "i + 6 <= n", "i + 5 <= n", "proof/datetime")
 
 # --- src/core: DAG-CBOR, CIDs, CAR files ---
 

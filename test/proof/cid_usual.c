@@ -24,6 +24,9 @@ main(void)
 	size_t		n;
 	size_t		at;
 
+	/* the shortcut reads a codec of one byte only */
+	if (atp_cid_check(b, sizeof(b), &cid, &at) == ATP_OK)
+		LAW((b[1] < 0x80) == (cid.codec < 0x80));
 	if (atp_cid_is_blessed(b, sizeof(b)))
 	{
 		LAW(atp_cid_check(b, sizeof(b), &cid, &at) == ATP_OK && cid.codec == b[1] && cid.digest.ptr == b + 4 && cid.digest.len == 32);

@@ -4,8 +4,8 @@
  *
  * proves: atp_uri_pointer_next
  * sources: core/syntax/uri_pointer.c core/syntax/chars.c
- * short: -DN=8 --unwind 10
- * long: -DN=14 --unwind 16
+ * short: -DN=5 --unwind 7
+ * long: -DN=9 --unwind 11
  * assumes: the fragment is one that atp_uri_parse() accepts: '/' and characters of queries, %HH complete
  */
 #include "core/syntax/uri_private.h"

@@ -34,7 +34,7 @@ cbor_stream_decode(cbor_data p, size_t n, const struct cbor_callbacks *c, void *
 	}
 	major = p[0] >> 5;
 	info = p[0] & 31;
-	/* libcbor 0.8 to 0.10 refuses the tags 6 to 20; src/core refuses each tag but 42 */
+	/* libcbor refuses the tags 6 to 20.  src/core refuses each tag but 42: a version that accepts them changes nothing. */
 	if (major == 6 && info >= 6 && info <= 20)
 		return result;
 	if ((info >= 28 && info <= 30) || (info == 31 && (major < 2 || major == 6)) || (major == 7 && (info < 20 || info == 24)))
