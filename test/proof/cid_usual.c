@@ -26,7 +26,7 @@ main(void)
 
 	/* the shortcut reads a codec of one byte only */
 	if (atp_cid_check(b, sizeof(b), &cid, &at) == ATP_OK)
-		LAW((b[1] < 0x80) == (cid.codec < 0x80));
+		LAW(b[1] < 0x80 ? cid.codec == b[1] : b[2] >= 0x80 || cid.codec == ((b[1] & 0x7f) | (uint64_t) b[2] << 7));
 	if (atp_cid_is_blessed(b, sizeof(b)))
 	{
 		LAW(atp_cid_check(b, sizeof(b), &cid, &at) == ATP_OK && cid.codec == b[1] && cid.digest.ptr == b + 4 && cid.digest.len == 32);
