@@ -15,7 +15,8 @@ SELECT status, count(*) FROM replay.repo WHERE NOT active GROUP BY status ORDER 
 \echo '== What jsonb cannot hold is kept as it came'
 SELECT count(*) FILTER (WHERE value IS NULL) AS kept_raw, count(*) AS records FROM replay.record;
 
-\echo '== Does each repository have the records that its account has signed, and no others?'
+-- Without verify => 'full', nobody has checked who signed the commit.
+\echo '== Does each repository have the records that its last commit names, and no others?'
 SELECT equal, count(*) AS repositories, sum(records) AS records
 FROM replay.repo, atproto.audit(did, 'replay')
 WHERE active GROUP BY equal;

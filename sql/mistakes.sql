@@ -41,6 +41,7 @@ SELECT atproto.subscribe('s', 'wss://bsky.network', collections => '{NULL}');
 SELECT atproto.subscribe('s', 'wss://bsky.network', dids => '{NULL}');
 SELECT atproto.subscribe('s', 'wss://bsky.network', dids => '{bsky.app}');
 SELECT atproto.subscribe('s', 'wss://bsky.network', dids => '{@bsky.app}');
+SELECT atproto.subscribe('s', 'wss://bsky.network', dids => '{@did:web:example.com}');
 SELECT atproto.subscribe('s', 'wss://bsky.network', actions => '{insert}');
 -- options with some words
 SELECT atproto.subscribe('s', 'wss://bsky.network', backfill => 'yes');
@@ -98,6 +99,11 @@ SELECT atproto.backfill_repo('bsky.app');
 SELECT atproto.backfill_repo('did:web:example.com', 'mistakes');
 SELECT atproto.backfill_repo('did:web:example.com', 'nowhere');
 SELECT atproto.backfill_repo('mistakes', 'did:web:example.com');
+SELECT atproto.backfill_repo('s');
+SELECT atproto.backfill_repo('at://did:web:example.com/app.bsky.feed.post/x');
+SELECT atproto.backfill_repo('https://bsky.app/profile/did:web:example.com');
+SELECT atproto.backfill_repo('https://bsky.app/profile/bsky.app/post/x');
+SELECT atproto.backfill_repo('https://bsky.network');
 BEGIN;
 INSERT INTO atproto.subscription (name, url, target, enabled) VALUES ('s', 'wss://bsky.network', 'mistakes', false);
 SELECT atproto.backfill_repo('did:web:example.com', 'mistakes');
@@ -121,11 +127,14 @@ DELETE FROM atproto.subscription;
 SELECT atproto.create_view('app.bsky.feed.posts');
 SELECT atproto.create_view('com.example.unknown');
 SELECT atproto.create_view('post');
+SELECT atproto.create_view('app.bsky');
+SELECT atproto.create_view('at://did:web:example.com/app.bsky.feed.post/x');
 SELECT atproto.create_view(NULL);
 SELECT atproto.create_view('app.bsky.feed.defs');
 SELECT atproto.create_view('app.bsky.feed.post', '{}');
 SELECT atproto.create_view('app.bsky.feed.post', '{"lexicon": 1, "id": "app.bsky.feed.like", "defs": {"main": {"type": "record", "record": {"type": "object", "properties": {}}}}}');
 SELECT atproto.create_view('app.bsky.feed.post', target => 'nowhere');
+SELECT atproto.create_view('app.bsky.feed.post', target => 'public');
 SELECT atproto.create_view('app.bsky.feed.post', target => 'mistakes', schema => 'nowhere');
 SELECT atproto.create_view('app.bsky.feed.post', target => 'mistakes', view => 'record');
 
@@ -134,6 +143,9 @@ SELECT atproto.backlinks('at://did:web:example.com/app.bsky.feed.post/x', 'app.b
 SELECT atproto.backlinks('at://did:web:example.com/app.bsky.feed.post/x', 'subject.uri');
 SELECT atproto.backlinks('app.bsky.feed.like:subject.uri', 'at://did:web:example.com/app.bsky.feed.post/x');
 SELECT atproto.backlinks('https://bsky.app/profile/bsky.app/post/x', 'app.bsky.feed.like:subject.uri');
+SELECT atproto.backlinks('https://bsky.app/profile/did:web:example.com/post/x', 'app.bsky.feed.like:subject.uri');
+SELECT atproto.backlinks('https://bsky.app/profile/bsky.app', 'app.bsky.graph.follow:subject');
+SELECT atproto.backlinks(NULL, 'app.bsky.feed.like:subject.uri');
 SELECT atproto.backlinks('did:web:example.com', 'app.bsky.graph.follow:subject');
 SELECT atproto.backlinks('at://did:web:example.com/app.bsky.feed.post/x', NULL);
 SELECT atproto.backlinks('at://did:web:example.com/app.bsky.feed.post/x', 'app.bsky.feed.like:subject.uri', -1, tables => 'mistakes');
@@ -153,6 +165,30 @@ SELECT atproto.partition('mistakes', 'collection', keep => '1 year');
 SELECT atproto.partition('mistakes', 'month', keep => '-1 year');
 SELECT atproto.partition(NULL);
 
+-- numbers, names and roles of other functions
+SELECT atproto.retry(0);
+SELECT atproto.close_gap(0);
+SELECT atproto.unload_lexicon('app.bsky.feed.like');
+SELECT atproto.create_view('app.bsky.richtext.facet', (SELECT doc FROM atproto.lexicon WHERE id = 'app.bsky.richtext.facet'), target => 'mistakes');
+SELECT atproto.create_view('app.bsky.feed.post');
+SELECT * FROM atproto.check(share => 2);
+SELECT did_slice('did:web:example.com', 0);
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT atproto.partition('mistakes', 'month');
+ROLLBACK;
+SELECT atproto.audit('bsky.app');
+CALL atproto.await('bsky.app');
+SELECT * FROM atproto.resolve('at://bsky.app');
+SELECT atproto.resync('mistakes', 'did:web:example.com');
+CALL atproto.revalidate('nowhere');
+SELECT atproto.rebuild_links('nowhere');
+
+-- identifiers in queries
+SELECT '@bsky.app'::handle;
+SELECT '2026-01-01'::atproto.tid;
+SELECT 'https://bsky.app/profile/bsky.app/lists/x'::aturi;
+SELECT 'https://example.com/'::aturi;
+
 -- what PostgreSQL itself says: its hints differ between versions
 \set VERBOSITY terse
 SELECT atproto.create_view('app.bsky.feed.post', 'public');
@@ -170,7 +206,9 @@ SELECT atproto.subscribe('s', 'wss://bsky.network', keep_raw => 'raw');
 SELECT atproto.backfill_repo();
 SELECT atproto.load_car('did:web:example.com');
 SELECT atproto.load_car('did:web:example.com', 1);
+SELECT atproto.load_car('did:web:example.com', '/tmp/repo.car'::text);
 SELECT atproto.backlinks('at://did:web:example.com/app.bsky.feed.post/x');
+SELECT atproto.backlinks('at://did:web:example.com/app.bsky.feed.post/x', 'app.bsky.feed.like:subject.uri', 'mistakes');
 SELECT atproto.partition('atproto', 'month', ahead => 'all');
 SELECT atproto.partition('atproto', 'month', keep => 12);
 SELECT atproto.partition('atproto', 'collection', 'app.bsky.feed.post');

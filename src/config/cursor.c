@@ -21,12 +21,15 @@ atp_cursor_settings(const AtpSubscription *sub)
 			ATP_ARGS(atp_text_arg(sub->name), atp_text_arg(sub->ep->scope), digest));
 }
 
-/* Only the name of the target changes, so no events have to be read again. */
+/*
+ * Only the name of the target changes, so no events have to be read again.  A batch that was read under the former name does
+ * not move a cursor with a new layout.
+ */
 void
 atp_cursors_rename_target(const char *before, const char *now, AtpArg subscriptions)
 {
-	atp_run("UPDATE atproto.cursor c SET settings = s.digest FROM (SELECT name, " ATP_SETTINGS_DIGEST " AS before, " ATP_SETTINGS_DIGEST_OF("$2::name") " AS digest"
-			"  FROM atproto.subscription WHERE target = $1::name AND name = ANY ($3)) s WHERE c.subscription = s.name AND c.settings = s.before",
+	atp_run("UPDATE atproto.cursor c SET layout = c.layout + 1, settings = CASE WHEN c.settings = s.before THEN s.digest ELSE c.settings END FROM (SELECT name, " ATP_SETTINGS_DIGEST " AS before, " ATP_SETTINGS_DIGEST_OF("$2::name") " AS digest"
+			"  FROM atproto.subscription WHERE target = $1::name AND name = ANY ($3)) s WHERE c.subscription = s.name",
 			ATP_ARGS(atp_text_arg(before), atp_text_arg(now), subscriptions));
 }
 
@@ -123,8 +126,8 @@ atp_cursor_share(const char *name, const char *endpoint, int shards)
 			"  FROM gone HAVING count(*) > 0) g"
 			" WHERE c.subscription = $1 AND c.endpoint = $2 AND c.shard = 0",
 			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int4_arg(shards)));
-	atp_run("INSERT INTO atproto.cursor (subscription, endpoint, shard, layout, seq, event_time, settings_after, settings, read_from)"
-			" SELECT subscription, endpoint, n, layout, seq, event_time, settings_after, settings, read_from"
+	atp_run("INSERT INTO atproto.cursor (subscription, endpoint, shard, layout, seq, event_time, settings_after, settings, read_from, left_at)"
+			" SELECT subscription, endpoint, n, layout, seq, event_time, settings_after, settings, read_from, left_at"
 			" FROM atproto.cursor, generate_series(1, $3 - 1) n"
 			" WHERE subscription = $1 AND endpoint = $2 AND shard = 0"
 			" ON CONFLICT DO NOTHING",

@@ -14,7 +14,7 @@
 typedef struct AtpCursor
 {
 	int			shards;			/* rows; 1 unless several workers share the stream */
-	int			layout;			/* a number which changes each time the stream is divided anew */
+	int			layout;			/* a number which changes each time the stream is divided anew, or the target or its name changes */
 	int64		lowest;			/* all up to here is processed */
 	int64		highest;		/* nothing beyond this is */
 } AtpCursor;
@@ -50,7 +50,7 @@ extern void atp_cursor_settings(const AtpSubscription *sub);
 extern char *atp_cursor_unsettled(const char *target);
 
 /*
- * A target is renamed: update the noted settings of its subscriptions.  Call before atproto.subscription is
+ * A target is renamed: update the noted settings of its subscriptions, and the layouts.  Call before atproto.subscription is
  * updated.  Otherwise the new name would count as changed settings.
  */
 extern void atp_cursors_rename_target(const char *before, const char *now, AtpArg subscriptions);

@@ -80,7 +80,8 @@ atp_request_header_check(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("header \"%s\" cannot be set", name),
-				 errdetail("The connection to the server has its own.")));
+				 errdetail("The connection to the server has its own."),
+				 errhint("Leave this header out.")));
 	if (value == NULL || !is_value(value))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

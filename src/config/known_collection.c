@@ -60,6 +60,14 @@ detail_of(const char *name, bool alone)
 		errdetail("Under this name only records of exactly \"%s\" are stored, if there ever are any; the other collections are not affected.", atp_quotable(name));
 }
 
+/* SQL that replaces one name of the list. */
+static char *
+correct_name(const char *name, const char *meant, const char *subscription)
+{
+	return psprintf("UPDATE atproto.subscription SET collections = array_replace(collections, %s, %s) WHERE name = %s.",
+					quote_literal_cstr(name), quote_literal_cstr(meant), subscription);
+}
+
 static void
 notice_of(const char *name, bool alone, const char *subscription)
 {
@@ -72,12 +80,12 @@ notice_of(const char *name, bool alone, const char *subscription)
 		ereport(NOTICE,
 				(errmsg("no Lexicon \"%s\" is known, but \"%s\" is", atp_quotable(name), meant),
 				 detail_of(name, alone),
-				 errhint("If you mean \"%s\": UPDATE atproto.subscription SET collections = '{...}' WHERE name = %s.", meant, subscription)));
+				 errhint("If you mean \"%s\": %s", meant, correct_name(name, meant, subscription))));
 	else if (begins_known(name))
 		ereport(NOTICE,
 				(errmsg("no Lexicon \"%s\" is known, but \"%s.*\" are", atp_quotable(name), atp_quotable(name)),
 				 detail_of(name, alone),
-				 errhint("If you mean all of \"%s.*\": UPDATE atproto.subscription SET collections = '{...}' WHERE name = %s.", atp_quotable(name), subscription)));
+				 errhint("If you mean all of \"%s.*\": %s", atp_quotable(name), correct_name(name, psprintf("%s.*", name), subscription))));
 }
 
 void

@@ -86,6 +86,36 @@ atp_option_is_null(const char *option, const char *hint)
 			 errhint("%s", hint)));
 }
 
+/* The HINT for each argument without a default. */
+static const struct
+{
+	const char *argument;
+	const char *hint;
+} arguments[] = {
+	{"car", "Give the contents of a CAR file, such as pg_read_binary_file('/path/repo.car')."},
+	{"collection", "Name a collection, such as app.bsky.feed.post."},
+	{"did", "Name an account, such as did:web:example.com."},
+	{"id", "SELECT id FROM atproto.gap WHERE closed_at IS NULL shows the numbers."},
+	{"name", "The view \"atproto.stat_subscription\" has the names."},
+	{"role", "Name a role, such as reader."},
+	{"source", "Name a collection and a path, such as app.bsky.feed.like:subject.uri."},
+	{"target", "Name the schema in which the tables are, such as atproto."},
+};
+
+void
+atp_argument_is_null(const char *argument)
+{
+	const char *hint = "Leave the argument out for its default.";
+
+	for (int i = 0; i < lengthof(arguments); i++)
+		if (strcmp(argument, arguments[i].argument) == 0)
+			hint = arguments[i].hint;
+	ereport(ERROR,
+			(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+			 errmsg("%s must not be null", argument),
+			 errhint("%s", hint)));
+}
+
 void
 atp_option_has_null(const char *option, const char *hint)
 {
@@ -200,7 +230,7 @@ check_names(AtpTuple row)
 	if (atp_get_text_or_null(row, "target") == NULL)
 		atp_option_is_null("target", "Use the schema of the tables that are filled.");
 	if (atp_get_text_or_null(row, "created_at") == NULL)
-		atp_option_is_null("created_at", "Leave it as it is: it tells subscriptions of one name apart.");
+		atp_option_is_null("created_at", "Leave it as it is.");
 	if (atp_get_text_or_null(row, "id") == NULL)
 		atp_option_is_null("id", "Leave it as it is: other rows name the subscription by it.");
 }

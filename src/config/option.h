@@ -23,6 +23,8 @@ extern int	atp_word_number(const char *const *words, const char *word);
 /* The common ERRORs for options; hint: the permitted values. */
 pg_noreturn extern void atp_option_is_null(const char *option, const char *hint);
 pg_noreturn extern void atp_option_has_null(const char *option, const char *hint);
+/* A function's argument, rather than an option of a subscription. */
+pg_noreturn extern void atp_argument_is_null(const char *argument);
 pg_noreturn extern void atp_option_is_wrong(const char *option, const char *value, const char *hint);
 
 /*

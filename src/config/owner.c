@@ -31,6 +31,7 @@
 #include "storage/lmgr.h"
 #include "storage/proc.h"
 #include "utils/acl.h"
+#include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
@@ -55,7 +56,9 @@ atp_owner_check(Oid role)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("must be a member of role \"%s\" to make it a subscription's owner",
-						GetUserNameFromId(role, false))));
+						GetUserNameFromId(role, false)),
+				 errhint("A superuser can make you a member: GRANT %s TO %s.",
+						 quote_identifier(GetUserNameFromId(role, false)), quote_identifier(GetUserNameFromId(GetUserId(), false)))));
 }
 
 static bool

@@ -26,7 +26,7 @@
 	" events, keep_raw, verify, backfill, max_dead_letters, max_dead_letter_bytes, max_held_events, max_held_bytes, host_is_pds," \
 	" count_collections, slice, " ATP_SETTINGS_DIGEST " AS digest," \
 	" (SELECT string_agg(h.name || ': ' || h.value || E'\\r\\n', '' ORDER BY h.name)" \
-	"  FROM atproto.request_header h WHERE h.subscription = s.name) AS headers, workers, created_at"
+	"  FROM atproto.request_header h WHERE h.subscription = s.name) AS headers, workers"
 
 static AtpSubscription *
 from_tuple(AtpTuple row)
@@ -210,7 +210,6 @@ from_whole_tuple(AtpTuple row)
 		sub->headers = pstrdup("");
 	sub->workers = atp_get_int4(row, "workers");
 	sub->digest = DatumGetByteaPCopy(atp_get(row, "digest", BYTEAOID, &isnull));
-	sub->created_at = DatumGetTimestampTz(atp_get(row, "created_at", TIMESTAMPTZOID, &isnull));
 	return sub;
 }
 
@@ -265,7 +264,9 @@ atp_subscription_borrow(const char *name, MemoryContext cxt)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("must be a member of role \"%s\", the owner of subscription \"%s\"",
-						GetUserNameFromId(sub->owner, false), name)));
+						GetUserNameFromId(sub->owner, false), name),
+				 errhint("A superuser can make you a member: GRANT %s TO %s.",
+						 quote_identifier(GetUserNameFromId(sub->owner, false)), quote_identifier(GetUserNameFromId(GetUserId(), false)))));
 	return sub;
 }
 
@@ -341,6 +342,17 @@ atp_subscription_same_rows(const AtpSubscription *a, const AtpSubscription *b)
 {
 	return a->owner == b->owner && atp_subscription_same_contents(a, b) && same_accounts(&a->settings, &b->settings) &&
 		a->settings.verify == b->settings.verify;
+}
+
+bool
+atp_subscription_is_present(const AtpSubscription *sub)
+{
+	AtpArg		version = {TransactionIdGetDatum(sub->version), XIDOID, false};
+	AtpResult	found = atp_query("SELECT FROM atproto.subscription WHERE name = $1 AND xmin = $2", ATP_ARGS(atp_text_arg(sub->name), version));
+	bool		present = found.n > 0;
+
+	atp_result_free(found);
+	return present;
 }
 
 bool

@@ -9,7 +9,6 @@
 #include "postgres.h"
 
 #include "core/syntax/slice.h"
-#include "datatype/timestamp.h"
 #include "net/endpoint.h"
 #include "nodes/pg_list.h"
 
@@ -96,7 +95,7 @@ typedef struct AtpSettings
 typedef struct AtpSubscription
 {
 	char	   *name;
-	char	   *id;				/* as text; stays the same when the subscription is renamed */
+	char	   *id;				/* as text; stays the same when the subscription is renamed, and differs between successive subscriptions of a name */
 	char	   *url;
 	Oid			owner;			/* InvalidOid when the role is gone */
 	bool		runnable;		/* enabled and not stopped */
@@ -112,7 +111,6 @@ typedef struct AtpSubscription
 	char	   *headers;		/* lines "Name: value\r\n", or "" */
 	int			workers;
 	bytea	   *digest;			/* ATP_SETTINGS_DIGEST of the row */
-	TimestampTz created_at;		/* differs between successive subscriptions of the same name */
 	AtpSettings settings;
 } AtpSubscription;
 
@@ -158,6 +156,9 @@ extern List *atp_subscriptions_filling(const char *target, const char *condition
  * owner.
  */
 extern AtpSubscription *atp_subscription_borrow(const char *name, MemoryContext cxt);
+
+/* Is this version of the row the committed one? */
+extern bool atp_subscription_is_present(const AtpSubscription *sub);
 
 /*
  * Stop the subscription until an operator resumes it.  False: the row was changed since it was read, or is

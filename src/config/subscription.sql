@@ -141,6 +141,7 @@ CREATE TABLE atproto.cursor (
     settings_after bigint,
     settings bytea,
     read_from bigint,
+    left_at bigint,
     skips jsonb NOT NULL DEFAULT '{}'
         CHECK (jsonb_typeof(skips) = 'object' AND NOT jsonb_path_exists(skips, '$.* ? (@.type() != "number")')),
     updated_at timestamptz NOT NULL DEFAULT now(),
@@ -148,7 +149,7 @@ CREATE TABLE atproto.cursor (
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 COMMENT ON TABLE atproto.cursor IS 'last event processed of each subscription and endpoint, committed in the same transaction as its rows';
 COMMENT ON COLUMN atproto.cursor.shard IS 'the worker with this position; a single row, 0, unless the subscription has several workers: then everything up to the lowest seq is processed';
-COMMENT ON COLUMN atproto.cursor.layout IS 'changes with the number of workers; a worker moves only shards of the layout it was started with';
+COMMENT ON COLUMN atproto.cursor.layout IS 'changes with the number of workers, with the target and its name; a process moves only shards of the layout it was started with';
 COMMENT ON COLUMN atproto.cursor.seq IS 'last sequence number processed; NULL: begin with the next live event; 0: with the oldest';
 COMMENT ON COLUMN atproto.cursor.event_time IS 'time in the last event';
 COMMENT ON COLUMN atproto.cursor.events IS 'events processed since the subscription was made';
@@ -156,6 +157,7 @@ COMMENT ON COLUMN atproto.cursor.record_ops IS 'rows applied since the subscript
 COMMENT ON COLUMN atproto.cursor.settings IS 'SHA-256 of the settings meant by settings_after';
 COMMENT ON COLUMN atproto.cursor.settings_after IS 'the present filters and storage settings hold for events after this position';
 COMMENT ON COLUMN atproto.cursor.read_from IS 'events after this position, up to seq, were read without omission and with the present settings: a gap among them is closed';
+COMMENT ON COLUMN atproto.cursor.left_at IS 'seq before set_cursor() set it to 0, until the oldest event has come: what the server has forgotten in between becomes a gap';
 COMMENT ON COLUMN atproto.cursor.skips IS 'kinds of events passed over and of findings, with counts, since the subscription was made; committed with seq';
 COMMENT ON COLUMN atproto.cursor.subscription IS 'the subscription';
 COMMENT ON COLUMN atproto.cursor.endpoint IS 'the stream of the position: subscription.endpoint at the time of reading';

@@ -112,7 +112,8 @@ warn_of_ca_file(const char *ca_file)
 		ereport(WARNING,
 				(errmsg("%s", why),
 				 errdetail("The consumer cannot connect until the file is right, and tries again and again."),
-				 errhint("\"ca_file\" is the path of a file of certificates in PEM format on the server's machine, which the server's user may read.")));
+				 errhint("\"ca_file\" is the path of a file of certificates in PEM format on the server's machine, which the server's user may read.%s",
+						 is_absolute_path(ca_file) ? "" : " A path without a slash at its beginning is in the data directory: give the whole path.")));
 	else
 		pfree(file);
 }

@@ -64,22 +64,25 @@ member_text(JsonbContainer *object, const char *name)
 	return pnstrdup(v.val.string.val, v.val.string.len);
 }
 
+/* Compares in place: a thousand properties may refer to one definition with a text of a megabyte. */
 static bool
 member_is(JsonbContainer *object, const char *name, const char *text)
 {
-	char	   *is = member_text(object, name);
+	JsonbValue	v;
 
-	return is != NULL && strcmp(is, text) == 0;
+	return object != NULL && getKeyJsonValueFromContainer(object, name, strlen(name), &v) != NULL && v.type == jbvString &&
+		(size_t) v.val.string.len == strlen(text) && memcmp(v.val.string.val, text, strlen(text)) == 0;
 }
 
+/* The beginning, palloc'd: the rest is not copied, for the same reason. */
 static char *
 description_of(JsonbContainer *schema)
 {
-	char	   *text = member_text(schema, "description");
+	JsonbValue	v;
 
-	if (text != NULL)
-		text[pg_mbcliplen(text, strlen(text), DESCRIPTION_MAX)] = '\0';
-	return text;
+	if (schema == NULL || getKeyJsonValueFromContainer(schema, "description", strlen("description"), &v) == NULL || v.type != jbvString)
+		return NULL;
+	return pnstrdup(v.val.string.val, pg_mbcliplen(v.val.string.val, v.val.string.len, DESCRIPTION_MAX));
 }
 
 static Document *
@@ -101,7 +104,7 @@ document_of(Walk *walk, const char *id)
 	foreach(lc, walk->documents)
 		if (strcmp(((Document *) lfirst(lc))->id, id) == 0)
 			return lfirst(lc);
-	document = document_make(id, atp_lexicon_find(id));
+	document = document_make(pstrdup(id), atp_lexicon_find(id));
 	walk->documents = lappend(walk->documents, document);
 	return document;
 }
@@ -112,6 +115,7 @@ resolve_ref(Walk *walk, const Document **doc, JsonbContainer *ref)
 {
 	char	   *to = member_text(ref, "ref");
 	char	   *name = to == NULL ? NULL : strchr(to, '#');
+	JsonbContainer *def;
 
 	if (to == NULL)
 		return NULL;
@@ -119,7 +123,9 @@ resolve_ref(Walk *walk, const Document **doc, JsonbContainer *ref)
 		*name++ = '\0';
 	if (*to != '\0')
 		*doc = document_of(walk, to);
-	return get_member((*doc)->defs, name == NULL ? "main" : name, false);
+	def = get_member((*doc)->defs, name == NULL ? "main" : name, false);
+	pfree(to);
+	return def;
 }
 
 /* ------------------------------------------------------------------------
@@ -278,7 +284,8 @@ atp_lexicon_fields(Jsonb *doc, int max, const char **description)
 	if (!member_is(record, "type", "record"))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("Lexicon \"%s\" does not describe records", document->id)));
+				 errmsg("Lexicon \"%s\" does not describe records", document->id),
+				 errhint("Views are of collections, that is of Lexicons with a \"main\" of type \"record\", such as app.bsky.feed.post.")));
 	*description = description_of(record);
 	walk.documents = list_make1(unconstify(Document *, document));
 	(void) add_object(&walk, document, (AtpField) {0}, get_member(record, "record", false));

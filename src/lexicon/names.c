@@ -54,30 +54,72 @@ atp_name_finish(StringInfo name)
 	return cut;
 }
 
+/* The longest beginning that a name with a number keeps, if the number has one digit. */
+#define STEM_MAX	(NAMEDATALEN - 1 - 2)
+
+typedef struct NameEntry
+{
+	char		name[NAMEDATALEN];
+	bool		taken;
+	int			next;			/* names that are cut, and have this beginning: their smaller numbers are taken */
+} NameEntry;
+
 HTAB *
 atp_names_make(void)
 {
-	HASHCTL		ctl = {.keysize = NAMEDATALEN, .entrysize = NAMEDATALEN, .hcxt = CurrentMemoryContext};
+	HASHCTL		ctl = {.keysize = NAMEDATALEN, .entrysize = sizeof(NameEntry), .hcxt = CurrentMemoryContext};
 
 	return hash_create("atproto names", 64, &ctl, HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+}
+
+static NameEntry *
+enter_name(HTAB *names, const char *name)
+{
+	bool		found;
+	NameEntry  *entry = hash_search(names, name, HASH_ENTER, &found);
+
+	if (!found)
+	{
+		entry->taken = false;
+		entry->next = 2;
+	}
+	return entry;
+}
+
+static bool
+is_taken(HTAB *names, const char *name)
+{
+	NameEntry  *entry = hash_search(names, name, HASH_FIND, NULL);
+
+	return entry != NULL && entry->taken;
 }
 
 void
 atp_names_take(HTAB *names, const char *name)
 {
-	(void) hash_search(names, name, HASH_ENTER, NULL);
+	enter_name(names, name)->taken = true;
 }
 
+/*
+ * All names with the same stem get the same names with numbers.  A Lexicon may have a thousand properties whose names
+ * differ only behind the stem: the search for a free number goes on where the search before ended.
+ */
 char *
 atp_names_take_free(HTAB *names, const char *name)
 {
-	const char *free = name;
+	char		free[NAMEDATALEN];
+	char		stem[NAMEDATALEN];
+	NameEntry  *entry;
 
-	for (int i = 2; hash_search(names, free, HASH_FIND, NULL) != NULL; i++)
+	strlcpy(free, name, sizeof(free));
+	strlcpy(stem, name, STEM_MAX + 1);
+	entry = enter_name(names, stem);
+	while (is_taken(names, free))
 	{
-		char	   *suffix = psprintf("_%d", i);
+		char		suffix[16];
+		int			n = snprintf(suffix, sizeof(suffix), "_%d", entry->next++);
 
-		free = psprintf("%.*s%s", (int) (NAMEDATALEN - 1 - strlen(suffix)), name, suffix);
+		snprintf(free, sizeof(free), "%.*s%s", NAMEDATALEN - 1 - n, name, suffix);
 	}
 	atp_names_take(names, free);
 	return pstrdup(free);

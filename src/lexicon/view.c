@@ -16,6 +16,7 @@
 #include "catalog/pg_type.h"
 #include "config/extension.h"
 #include "config/known_collection.h"
+#include "config/option.h"
 #include "config/spi.h"
 #include "fmgr.h"
 #include "lexicon/document.h"
@@ -405,8 +406,7 @@ atp_create_view(PG_FUNCTION_ARGS)
 	View		view;
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(2))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("%s must not be null", PG_ARGISNULL(0) ? "collection" : "target")));
+		atp_argument_is_null(PG_ARGISNULL(0) ? "collection" : "target");
 	nsid = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	target = NameStr(*PG_GETARG_NAME(2));
 	schema = PG_ARGISNULL(3) ? target : NameStr(*PG_GETARG_NAME(3));
@@ -426,7 +426,15 @@ atp_create_view(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the Lexicon is of \"%s\", not of \"%s\"", atp_lexicon_id(doc), nsid),
-				 errhint("Give the name of the Lexicon as \"%s\".", "collection")));
+				 errhint("Name its collection: atproto.create_view('%s', ...). Or leave \"%s\" out: for a known collection it is not needed.",
+						 atp_lexicon_id(doc), "lexicon")));
+	/* people name the schema of the view as target */
+	if (strcmp(target, "atproto") != 0 && !OidIsValid(get_relname_relid("record", target_id)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("schema \"%s\" has no table \"%s\"", target, "record"),
+				 errhint("\"%s\" is the schema of the records: atproto.subscribe() or atproto.create_tables() makes its tables. The schema of the view is another argument: schema => %s.",
+						 "target", quote_literal_cstr(target))));
 	table = atp_table_in(target, "record");
 	active = get_relname_relid("visible_record", target_id);
 	view = (View) {

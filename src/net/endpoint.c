@@ -294,5 +294,6 @@ atp_proxy_check(const char *proxy)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid URL of a proxy"),
-				 errdetail_internal("%s", fault)));
+				 errdetail_internal("%s", fault),
+				 errhint("NULL takes the proxy from the server's environment, and '' connects without a proxy.")));
 }

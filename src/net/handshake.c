@@ -48,23 +48,6 @@ atp_handshake_request(const AtpHandshake *hs, const char *host, const char *targ
 					headers);
 }
 
-/* E-02: any answer but the upgrade that was asked for ends the attempt. */
-AtpHandshakeState
-atp_handshake_answer(AtpHandshake *hs, const char *buf, size_t n)
-{
-	const AtpHttpHead *answer = &hs->answer;
-	size_t		at;
-
-	hs->err = atp_http_head_parse(buf, n, &hs->answer, &at);
-	if (hs->err == ATP_E_HTTP_MORE)
-		return ATP_HANDSHAKE_MORE;
-	if (hs->err != ATP_OK)
-		return ATP_HANDSHAKE_BROKEN;
-	if (answer->status != 101)
-		return ATP_HANDSHAKE_REFUSED;
-	return atp_http_is_websocket(answer, hs->accept, hs->protocol) ? ATP_HANDSHAKE_DONE : ATP_HANDSHAKE_BROKEN;
-}
-
 /* The value of Content-Length; 0: missing, invalid, or too long to wait for. */
 static size_t
 body_length(AtpSpan length)
@@ -78,6 +61,72 @@ body_length(AtpSpan length)
 		n = 10 * n + (size_t) (length.ptr[i] - '0');
 	}
 	return n <= ERROR_BODY_MAX ? n : 0;
+}
+
+/* Keep what the head of a refusal says of the body: a head may have a thousand fields. */
+static void
+note_body(AtpHandshake *hs)
+{
+	AtpSpan		length = atp_http_header(&hs->answer, "content-length");
+
+	hs->in_chunks = atp_http_has_token(&hs->answer, "transfer-encoding", "chunked");
+	hs->until_close = length.ptr == NULL && atp_http_has_token(&hs->answer, "connection", "close");
+	hs->body_len = length.ptr == NULL ? 0 : body_length(length);
+	hs->body_read = 0;
+	hs->chunked = (AtpChunked) {0};
+}
+
+/*
+ * Can the head be complete, or recognized as none, by the bytes that have come since the last call?  The first line
+ * has ended, or an empty line, or the bytes have doubled since the head was parsed.
+ */
+static bool
+is_due(AtpHandshake *hs, const char *buf, size_t n)
+{
+	bool		due = buf != hs->buf || n / 2 >= hs->parsed || n >= ATP_HTTP_HEAD_MAX;
+
+	for (size_t i = buf == hs->buf ? hs->seen : 0; i < n; i++)
+	{
+		if (buf[i] != '\n')
+			continue;
+		due = due || !hs->has_line || buf[i - 1] == '\n' || (i > 1 && buf[i - 1] == '\r' && buf[i - 2] == '\n');
+		hs->has_line = true;
+	}
+	hs->buf = buf;
+	hs->seen = n;
+	return due;
+}
+
+static AtpHandshakeState
+judge_answer(AtpHandshake *hs, const char *buf, size_t n)
+{
+	const AtpHttpHead *answer = &hs->answer;
+	size_t		at;
+
+	hs->parsed = n;
+	hs->err = atp_http_head_parse(buf, n, &hs->answer, &at);
+	if (hs->err == ATP_E_HTTP_MORE)
+		return ATP_HANDSHAKE_MORE;
+	if (hs->err != ATP_OK)
+		return ATP_HANDSHAKE_BROKEN;
+	if (answer->status != 101)
+	{
+		note_body(hs);
+		return ATP_HANDSHAKE_REFUSED;
+	}
+	return atp_http_is_websocket(answer, hs->accept, hs->protocol) ? ATP_HANDSHAKE_DONE : ATP_HANDSHAKE_BROKEN;
+}
+
+/* E-02: any answer but the upgrade that was asked for ends the attempt. */
+AtpHandshakeState
+atp_handshake_answer(AtpHandshake *hs, const char *buf, size_t n)
+{
+	if ((hs->state == ATP_HANDSHAKE_MORE && is_due(hs, buf, n)) || buf != hs->buf)
+	{
+		hs->buf = buf;
+		hs->state = judge_answer(hs, buf, n);
+	}
+	return hs->state;
 }
 
 /*
@@ -100,27 +149,20 @@ chunk_length(const char *body, size_t n, size_t *at, size_t *length)
 }
 
 /*
- * Join the received chunks of a chunked body (proxies may send one) at out, which may be body.  Returns the
- * length of the joined data; *whole: the last chunk has been received.
+ * Join the received chunks of a chunked body (proxies may send one) in place.  Returns the length of the joined data.
  */
 static size_t
-join_chunks(const char *body, size_t n, char *out, bool *whole)
+join_chunks(char *body, size_t n)
 {
 	size_t		len = 0;
 	size_t		at = 0;
 	size_t		chunk;
 
-	*whole = false;
-	while (chunk_length(body, n, &at, &chunk))
+	while (chunk_length(body, n, &at, &chunk) && chunk > 0)
 	{
 		size_t		here = chunk < n - at ? chunk : n - at;
 
-		if (chunk == 0)
-		{
-			*whole = true;
-			break;
-		}
-		memmove(out + len, body + at, here);
+		memmove(body + len, body + at, here);
 		len += here;
 		at += here;
 		/* skip the line end after the chunk's data */
@@ -130,26 +172,28 @@ join_chunks(const char *body, size_t n, char *out, bool *whole)
 }
 
 bool
-atp_handshake_has_more(const AtpHandshake *hs, const char *buf, size_t n)
+atp_handshake_has_more(AtpHandshake *hs, const char *buf, size_t n)
 {
-	const AtpHttpHead *answer = &hs->answer;
-	char		body[ERROR_BODY_MAX];
-	size_t		come = n - answer->len;
-	AtpSpan		length = atp_http_header(answer, "content-length");
-	bool		whole;
+	size_t		come = n - hs->answer.len;
+	const uint8_t *in = (const uint8_t *) buf + hs->answer.len + hs->body_read;
+	size_t		left = come - hs->body_read;
+	AtpBytes	piece;
 
 	/*
 	 * Only an answer about a faulty request (400) has an error name on which the consumer acts.  For other
 	 * statuses the body is not worth waiting for.
 	 */
-	if (answer->status != 400 || come >= ERROR_BODY_MAX)
+	if (hs->answer.status != 400 || come >= ERROR_BODY_MAX)
 		return false;
-	if (atp_http_has_token(answer, "transfer-encoding", "chunked"))
+	if (!hs->in_chunks)
+		return hs->until_close || come < hs->body_len;
+	hs->body_read = come;
+	do
 	{
-		(void) join_chunks(buf + answer->len, come, body, &whole);
-		return !whole;
-	}
-	return length.ptr == NULL ? atp_http_has_token(answer, "connection", "close") : come < body_length(length);
+		if (atp_chunked_next(&hs->chunked, &in, &left, &piece) != ATP_OK)
+			return false;
+	} while (piece.len > 0);
+	return !atp_chunked_is_whole(&hs->chunked);
 }
 
 /* The name in {"error": name, "message": text}. */
@@ -186,10 +230,9 @@ atp_handshake_end(AtpHandshake *hs, char *buf, size_t n, AtpEnd *end)
 	{
 		char	   *body = buf + answer->len;
 		size_t		len = n - answer->len;
-		bool		whole;
 
-		if (atp_http_has_token(answer, "transfer-encoding", "chunked"))
-			len = join_chunks(body, len, body, &whole);
+		if (hs->in_chunks)
+			len = join_chunks(body, len);
 		read_error(hs, body, len);
 		len = atp_strip_markup(body, len);
 		len = len < ERROR_SHOWN_MAX ? len : ERROR_SHOWN_MAX;

@@ -182,6 +182,7 @@ typedef enum AtpFetchWhy
 	ATP_FETCH_SYNC,				/* ... or a #sync announces a tree different from ours ... */
 	ATP_FETCH_FORK,				/* ... or the account has signed two commits of the same revision */
 	ATP_FETCH_SEEN,				/* the repository's earlier records are unknown */
+	ATP_FETCH_MISSED,			/* the account is active again, and its events were ignored meanwhile */
 	ATP_FETCH_ACTIVE,			/* the account is active again ... */
 	ATP_FETCH_INACTIVE,			/* ... or inactive */
 	ATP_FETCH_DELETED			/* the account is deleted */

@@ -9,10 +9,10 @@
 #include "catalog/pg_type.h"
 #include "libpq/pqformat.h"
 #include "common/quotable.h"
-#include "core/syntax/handle.h"
 #include "utils/builtins.h"
 
 #include "types/glue.h"
+#include "types/input_hint.h"
 
 /* Length of an error's sentence without its full stop, so that the place of the fault can follow. */
 static int
@@ -21,23 +21,6 @@ sentence_length(const char *sentence)
 	size_t		n = strlen(sentence);
 
 	return (int) (n > 0 && sentence[n - 1] == '.' ? n - 1 : n);
-}
-
-/* For a value of another kind that people often give: a handle for a DID, a DID or the address of a page for an AT URI. */
-static int
-hint_of(const char *type, const char *s, size_t n, AtpErr err)
-{
-	size_t		at;
-
-	if (err == ATP_E_DID_PREFIX && strcmp(type, "did") == 0)
-	{
-		size_t		skip = n > 0 && s[0] == '@';
-
-		return atp_handle_check(s + skip, n - skip, &at) == ATP_OK ?
-			errhint("This looks like a handle; a DID is needed. https://public.api.bsky.app/xrpc/com.atproto.identity.resolveHandle?handle=... tells the DID of a handle.") : 0;
-	}
-	return err == ATP_E_URI_SCHEME_AT && strcmp(type, "aturi") == 0 ?
-		errhint("An AT URI looks like at://did:web:example.com, or at://did:web:example.com/app.bsky.feed.post/3l2eqkkbzi22u.") : 0;
 }
 
 void
@@ -57,7 +40,7 @@ atp_type_error(const AtpInputContext *source, const char *s, size_t n, AtpErr er
 			 errmsg("invalid input syntax for type %s: \"%s\"",
 					source->type, atp_quotable_span(s, n)),
 			 errdetail("%.*s (byte %zu).", sentence_length(sentence), sentence, atp_byte_number(at)),
-			 hint_of(source->type, s, n, err)));
+			 atp_input_hint(source->type, s, n, err)));
 }
 
 void

@@ -128,7 +128,8 @@ atp_pg_did_slice(PG_FUNCTION_ARGS)
 	if (slices < 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("number of slices must be positive, not %d", slices)));
+				 errmsg("number of slices must be positive, not %d", slices),
+				 errhint("Of 16 slices the numbers are 0 to 15: did_slice(did, 16) = 3 is the slice 3/16.")));
 	PG_RETURN_INT32((int32) atp_did_slice(did, (uint32) slices));
 }
 

@@ -36,10 +36,11 @@ use Time::HiRes qw(usleep);
 
 use AtprotoTest::Server;
 use AtprotoTest::Statement;
+use AtprotoTest::Trace;
 
 our @EXPORT = qw(test_dir capture $PDS_LAST read_capture write_capture make_capture did simulate make_node subscribe_sql
   query try_query ask_from_now_on wait_until wait_for wait_for_seq start_over $MEMORY_MAX private_memory consumer_memory
-  tables_match oracle operations table_copy counts_match expect_check);
+  tables_match oracle operations table_copy counts_match expect_check trace_of);
 
 our $TIMEOUT = $ENV{PG_TEST_TIMEOUT_DEFAULT} || 180;    # seconds
 
@@ -144,6 +145,9 @@ my $last_made;
 # All that were made.
 my @made;
 
+# The files of those that record their transactions.
+my %traces;
+
 # What many tests need, and need not change, is made by the first test of a run that needs it: the path of a file or
 # a directory, which $make->(path) makes.  ATPROTO_MADE is the directory of the run; without it, each test makes its own.
 my $made_here;
@@ -184,7 +188,8 @@ sub init_node
 # A running cluster with the extension created in its database postgres.
 # Nothing is audited by itself, unless conf says so.  Options: conf => more of postgresql.conf, databases => atproto.databases,
 # preload => 0, create => 0 (no CREATE EXTENSION, no tables), start => 0 or an
-# AtprotoTest::Preload, which starts it, init => {...}, install_path => another installation.
+# AtprotoTest::Preload, which starts it, init => {...}, install_path => another installation,
+# trace => a directory for the committed transactions, defines => [...] (AtprotoTest::Trace).
 #
 # ATPROTO_DISTRIBUTED=1, with a PostgreSQL that has Citus: the data tables are distributed, to the one server that there
 # is.  That is for trying the tests so; those that are about plain tables fail.
@@ -215,11 +220,18 @@ shared_preload_libraries = 'citus,atproto'
 listen_addresses = '127.0.0.1'
 citus.node_conninfo = 'sslmode=disable'
 EOF
+	my $trace = ($o{start} // 1) && ($o{create} // 1) ? $o{trace} // $ENV{ATPROTO_TRACE} : undef;
+	$node->append_conf('postgresql.conf', AtprotoTest::Trace::settings()) if $trace;
 	$node->append_conf('postgresql.conf', $o{conf}) if $o{conf};
 	$last_made = $node;
 	push @made, $node;
 	return $node unless $o{start} // 1;
 	ref $o{start} ? $o{start}->start($node) : $node->start;
+	if ($trace)
+	{
+		$node->safe_psql('postgres', AtprotoTest::Trace::slot_sql());
+		$traces{$node} = AtprotoTest::Trace::file($trace, $name, @{ $o{defines} // [] });
+	}
 	$node->safe_psql('postgres', q{CREATE EXTENSION atproto; SELECT atproto.create_tables('atproto')})
 	  if $o{create} // 1;
 	distribute_to_itself($node) if $distributed && ($o{create} // 1);
@@ -502,6 +514,41 @@ sub check_clusters
 	return;
 }
 
+# --- the committed transactions ---
+
+# What a cluster that records has committed since the last call goes into its file: the file.
+sub trace_of
+{
+	my ($node) = @_;
+	my $file = $traces{$node} // return;
+
+	my ($rc, $changes) = $node->{_pid} ? $node->psql('postgres', AtprotoTest::Trace::changes_sql()) : 1;
+	PostgreSQL::Test::Utils::append_to_file($file, "$changes\n") if $rc == 0 && $changes ne '';
+	return $file;
+}
+
+# Tests that a run of the models explains what was committed.
+sub check_traces
+{
+	return unless $ENV{ATPROTO_TRACE};
+	foreach my $file (map { trace_of($_) // () } @made)
+	{
+		foreach my $line (split /\n/, AtprotoTest::Trace::judge($file))
+		{
+			$line =~ /^(not )?ok - (.*)/ ? ok(!$1, $2) : diag($line);
+		}
+	}
+	return;
+}
+
+# A test that breaks off leaves its transactions, too.
+END
+{
+	my $status = $?;
+	eval { trace_of($_) } foreach grep { $_->{_pid} } @made;
+	$? = $status;
+}
+
 # At the end of the test, not of a subtest; and before a cluster stops, which may be for good.
 {
 	no warnings 'redefine';
@@ -509,12 +556,20 @@ sub check_clusters
 	my $stop = \&PostgreSQL::Test::Cluster::stop;
 
 	*Test::Builder::done_testing = sub {
-		check_clusters() unless Test2::API::test2_stack()->top->isa('Test2::Hub::Subtest');
+		unless (Test2::API::test2_stack()->top->isa('Test2::Hub::Subtest'))
+		{
+			check_clusters();
+			check_traces();
+		}
 		goto $done_testing;
 	};
 	*PostgreSQL::Test::Cluster::stop = sub {
 		my ($node, $mode) = @_;
-		check_cluster($node) if ($mode // 'fast') ne 'immediate' && grep { $_ == $node } @made;
+		if (($mode // 'fast') ne 'immediate' && grep { $_ == $node } @made)
+		{
+			check_cluster($node);
+			trace_of($node);
+		}
 		goto $stop;
 	};
 }

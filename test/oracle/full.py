@@ -14,6 +14,7 @@
     full.py refused > FILE             two accounts, one of which is not known
     full.py again > FILE               accounts whose events are read or tried again, after their keys have changed
     full.py again --keys               name, did, first key, second key
+    full.py ignored > FILE             two of the same accounts, which make a commit while they are not active
     full.py hosts > FILE               accounts of one server, and of others; their keys are those that rotations calls their first
     full.py outage > FILE              accounts that are known when the directory goes away, and such as come meanwhile and later
     full.py outage --keys              did, key
@@ -332,6 +333,23 @@ def again_keys():
         yield name, OF[name], *(key.multikey.hex() for key in KEYS[name])
 
 
+def ignored(s):
+    """One of the two is active again."""
+    def commit(name, n):
+        s.keys[OF[name]] = KEYS[name][0]
+        return s.commit(OF[name], rev(n), [post(str(n))])
+
+    # to 4
+    yield commit("late", 10)
+    yield commit("turned", 10)
+    for name in ("late", "turned"):
+        yield s.account(OF[name], False, "deactivated")
+    # to 7
+    yield commit("late", 20)
+    yield commit("turned", 20)
+    yield s.account(OF["late"], True)
+
+
 # --- accounts that are not active, and sign commits (V-39) ---
 
 STATUSES = ("active", "takendown", "refused", "not-found", "forged", "raced", "back", "silent", "parked")
@@ -521,6 +539,7 @@ def main():
         "lies": lies,
         "refused": refused,
         "again": again,
+        "ignored": ignored,
         "hosts": hosts,
         "outage": outage,
         "order": order,

@@ -117,6 +117,32 @@ check(const char *what, bool good, const char *want)
 			ok(false, "W-20: %s: cut after %zu bytes", what, n);
 }
 
+/* A record of the name at the end of a chain of pointers, which lies in the record before. */
+static void
+chain(unsigned pointers)
+{
+	size_t		first;
+
+	begin("_atproto.a.example");
+	message[7] = 2;
+	put_name("@");
+	put_number(99);
+	put_number(IN);
+	put_number(0);
+	put_number(0);
+	put_number(2 * pointers);
+	first = used;
+	for (unsigned i = 0; i < pointers; i++)
+		put_number(0xc000 | (i == 0 ? 12 : first + 2 * (i - 1)));
+	put_number(0xc000 | (used - 2));
+	put_number(TXT);
+	put_number(IN);
+	put_number(0);
+	put_number(0);
+	put_number(4);
+	put("\3own", 4);
+}
+
 int
 main(void)
 {
@@ -163,5 +189,9 @@ main(void)
 	message[12] = 0xc0;
 	message[13] = 12;
 	check("a pointer to itself", false, "");
+	chain(126);
+	check("as many pointers as a name can need, one to the next", true, "|own");
+	chain(127);
+	check("more pointers than that", false, "");
 	return done_testing();
 }

@@ -12,6 +12,7 @@ static bool more;				/* of the answer is under way */
 
 #define ACCEPT	"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"
 #define SWITCH	"HTTP/1.1 101 Switching Protocols\r\n"
+#define BAD		"HTTP/1.1 400 Bad Request\r\n"
 #define UP		"Upgrade: websocket\r\nConnection: Upgrade\r\n"
 
 /* The nonce and proof of RFC 6455, section 1.3. */
@@ -82,6 +83,43 @@ test_answers(void)
 		wrong += answer(part) != ATP_HANDSHAKE_MORE;
 	}
 	ok(wrong == 0, "every prefix asks for more");
+}
+
+/* The answer arrives byte by byte: the bytes after which there is a result, which is *state. */
+static size_t
+trickle(const char *s, AtpHandshakeState *state)
+{
+	size_t		n = 0;
+
+	begin();
+	do
+		*state = atp_handshake_answer(&hs, s, ++n);
+	while (*state == ATP_HANDSHAKE_MORE && n < strlen(s));
+	return n;
+}
+
+static void
+test_trickle(void)
+{
+	static const char *const good[] = {
+		SWITCH UP ACCEPT "\r\n", "HTTP/1.1 103 Early Hints\r\n\r\n" SWITCH UP ACCEPT "\n", "HTTP/1.1 404 Not Found\r\n\r\n",
+		"HTTP/1.1 400 Bad Request\r\nTransfer-Encoding: chunked\r\n\r\n", "220 ftp.example.com\r\n"
+	};
+	static const AtpHandshakeState states[] = {
+		ATP_HANDSHAKE_DONE, ATP_HANDSHAKE_DONE, ATP_HANDSHAKE_REFUSED, ATP_HANDSHAKE_REFUSED, ATP_HANDSHAKE_BROKEN
+	};
+	static const char chunks[] = BAD "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n2\r\nyz\r\n0\r\n\r\n";
+	AtpHandshakeState state;
+	int			wrong = 0;
+	size_t		n;
+
+	for (int i = 0; i < 5; i++)
+		wrong += trickle(good[i], &state) != strlen(good[i]) || state != states[i];
+	ok(wrong == 0, "an answer that comes byte by byte has its result at its last byte");
+	ok(trickle(SWITCH "nonsense\r\n" UP ACCEPT "\r\n", &state) > 0 && state == ATP_HANDSHAKE_BROKEN, "a line that is no header is found in the end");
+	for (n = trickle(chunks, &state); n < sizeof(chunks) - 1 && atp_handshake_answer(&hs, chunks, n) == state && atp_handshake_has_more(&hs, chunks, n); n++)
+		;
+	ok(n == sizeof(chunks) - 1 && !atp_handshake_has_more(&hs, chunks, n), "E-05: a body in chunks ends with its last byte");
 }
 
 static void
@@ -185,7 +223,6 @@ test_errors(void)
 	ok(!has_more("HTTP/1.1 503 Unavailable\r\nContent-Length: 5\r\n\r\n"), "E-05: nor what has no name to be obeyed");
 }
 
-#define BAD		"HTTP/1.1 400 Bad Request\r\n"
 #define CHUNKED	BAD "Transfer-Encoding: gzip, Chunked\r\n\r\n"
 
 /* Bodies that proxies have sent in chunks. */
@@ -222,6 +259,7 @@ main(void)
 {
 	test_request();
 	test_answers();
+	test_trickle();
 	test_broken();
 	test_refused();
 	test_errors();

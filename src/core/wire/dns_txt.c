@@ -9,6 +9,12 @@
 #define NAME_MAX	255			/* bytes of a name, including the labels' lengths and the empty last label */
 #define ALIASES_MAX	16			/* aliases in a row, each leading to the next */
 
+/*
+ * Compression pointers in a name.  A name has at most 127 labels, and a pointer is needed before a label only.
+ * Without this limit each of five thousand names could begin with the same eight thousand pointers.
+ */
+#define POINTERS_MAX	127
+
 #define TYPE_CNAME	5
 #define TYPE_TXT	16
 #define CLASS_IN	1
@@ -61,7 +67,7 @@ read_name(const DnsMessage *m, size_t *at, Name *name)
 {
 	size_t		pos = *at;
 	size_t		lowest = *at;
-	bool		jumped = false;
+	unsigned	pointers = 0;
 
 	name->len = 0;
 	for (;;)
@@ -75,11 +81,10 @@ read_name(const DnsMessage *m, size_t *at, Name *name)
 		{
 			if (pos + 2 > m->n)
 				return false;
-			if (!jumped)
+			if (pointers++ == 0)
 				*at = pos + 2;
-			jumped = true;
 			pos = number_at(m, pos) & 0x3fff;
-			if (pos >= lowest)
+			if (pos >= lowest || pointers > POINTERS_MAX)
 				return false;
 			lowest = pos;
 			continue;
@@ -90,7 +95,7 @@ read_name(const DnsMessage *m, size_t *at, Name *name)
 		if (n == 0)
 			break;
 	}
-	if (!jumped)
+	if (pointers == 0)
 		*at = pos;
 	return true;
 }

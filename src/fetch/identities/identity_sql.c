@@ -13,6 +13,7 @@
 #include "common/clock.h"
 #include "common/compat.h"
 #include "config/extension.h"
+#include "config/option.h"
 #include "config/spi.h"
 #include "config/wake.h"
 #include "core/syntax/did.h"
@@ -217,8 +218,7 @@ atp_await(PG_FUNCTION_ARGS)
 	struct varlena *did;
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("did and timeout must not be null")));
+		atp_argument_is_null(PG_ARGISNULL(0) ? "did" : "timeout");
 	ms = atp_interval_ms(PG_GETARG_INTERVAL_P(1));
 	atp_waiting_begin(fcinfo, "atproto.await", "Nobody sees what it asks for before that is committed.");
 	/* SPI's memory outlives the transactions of a procedure */

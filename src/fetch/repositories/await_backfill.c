@@ -11,6 +11,7 @@
 
 #include "common/clock.h"
 #include "common/compat.h"
+#include "config/option.h"
 #include "config/spi.h"
 #include "executor/spi.h"
 #include "fetch/repositories/list_rows.h"
@@ -350,8 +351,7 @@ atp_await_backfill(PG_FUNCTION_ARGS)
 	MemoryContext cxt;
 
 	if (PG_ARGISNULL(0))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("name must not be null")));
+		atp_argument_is_null("name");
 	atp_waiting_begin(fcinfo, "atproto.await_backfill", "It ends transactions, so that it sees what others do.");
 	/* SPI's memory outlives the transactions of a procedure */
 	b.name = text_to_cstring(PG_GETARG_TEXT_PP(0));

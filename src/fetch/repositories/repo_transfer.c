@@ -295,7 +295,7 @@ merge_slice(AtpTransfer *t, bool *more, AtpRefusal *refusal)
 	if (t->merge == NULL)
 	{
 		atp_dead_letters_forget_repo(&a, t->job.did);
-		t->merge = atp_merge_begin(t->cxt, t->sub, t->statements, t->export, t->job.did, t->job.force);
+		t->merge = atp_merge_begin(t->cxt, t->sub, t->statements, t->export, t->job.did);
 		t->touched = true;
 	}
 	if (t->rows == 0)

@@ -408,17 +408,11 @@ apply_answer(void *arg)
 							   AS_REQUESTED " AND (active, status) IS DISTINCT FROM ($5, $6)", asking->target),
 				ATP_ARGS(did, asking->status_at, asking->status_seq, atp_text_arg(asking->pds),
 						 atp_bool_arg(asking->active), atp_text_arg(asking->status)));
-	/* F-15: what waits came before the deletion, as long as the row says so, which is locked now */
-	if (asking->applied)
-		atp_held_erase_all(asking->target, asking->did);
-}
-
-/* Delete the account's job and dead letters; a consumer purges the records. */
-static void
-forget_account(const Asking *asking)
-{
+	if (!asking->applied)
+		return;
+	/* F-15: what waits came before the deletion, as long as the row says so, which is locked now; so did the job */
+	atp_held_erase_all(asking->target, asking->did);
 	atp_jobs_remove(asking->target, &asking->did, 1);
-	atp_dead_letters_forget_account(asking->subscription, asking->did, atp_text_arg(asking->status_endpoint), asking->status_seq);
 }
 
 /* Arguments of note_answer(). */
@@ -439,7 +433,7 @@ note_answer(void *arg)
 	{
 		change_request(asking, "answered_at = $3, error = NULL", atp_time_arg(atp_time_of_day()));
 		if (asking->applied)
-			forget_account(asking);
+			atp_dead_letters_forget_account(asking->subscription, asking->did, atp_text_arg(asking->status_endpoint), asking->status_seq);
 		if (asking->newer)
 		{
 			(void) atp_jobs_request(asking->target, asking->subscription,

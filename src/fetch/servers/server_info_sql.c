@@ -162,7 +162,9 @@ begin_procedure(FunctionCallInfo fcinfo, const char *name, int nargs)
 	for (int i = 0; i < nargs; i++)
 		if (i != nargs - 2 && PG_ARGISNULL(i))
 			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("hosts and timeout must not be null")));
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("hosts and timeout must not be null"),
+					 errhint("Name hosts such as bsky.network; leave the timeout out for its default.")));
 	atp_waiting_begin(fcinfo, name, "Nobody sees what it asks for before that is committed.");
 }
 

@@ -164,13 +164,20 @@ note_pace(Consumer *c)
 }
 
 /*
- * The stream is read from the oldest event the server has.  Tell gap.c which event this is: only gaps that
- * begin after it are read again.
+ * The stream is read from the oldest event the server has.  The server has forgotten the events between the former
+ * cursor and this event.  Tell gap.c which event is the oldest: only gaps that begin after this event are read again.
  */
 static void
 note_oldest(Consumer *c)
 {
-	if (!c->gaps.open || c->handed != 0 || c->batch->nevents == 0)
+	AtpGap		forgotten = {.after = c->gaps.left};
+
+	if (c->handed != 0 || c->batch->nevents == 0)
+		return;
+	forgotten.before = c->batch->events[0].seq;
+	if (forgotten.after >= 0 && forgotten.before > forgotten.after + 1)
+		atp_batch_new_gap(c->batch, &forgotten);
+	if (!c->gaps.open)
 		return;
 	atp_begin("looking for gaps that are read again");
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
@@ -211,6 +218,29 @@ count_later(Consumer *c, const int64 *skips)
 	c->stats_pending = true;
 }
 
+/*
+ * Note the gaps before the batch, for all workers.  If worker 0 noted the gaps in its own transactions, worker 1 could
+ * commit events after a gap first; and if the cursor of worker 0 was after the gap already, worker 0 would note nothing.
+ */
+static void
+note_gaps(Consumer *c)
+{
+	ListCell   *lc;
+
+	if (c->batch->gaps == NIL)
+		return;
+	atp_begin("noting a gap");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		foreach(lc, c->batch->gaps)
+		{
+			const AtpGap *gap = lfirst(lc);
+
+			atp_gap_missed(c->name, c->sub->ep->scope, gap->after, gap->before);
+		}
+	atp_commit();
+	atp_consumer_report(c);
+}
+
 static void
 hand_batch(Consumer *c, bool broken)
 {
@@ -221,6 +251,7 @@ hand_batch(Consumer *c, bool broken)
 	count_later(c, batch->skips);
 	note_pace(c);
 	note_oldest(c);
+	note_gaps(c);
 	if (batch->nevents > 0 || broken)
 	{
 		atp_shards_hand(c->shards, batch, c->handed, c->position.last, broken, c->uncounted);

@@ -8,6 +8,7 @@
 
 #include "common/compat.h"
 #include "config/extension.h"
+#include "config/option.h"
 #include "config/owner.h"
 #include "config/spi.h"
 #include "config/transaction.h"
@@ -104,8 +105,7 @@ atp_set_zstd_dictionary(PG_FUNCTION_ARGS)
 	int			nest;
 
 	if (PG_ARGISNULL(0))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("name must not be null")));
+		atp_argument_is_null("name");
 	SPI_connect();
 	nest = atp_caller_begin();
 	sub = atp_subscription_borrow(text_to_cstring(PG_GETARG_TEXT_PP(0)), CurrentMemoryContext);

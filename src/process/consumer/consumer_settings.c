@@ -84,13 +84,23 @@ atp_consumer_read_settings(Consumer *c)
 
 	atp_begin("reading the subscription");
 	extension = atp_extension_lock();
+	/* the target may change until the cursor is locked; a cursor of the new layout must not be used with the former row */
 	if (extension == ATP_EXTENSION_READY)
-		sub = atp_subscription_get(c->name, cxt);
+		do
+		{
+			sub = atp_subscription_get(c->name, cxt);
+			if (sub != NULL && sub->runnable)
+				cursor = atp_cursor_get(c->name, sub->ep->scope);
+		} while (sub != NULL && sub->runnable && !atp_subscription_is_present(sub));
 	if (sub != NULL && sub->runnable)
 	{
-		cursor = atp_cursor_get(c->name, sub->ep->scope);
 		ATP_INJECTION_POINT("cursor read");
 		changed = c->sub == NULL || sub->version != c->sub->version;
+		/*
+		 * a former consumer may have ended after its cursor passed the end of a gap, and before the gap was closed; or
+		 * the flush before this call has moved the cursor
+		 */
+		atp_gap_close(c->name);
 		if (changed && cursor.shards != sub->workers)
 			cursor = atp_cursor_share(c->name, sub->ep->scope, sub->workers);
 		if (changed)
@@ -133,7 +143,7 @@ atp_consumer_read_settings(Consumer *c)
 	c->layout = cursor.layout;
 	/* at a changed level, held events may not have to wait any more, so look at all of them */
 	if (changed)
-		c->releaser = atp_releaser(0, 1);
+		c->releaser = atp_releaser(0, 1, c->layout);
 	c->reshard_at = cursor.shards != sub->workers ? cursor.highest : -1;
 	if (changed)
 		start_workers(c, cursor.shards);

@@ -12,6 +12,7 @@
 #include "catalog/namespace.h"
 #include "config/claim.h"
 #include "config/extension.h"
+#include "config/option.h"
 #include "config/spi.h"
 #include "config/subscription.h"
 #include "config/subscription_check.h"
@@ -409,6 +410,9 @@ atp_resume(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/* SQL: the position of the shards c of a stream; of a cursor that waits for the oldest event, the position before. */
+#define POSITION	"COALESCE(NULLIF(min(c.seq), 0), min(c.left_at))"
+
 /* SQL: atproto.set_cursor(name, seq) */
 Datum
 atp_set_cursor(PG_FUNCTION_ARGS)
@@ -418,8 +422,7 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 	AtpSubscription *sub;
 
 	if (name.isnull)
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("name must not be null")));
+		atp_argument_is_null("name");
 	SPI_connect();
 	/*
 	 * This update notifies the consumer, through the table's trigger.  It changes no key column: the
@@ -433,20 +436,22 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 	atp_gap_cursor_set(TextDatumGetCString(name.value), seq.isnull ? -1 : DatumGetInt64(seq.value));
 	/* events skipped by setting the cursor forward are a gap */
 	atp_run_unnamed("INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason)"
-					" SELECT subscription, endpoint, min(seq), $2 + 1, 'set_cursor'"
-					" FROM atproto.cursor JOIN atproto.subscription USING (endpoint)"
+					" SELECT subscription, endpoint, " POSITION ", $2 + 1, 'set_cursor'"
+					" FROM atproto.cursor c JOIN atproto.subscription USING (endpoint)"
 					" WHERE subscription = $1 AND name = $1"
 					" GROUP BY subscription, endpoint"
-					" HAVING min(seq) > 0 AND ($2 > min(seq) OR $2 IS NULL)",
+					" HAVING " POSITION " > 0 AND ($2 > " POSITION " OR $2 IS NULL)",
 					ATP_ARGS(name, seq));
 	ATP_INJECTION_POINT("gap noted");
 	make_cursor(name, seq);
 	/*
 	 * Set the cursors of all shards: a worker whose cursor stayed ahead would pass over events to be read
 	 * again.  If the new cursor lies between read_from and seq, reading on from it leaves out no event, so
-	 * read_from stays.
+	 * read_from stays.  Which events the server has forgotten before its oldest one is known when this one comes: left_at
+	 * keeps the position until then.
 	 */
 	atp_run_unnamed("UPDATE atproto.cursor c SET seq = $2, updated_at = now(),"
+					" left_at = CASE WHEN $2 = 0 THEN (SELECT " POSITION " FROM atproto.cursor c WHERE c.subscription = $1 AND c.endpoint = s.endpoint) END,"
 					" read_from = CASE WHEN $2 BETWEEN read_from AND seq THEN read_from ELSE $2 END FROM atproto.subscription s"
 					" WHERE s.name = $1 AND c.subscription = $1 AND c.endpoint = s.endpoint",
 					ATP_ARGS(name, seq));
@@ -464,15 +469,14 @@ atp_close_gap(PG_FUNCTION_ARGS)
 	AtpArg		id = ATP_FUNCTION_ARG(0, INT8OID);
 
 	if (id.isnull)
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("id must not be null")));
+		atp_argument_is_null("id");
 	SPI_connect();
 	if (atp_run_unnamed("UPDATE atproto.gap SET closed_at = now(), closed_how = COALESCE(left($2, 1000), 'by ' || session_user)"
 						" WHERE id = $1 AND closed_at IS NULL", ATP_ARGS(id, ATP_FUNCTION_ARG(1, TEXTOID))) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("there is no open gap with id " INT64_FORMAT, DatumGetInt64(id.value)),
-				 errhint("\"atproto.gap\" has them.")));
+				 errhint("SELECT id FROM atproto.gap WHERE closed_at IS NULL shows the numbers.")));
 	SPI_finish();
 	PG_RETURN_VOID();
 }

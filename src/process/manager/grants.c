@@ -12,6 +12,7 @@
 #include "catalog/pg_namespace.h"
 #include "common/compat.h"
 #include "config/extension.h"
+#include "config/option.h"
 #include "config/spi.h"
 #include "config/target.h"
 #include "fmgr.h"
@@ -245,8 +246,7 @@ get_change(FunctionCallInfo fcinfo, bool grant)
 
 	for (int i = 0; i < 3; i++)
 		if (PG_ARGISNULL(i))
-			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("role, target and what must not be null")));
+			atp_argument_is_null(i == 0 ? "role" : i == 1 ? "target" : "what");
 	c.name = NameStr(*PG_GETARG_NAME(0));
 	c.role = get_role_oid(c.name, false);
 	c.target = NameStr(*PG_GETARG_NAME(1));

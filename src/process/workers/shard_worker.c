@@ -100,7 +100,7 @@ read_settings(Worker *w, const char *name)
 	w->statements = atp_statements_create(w->sub->target, w->shard);
 	w->source = w->sub->source;
 	w->decoder = atp_decoder_create(TopMemoryContext, w->source->format);
-	w->releaser = atp_releaser(w->shard, w->ring->nworkers);
+	w->releaser = atp_releaser(w->shard, w->ring->nworkers, w->ring->layout);
 	atp_decoder_settings(w->decoder, &w->sub->settings);
 }
 
@@ -125,11 +125,11 @@ decode_share(Worker *w, const AtpRingBatch *from)
 	if (verdict.drop != ATP_DROP_NONE)
 		elog(ERROR, "an event that the consumer accepted is not acceptable: %s", verdict.why);
 	batch->time = from->time;
-	if (w->shard != 0)
-		return;
 	for (int i = 0; i < from->ngaps; i++)
 		if (from->gaps[i].before > w->cursor)
 			atp_batch_new_gap(batch, &from->gaps[i]);
+	if (w->shard != 0)
+		return;
 	if (from->broken)
 	{
 		const AtpRingMessage *message = &from->messages[n];
@@ -174,6 +174,8 @@ apply_share(Worker *w, AtpRingBatch *from)
 		w->cursor = from->begin;
 	decode_share(w, from);
 	progress = atp_stream_progress(w->sub, w->shard, w->ring->layout, w->cursor, Max(from->last, w->cursor));
+	/* the consumer has noted the gaps */
+	progress.noted = true;
 	if (w->shard == 0)
 		progress.skips.uncounted = from->uncounted;
 	if (from->last > w->cursor || w->batch->nevents > 0 || w->batch->letters != NIL)

@@ -26,7 +26,8 @@ no_such_letter(int64 id)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
-			 errmsg("dead letter " INT64_FORMAT " does not exist", id)));
+			 errmsg("dead letter " INT64_FORMAT " does not exist", id),
+			 errhint("The column \"id\" of \"atproto.dead_letter\" has the numbers. A letter disappears when a retry succeeds, or when its record is replaced.")));
 }
 
 /*

@@ -79,9 +79,9 @@ has_used_queue(const AtpHeldBatch *held)
 }
 
 AtpReleaser
-atp_releaser(int shard, int shards)
+atp_releaser(int shard, int shards, int layout)
 {
-	return (AtpReleaser) {.shard = shard, .shards = shards};
+	return (AtpReleaser) {.shard = shard, .shards = shards, .layout = layout};
 }
 
 void
@@ -105,7 +105,7 @@ atp_release(AtpReleaser *r, const AtpSubscription *sub, const AtpSink *sink, Atp
 			AtpStatements *set, MemoryContext cxt, int64 *skips, const char **reason)
 {
 	AtpHeldBatch held = {
-		.base = atp_release_progress, .shard = r->shard, .skips.uncounted = r->uncounted
+		.base = atp_release_progress, .shard = r->shard, .layout = r->layout, .skips.uncounted = r->uncounted
 	};
 	AtpApply	a = {.sub = sub, .sink = sink, .statements = set, .batch = &(AtpBatch) {.cxt = cxt}};
 	AtpApplied	result = ATP_APPLIED;

@@ -16,6 +16,7 @@ typedef struct AtpReleaser
 	/* this process releases the repositories of shard number shard, of shards */
 	int			shard;
 	int			shards;
+	int			layout;			/* of the subscription's cursor, as this process knows it */
 	bool		waits;			/* events may be held, so look for releases every LOOK_MS */
 	bool		more;			/* the last step found work, so the next step is due at once */
 	bool		swept;			/* all held events were queued for release at least once, last at time ... */
@@ -27,7 +28,7 @@ typedef struct AtpReleaser
 	bool		taken;			/* the last step applied events, or dropped events without a valid signature */
 } AtpReleaser;
 
-extern AtpReleaser atp_releaser(int shard, int shards);
+extern AtpReleaser atp_releaser(int shard, int shards, int layout);
 
 /* After a batch of the stream was applied: note whether events were held or queued for release. */
 extern void atp_release_note(AtpReleaser *r, const AtpBatch *batch);

@@ -26,7 +26,8 @@ typedef struct AtpHeldBatch
 	struct varlena **named_dids;
 	int			nnamed;
 	bool		all;			/* the batch has all held events of all these accounts */
-	int			shard;			/* the shard whose cursor counts the skips */
+	int			shard;			/* the shard whose cursor counts the skips ... */
+	int			layout;			/* ... and has this layout, unless the target or its name has changed */
 	AtpSkipsWritten skips;
 	bool		written;		/* skips of the present transaction are written */
 } AtpHeldBatch;

@@ -26,7 +26,8 @@ enum
 	REMOVE_HELD,				/* the parameters of LOCK_HELD */
 	LOCK_SUBSCRIPTIONS,			/* names */
 	FIND_SUBSCRIPTIONS,			/* names */
-	AWAIT_SUBSCRIPTION			/* name */
+	AWAIT_SUBSCRIPTION,			/* name */
+	FIND_LAYOUT					/* subscription, endpoint, shard, layout */
 };
 
 #define KEYS	{ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_TID), ATP_ARRAY(ATP_TYPE_TEXT), ATP_ARRAY(ATP_TYPE_TEXT), \
@@ -58,6 +59,10 @@ static const AtpStatement statements[] = {
 	},
 	[FIND_SUBSCRIPTIONS] = {"SELECT FROM atproto.subscription WHERE name = ANY ($1)", SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_TEXT)}},
 	[AWAIT_SUBSCRIPTION] = {"SELECT FROM atproto.subscription WHERE name = $1 FOR KEY SHARE", SPI_OK_SELECT, {ATP_TYPE_TEXT}},
+	[FIND_LAYOUT] = {
+		"SELECT FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2 AND shard = $3 AND layout = $4",
+		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_INT4, ATP_TYPE_INT4}
+	},
 };
 
 /* Parameters with the keys of the rows of events [lo, hi); only_done: without events that wait on.  Returns the number of keys. */
@@ -107,6 +112,20 @@ all_are_there(const AtpHeldBatch *held, const AtpApply *a, Datum *args, int n)
 		atp_held_execute(a->statements, &statements[FIND_SUBSCRIPTIONS], &subscriptions, NULL) == held->by.ntakes;
 }
 
+/*
+ * The target, or its name, may have changed since this process read the subscription.  Then jobs and requests of the batch would name the
+ * former target.
+ */
+static bool
+has_same_target(const AtpHeldBatch *held, const AtpApply *a)
+{
+	Datum		args[4] = {
+		CStringGetTextDatum(a->sub->name), CStringGetTextDatum(a->sub->ep->scope), Int32GetDatum(held->shard), Int32GetDatum(held->layout)
+	};
+
+	return atp_held_execute(a->statements, &statements[FIND_LAYOUT], args, NULL) > 0;
+}
+
 static AtpLocked
 lock_held(AtpProgress *progress, const AtpApply *a, bool letters)
 {
@@ -119,7 +138,7 @@ lock_held(AtpProgress *progress, const AtpApply *a, bool letters)
 
 	if (atp_held_execute(a->statements, &statements[LOCK_HELD], args, NULL) == n &&
 		(!letters || atp_held_execute(a->statements, &statements[LOCK_SUBSCRIPTIONS], &subscriptions, NULL) == held->by.ntakes))
-		return ATP_LOCKED;
+		return has_same_target(held, a) ? ATP_LOCKED : ATP_LOCKED_NOTHING;
 	return all_are_there(held, a, args, n) ? ATP_LOCKED_BY_OTHERS : ATP_LOCKED_NOTHING;
 }
 

@@ -28,21 +28,6 @@ static const AtpStatement lock_subscription = {
 	SPI_OK_SELECT, {ATP_TYPE_TEXT}
 };
 
-/*
- * Rows of atproto.held_event contain the target.  A session that changes the subscription's target drops or hands over the
- * held events that it sees (held_leave.c).  Without this lock, events held by a concurrent transaction would keep the
- * old target, and no process would judge them.
- */
-static const AtpStatement lock_target = {
-	"SELECT FROM atproto.subscription WHERE name = $1 AND target = $2::name FOR SHARE SKIP LOCKED",
-	SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_TYPE_TEXT}
-};
-
-static const AtpStatement find_target = {
-	"SELECT FROM atproto.subscription WHERE name = $1 AND target = $2::name",
-	SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_TYPE_TEXT}
-};
-
 static const AtpStatement find_cursor = {
 	"SELECT FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2 AND shard = $3",
 	SPI_OK_SELECT, CURSOR_ARGS
@@ -61,22 +46,27 @@ static const AtpStatement await_cursor = {
 
 /* more: further assignments; the last argument: the types of their parameters */
 #define MOVE_CURSOR(more, ...) { \
-	"UPDATE atproto.cursor c SET seq = $4, event_time = COALESCE($5, event_time)," \
+	"UPDATE atproto.cursor c SET seq = $4, left_at = NULL, event_time = COALESCE($5, event_time)," \
 	" events = events + $6, record_ops = record_ops + $7," more \
 	" updated_at = now()" \
 	" WHERE subscription = $1 AND endpoint = $2 AND shard = $8 AND seq IS NOT DISTINCT FROM $3" \
-	/* after a re-sharding the cursor has a new layout, and this process must not move the cursor */ \
+	/*
+	 * After a re-sharding, or a change of the target or the target's name, the cursor has a new layout, and this process must not
+	 * move the cursor: held events, jobs and requests of its batch name the former target.
+	 */ \
 	" AND layout = $10" \
-	/* the subscription may have been removed and created again under its name: created_at differs */ \
+	/* a second process under the subscription's former name may have noted other settings before the name came back */ \
+	" AND settings IS NOT DISTINCT FROM $12" \
+	/* the subscription may have been removed and created again under its name, or two may have exchanged their names: id differs */ \
 	/* what a batch has written for its owner is the next owner's only if it was there when the owner changed (held_leave.c) */ \
-	" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.name = $1 AND s.created_at = $9 AND s.owner::oid = $11)", \
+	" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.name = $1 AND s.id::text = $9 AND s.owner::oid = $11)", \
 	SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TIMESTAMP, ATP_TYPE_INT8, \
-	ATP_TYPE_INT8, ATP_TYPE_INT4, ATP_TYPE_TIMESTAMP, ATP_TYPE_INT4, ATP_TYPE_OID, __VA_ARGS__} \
+	ATP_TYPE_INT8, ATP_TYPE_INT4, ATP_TYPE_TEXT, ATP_TYPE_INT4, ATP_TYPE_OID, ATP_TYPE_BYTEA, __VA_ARGS__} \
 }
 static const AtpStatement move_cursor = MOVE_CURSOR("", ATP_TYPE_END);
 
 /* MOVE_CURSOR for a transaction with skips to be counted. */
-static const AtpStatement move_and_count = MOVE_CURSOR(" skips = " ATP_SKIPS_SUM("c.skips", "$12::jsonb") ",", ATP_TYPE_TEXT);
+static const AtpStatement move_and_count = MOVE_CURSOR(" skips = " ATP_SKIPS_SUM("c.skips", "$13::jsonb") ",", ATP_TYPE_TEXT);
 
 static const AtpStatement add_gap = {
 	"INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason) VALUES ($1, $2, $3, $4, $5)",
@@ -117,16 +107,11 @@ static AtpLocked
 lock_progress(AtpProgress *progress, const AtpApply *a, bool letters)
 {
 	Datum		args[3];
-	Datum		target[2] = {CStringGetTextDatum(a->sub->name), CStringGetTextDatum(a->sub->target)};
-	bool		holds = a->skips[ATP_SKIP_HELD] > 0;
 
 	cursor_args((AtpStreamProgress *) progress, args);
 	if (atp_execute(a->statements, &lock_cursor, args, NULL) > 0 &&
-		(!letters || atp_execute(a->statements, &lock_subscription, args, NULL) > 0) &&
-		(!holds || atp_execute(a->statements, &lock_target, target, NULL) > 0))
+		(!letters || atp_execute(a->statements, &lock_subscription, args, NULL) > 0))
 		return ATP_LOCKED;
-	if (holds && atp_execute(a->statements, &find_target, target, NULL) == 0)
-		return ATP_LOCKED_NOTHING;
 	/*
 	 * Not locked, but visible: a concurrent session has the lock.  Not visible: the cursor was removed, perhaps by a
 	 * trigger in this transaction.
@@ -167,7 +152,8 @@ store_gaps(const AtpStreamProgress *p, const AtpApply *a)
 			Int64GetDatum(gap->after), Int64GetDatum(gap->before), CStringGetTextDatum("OutdatedCursor")
 		};
 
-		(void) atp_execute(a->statements, &add_gap, args, NULL);
+		if (!p->noted)
+			(void) atp_execute(a->statements, &add_gap, args, NULL);
 		cursor_args(p, args);
 		args[3] = Int64GetDatum(gap->before - 1);
 		(void) atp_execute(a->statements, &read_from_gap, args, NULL);
@@ -179,8 +165,8 @@ move_progress(AtpProgress *progress, const AtpApply *a)
 {
 	AtpStreamProgress *p = (AtpStreamProgress *) progress;
 	int64		time = a->hi == a->batch->nevents ? a->batch->time : a->batch->events[a->hi - 1].time;
-	Datum		args[12];
-	char		nulls[13] = "            ";
+	Datum		args[13];
+	char		nulls[14] = "             ";
 	int64		more[ATP_SKIP_COUNT];
 
 	/* the server reports a gap at the start of a connection, so the gap precedes the batch's first event */
@@ -194,15 +180,16 @@ move_progress(AtpProgress *progress, const AtpApply *a)
 	args[5] = Int64GetDatum(a->hi - a->lo);
 	args[6] = Int64GetDatum(a->rows);
 	args[7] = Int32GetDatum(p->shard);
-	args[8] = TimestampTzGetDatum(p->sub->created_at);
+	args[8] = CStringGetTextDatum(p->sub->id);
 	args[9] = Int32GetDatum(p->layout);
 	args[10] = ObjectIdGetDatum(p->sub->owner);
+	args[11] = PointerGetDatum(p->sub->digest);
 	nulls[2] = p->position < 0 ? 'n' : ' ';
 	nulls[3] = p->next < 0 ? 'n' : ' ';
 	nulls[4] = time == 0 ? 'n' : ' ';
 	if (!atp_skips_due(&p->skips, a->batch->skips, a->skips, more))
 		return atp_execute(a->statements, &move_cursor, args, nulls) == 1;
-	args[11] = atp_skips_arg(more);
+	args[12] = atp_skips_arg(more);
 	return atp_execute(a->statements, &move_and_count, args, nulls) == 1;
 }
 

@@ -10,6 +10,7 @@
 #include "common/clock.h"
 #include "common/command_progress.h"
 #include "config/extension.h"
+#include "config/option.h"
 #include "config/owner.h"
 #include "config/spi.h"
 #include "fmgr.h"
@@ -123,8 +124,7 @@ atp_audit_all(PG_FUNCTION_ARGS)
 	const char *target;
 
 	if (PG_ARGISNULL(0))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("target must not be null")));
+		atp_argument_is_null("target");
 	SPI_connect_ext(atomic ? 0 : SPI_OPT_NONATOMIC);
 	/* for data that outlives a transaction */
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto audits of all", ALLOCSET_DEFAULT_SIZES);

@@ -85,11 +85,12 @@ atp_gap_watch(const char *name, const char *endpoint, int64 cursor)
 {
 	AtpCaller	caller = atp_as_table_owner("gap");
 	AtpResult	found = atp_query("SELECT count(*) > 0 AS open,"
-								  " COALESCE(min(GREATEST(before_seq, 0) - 1) FILTER (WHERE isfinite(again_since) AND GREATEST(before_seq, 0) - 1 > $3), -1) AS next"
+								  " COALESCE(min(GREATEST(before_seq, 0) - 1) FILTER (WHERE isfinite(again_since) AND GREATEST(before_seq, 0) - 1 > $3), -1) AS next,"
+								  " COALESCE((SELECT min(left_at) FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2), -1) AS left_at"
 								  " FROM atproto.gap WHERE subscription = $1 AND endpoint = $2 AND closed_at IS NULL",
 								  ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int8_arg(cursor)));
 	AtpTuple	row = atp_result_row(found, 0);
-	AtpGapWatch watch = {.open = atp_get_bool(row, "open"), .next = atp_get_int8(row, "next")};
+	AtpGapWatch watch = {.open = atp_get_bool(row, "open"), .next = atp_get_int8(row, "next"), .left = atp_get_int8(row, "left_at")};
 
 	atp_result_free(found);
 	atp_owner_end(caller);
@@ -114,6 +115,18 @@ atp_gap_close(const char *name)
 	AtpCaller	caller = atp_as_table_owner("gap");
 
 	close_read(name);
+	atp_owner_end(caller);
+}
+
+void
+atp_gap_missed(const char *name, const char *endpoint, int64 after, int64 before)
+{
+	AtpCaller	caller = atp_as_table_owner("gap");
+
+	atp_run("INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason) SELECT $1, $2, $3, $4, 'OutdatedCursor'"
+			" WHERE NOT EXISTS (SELECT FROM atproto.gap WHERE subscription = $1 AND endpoint = $2 AND after_seq = $3 AND before_seq = $4"
+			"  AND closed_at IS NULL AND again_since IS NULL)",
+			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int8_arg(after), atp_int8_arg(before)));
 	atp_owner_end(caller);
 }
 

@@ -42,6 +42,7 @@ typedef struct AtpGapWatch
 {
 	bool		open;			/* the stream has open gaps */
 	int64		next;			/* end of the first gap being read again ahead of the cursor, or -1 */
+	int64		left;			/* the position before the cursor was set to the oldest event, which has not come yet; or -1 */
 } AtpGapWatch;
 
 /* State that a consumer with its cursor at this position has to watch. */
@@ -52,6 +53,11 @@ extern AtpGapWatch atp_gap_watch(const char *name, const char *endpoint, int64 c
  * decides what gaps begin to be read again.
  */
 extern void atp_gap_begins(const char *name, const char *endpoint, int64 first);
+
+/*
+ * The server no longer has the events between these two: a gap, unless it is noted and open already.
+ */
+extern void atp_gap_missed(const char *name, const char *endpoint, int64 after, int64 before);
 
 /* Held events that were dropped without a mark on a repository's row. */
 typedef struct AtpLost

@@ -36,6 +36,28 @@ atp_job_init(void)
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
+void
+atp_jobs_await(const char *subscription)
+{
+	AtpCaller	caller = atp_as_table_owner("subscription");
+
+	atp_result_free(atp_query("SELECT FROM atproto.subscription WHERE name = $1 FOR UPDATE", ATP_ARGS(atp_text_arg(subscription))));
+	atp_owner_end(caller);
+}
+
+bool
+atp_jobs_are_past(const char *target, const char *subscription)
+{
+	AtpCaller	caller = atp_as_table_owner("subscription");
+	AtpResult	found = atp_query("SELECT target <> $1::name AS other FROM atproto.subscription WHERE name = $2 FOR KEY SHARE",
+								  ATP_ARGS(atp_text_arg(target), atp_text_arg(subscription)));
+	bool		other = found.n > 0 && atp_get_bool(atp_result_row(found, 0), "other");
+
+	atp_result_free(found);
+	atp_owner_end(caller);
+	return other;
+}
+
 uint64
 atp_jobs_request(const char *target, const char *subscription, const AtpJobRequest *requests, int n)
 {
@@ -82,6 +104,11 @@ atp_jobs_request(const char *target, const char *subscription, const AtpJobReque
 							 atp_array_arg(INT2OID, priorities, NULL, n), atp_array_arg(TEXTOID, reasons, NULL, n),
 							 atp_array_arg(TEXTOID, listed_by, unlisted, n),
 							 atp_array_arg(BOOLOID, suspended, NULL, n)));
+	if (added > 0 && atp_jobs_are_past(target, subscription))
+	{
+		atp_run("DELETE FROM atproto.repo_job WHERE target = $1::name AND subscription = $2", ATP_ARGS(atp_text_arg(target), atp_text_arg(subscription)));
+		added = 0;
+	}
 	atp_owner_end(caller);
 	return added;
 }

@@ -50,6 +50,18 @@ extern uint64 atp_jobs_add(const AtpSubscription *sub, struct varlena *const *di
 extern uint64 atp_jobs_request(const char *target, const char *subscription, const AtpJobRequest *requests, int n);
 
 /*
+ * Before the jobs and status requests of a subscription are handed over: wait for transactions that have requested some,
+ * and not yet committed.  Like unsubscribe(), this locks the subscription's row FOR UPDATE.
+ */
+extern void atp_jobs_await(const char *subscription);
+
+/*
+ * After rows of repo_job or status_request were written for this subscription and this target: has the subscription a different target
+ * now?  Then the caller deletes the rows.  Otherwise the target stays until the end of the transaction.
+ */
+extern bool atp_jobs_are_past(const char *target, const char *subscription);
+
+/*
  * R-07: jobs of deleted accounts are removed.  Jobs of inactive accounts are suspended, also while a fetch is
  * running.  Jobs of accounts that are active again run at once.
  */

@@ -55,6 +55,7 @@ typedef struct AtpStreamProgress
 	int64		position;		/* committed position, or -1 */
 	int64		last;			/* position after the whole batch */
 	int64		next;			/* position after this transaction */
+	bool		noted;			/* the batch's gaps were noted before */
 	AtpSkipsWritten skips;
 } AtpStreamProgress;
 

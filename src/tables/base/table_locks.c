@@ -88,6 +88,9 @@ atp_tables_lock(const AtpStatements *set, int uses, bool waits)
 
 		if (OidIsValid(relid))
 			taken = lock_one(relid, &locking);
+		/* partition() may have replaced the table before the lock: then the statements would wait for the new table */
+		if (OidIsValid(relid) && !OidIsValid(taken) && atp_target_table(set, (*table)->name) != relid)
+			taken = relid;
 	}
 	return taken;
 }

@@ -12,8 +12,8 @@
 
 /*
  * Lock the existing tables of these uses (ATP_USE_...), with their partitions, in the mode of an INSERT, until the
- * end of the transaction.  InvalidOid: all are locked.  Otherwise (only if waits is false) the OID of a table locked
- * by another session: the caller ends the transaction, and begins the next transaction by atp_begin_with_table(),
+ * end of the transaction.  InvalidOid: all are locked.  Otherwise the OID of a table that was replaced meanwhile, or
+ * (only if waits is false) is locked by another session: the caller ends the transaction, and begins the next transaction by atp_begin_with_table(),
  * which waits for this table and keeps the lock while the remaining tables are tried.  A caller giving the lock back
  * before the next try might never get all locks, if sessions keep locking the tables in turn.
  */

@@ -15,6 +15,7 @@
 #include "catalog/pg_namespace.h"
 #include "common/compat.h"
 #include "config/extension.h"
+#include "config/option.h"
 #include "config/spi.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -464,7 +465,9 @@ sample_of(double share)
 {
 	if (!(share > 0 && share <= 1))
 		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("share must be more than 0, and 1 at most")));
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("share must be more than 0, and 1 at most"),
+				 errhint("0.01 reads a hundredth of the pages of large tables, 1 reads all.")));
 	return share == 1 ? "" : psprintf(" TABLESAMPLE SYSTEM (%s)", float8out_internal(share * 100));
 }
 
@@ -478,8 +481,7 @@ atp_check(PG_FUNCTION_ARGS)
 	int			nest;
 
 	if (PG_ARGISNULL(1) || PG_ARGISNULL(2))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("deep and share must not be null")));
+		atp_argument_is_null(PG_ARGISNULL(1) ? "deep" : "share");
 	c.deep = PG_GETARG_BOOL(1);
 	c.sample = sample_of(PG_GETARG_FLOAT8(2));
 	c.given = !PG_ARGISNULL(0);

@@ -65,7 +65,7 @@ const AtpInvariant atp_check_waiting[] = {
 		"fetched without a job", "#.repo atproto.repo_job! atproto.subscription!", 0,
 		"SELECT p.did, p.hold, format('since %s', p.updated_at) FROM #.repo p"
 		" LEFT JOIN (SELECT j.did FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription AND s.backfill <> 'none'"
-		"  WHERE j.target = $1) j ON j.did OPERATOR(@.=) p.did"
+		"  WHERE j.target = $1 AND j.state = 'running') j ON j.did OPERATOR(@.=) p.did"
 		" WHERE p.hold = " ATP_SQL_RESYNC " AND j.did IS NULL AND p.updated_at < now() - interval '15 min'",
 		REFETCH
 	},

@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "config/extension.h"
+#include "config/option.h"
 #include "config/spi.h"
 #include "core/repo/link.h"
 #include "core/syntax/nsid.h"
@@ -49,8 +50,7 @@ static void
 require_arg(FunctionCallInfo fcinfo, int i, const char *name)
 {
 	if (PG_ARGISNULL(i))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("%s must not be null", name)));
+		atp_argument_is_null(name);
 }
 
 static Source
@@ -61,6 +61,11 @@ source_of(const text *source)
 	size_t		n = colon == NULL ? whole.len : (size_t) (colon - whole.ptr);
 	size_t		at;
 
+	if (colon == NULL && atp_nsid_check(whole.ptr, n, &at) == ATP_OK)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("source of links \"%s\" has no path", atp_quotable(text_to_cstring(source))),
+				 errhint("Add where in the record the link is, as in app.bsky.feed.like:subject.uri or app.bsky.graph.follow:subject; the table link_source has the collections and paths.")));
 	if (colon == NULL || atp_nsid_check(whole.ptr, n, &at) != ATP_OK ||
 		!atp_link_path_is_valid((AtpSpan) {colon + 1, whole.len - n - 1}))
 		ereport(ERROR,
@@ -82,7 +87,11 @@ bind_source(FunctionCallInfo fcinfo, AtpArg *args)
 {
 	Source		source;
 
-	require_arg(fcinfo, 0, "target");
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("target must not be null"),
+				 errhint("Give the AT URI of what is linked to, such as at://did:web:example.com/app.bsky.feed.post/3l2eqkkbzi22u.")));
 	require_arg(fcinfo, 1, "source");
 	source = source_of(PG_GETARG_TEXT_PP(1));
 	args[0] = ATP_FUNCTION_ARG(0, atp_type("aturi"));
@@ -112,7 +121,9 @@ max_of(FunctionCallInfo fcinfo, int i)
 {
 	if (!PG_ARGISNULL(i) && PG_GETARG_INT32(i) < 0)
 		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("max must not be negative")));
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("max must not be negative"),
+				 errhint("Use the number of rows of a page, such as 50, or NULL for all rows.")));
 	return ATP_FUNCTION_ARG(i, INT4OID);
 }
 

@@ -12,6 +12,7 @@
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "config/extension.h"
+#include "config/option.h"
 #include "config/spi.h"
 #include "config/subscription.h"
 #include "fmgr.h"
@@ -224,8 +225,7 @@ atp_distribute(PG_FUNCTION_ARGS)
 	const char *target;
 
 	if (PG_ARGISNULL(0))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("target must not be null")));
+		atp_argument_is_null("target");
 	target = NameStr(*PG_GETARG_NAME(0));
 	if (!PG_ARGISNULL(1) && PG_GETARG_INT32(1) < 1)
 		ereport(ERROR,
@@ -243,7 +243,8 @@ atp_distribute(PG_FUNCTION_ARGS)
 	if (IsolationUsesXactSnapshot())
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("tables are distributed at isolation level \"read committed\" only")));
+				 errmsg("tables are distributed at isolation level \"read committed\" only"),
+				 errhint("Call the function after BEGIN ISOLATION LEVEL READ COMMITTED.")));
 	SPI_connect();
 	refuse_copies();
 	refuse_hand(target);

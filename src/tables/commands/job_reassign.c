@@ -40,6 +40,7 @@ hand_over(AtpTuple old, bool leaves)
 	AtpCaller	caller;
 
 	SPI_connect();
+	atp_jobs_await(atp_get_text(old, "name"));
 	caller = atp_as_table_owner("repo_job");
 	atp_run(TO_HEIR(""), args, lengthof(args));
 	if (leaves)

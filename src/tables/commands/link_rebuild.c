@@ -13,6 +13,7 @@
 #include "common/command_progress.h"
 #include "config/cursor.h"
 #include "config/extension.h"
+#include "config/option.h"
 #include "config/owner.h"
 #include "config/spi.h"
 #include "executor/spi.h"
@@ -297,15 +298,15 @@ atp_rebuild_links(PG_FUNCTION_ARGS)
 	int			nest;
 
 	if (PG_ARGISNULL(0))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("target must not be null")));
+		atp_argument_is_null("target");
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	/* the transaction's snapshot may be older than the lock */
 	if (IsolationUsesXactSnapshot())
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("links are rebuilt at isolation level \"read committed\" only")));
+				 errmsg("links are rebuilt at isolation level \"read committed\" only"),
+				 errhint("Call the function after BEGIN ISOLATION LEVEL READ COMMITTED.")));
 	SPI_connect();
 	nest = atp_caller_begin();
 	atp_progress_begin("rebuild_links", NameStr(*PG_GETARG_NAME(0)));

@@ -13,6 +13,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "config/extension.h"
+#include "config/option.h"
 #include "config/spi.h"
 #include "config/subscription.h"
 #include "executor/spi.h"
@@ -378,7 +379,9 @@ read_collections(ArrayType *array, int *n)
 	{
 		if (nulls[i])
 			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("a collection must not be null")));
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("a collection must not be null"),
+					 errhint("For the usual collections, leave \"%s\" out.", "collections")));
 		names[i] = OidOutputFunctionCall(output, values[i]);
 	}
 	return names;
@@ -395,7 +398,9 @@ keep_arg(FunctionCallInfo fcinfo, int n, const char *name)
 	/* a negative interval would remove months that are not over */
 	if (DatumGetBool(DirectFunctionCall2(interval_lt, PG_GETARG_DATUM(n), IntervalPGetDatum(&zero))))
 		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must not be negative", name)));
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s must not be negative", name),
+				 errhint("Use a time such as '1 year', or NULL to remove nothing.")));
 	return DatumGetCString(DirectFunctionCall1(interval_out, PG_GETARG_DATUM(n)));
 }
 
@@ -474,16 +479,18 @@ static void
 check_arguments(FunctionCallInfo fcinfo, int ahead)
 {
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(ahead))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("%s must not be null", PG_ARGISNULL(0) ? "target" : "ahead")));
+		atp_argument_is_null(PG_ARGISNULL(0) ? "target" : "ahead");
 	if (PG_GETARG_INT32(ahead) < 0 || PG_GETARG_INT32(ahead) > MONTHS_AHEAD_MAX)
 		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("ahead must be between %d and %d", 0, MONTHS_AHEAD_MAX)));
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("ahead must be between %d and %d", 0, MONTHS_AHEAD_MAX),
+				 errhint("It is the number of months after this one for which partitions are made.")));
 	/* rows committed after the snapshot would be dropped with the old table */
 	if (IsolationUsesXactSnapshot())
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("partitions are made at isolation level \"read committed\" only")));
+				 errmsg("partitions are made at isolation level \"read committed\" only"),
+				 errhint("Call the function after BEGIN ISOLATION LEVEL READ COMMITTED.")));
 }
 
 /* The first argument of partition() is the target: a misplaced "by" is named.  by: the second argument, or NULL. */

@@ -14,6 +14,7 @@
 #include "postgres.h"
 
 #include "config/extension.h"
+#include "config/option.h"
 #include "config/owner.h"
 #include "config/spi.h"
 #include "config/subscription.h"
@@ -84,8 +85,7 @@ atp_refill(PG_FUNCTION_ARGS)
 	uint64		n;
 
 	if (name.isnull || seq.isnull)
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("name and seq must not be null")));
+		atp_argument_is_null(name.isnull ? "name" : "seq");
 	if (!PG_ARGISNULL(1) && array_contains_nulls(PG_GETARG_ARRAYTYPE_P(1)))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),

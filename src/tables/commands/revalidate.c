@@ -14,6 +14,7 @@
 #include "common/clock.h"
 #include "common/command_progress.h"
 #include "config/extension.h"
+#include "config/option.h"
 #include "config/owner.h"
 #include "config/spi.h"
 #include "config/subscription.h"
@@ -33,6 +34,7 @@
 PG_FUNCTION_INFO_V1(atp_revalidate);
 
 #define ROWS		2000		/* in a transaction */
+#define FETCH		100			/* rows in memory at a time: a value of a megabyte comes whole from a node of Citus */
 #define NOTICE_MS	5000		/* between two progress notices */
 
 #define KEYS	3				/* columns of the key: did, collection, rkey */
@@ -45,7 +47,7 @@ typedef struct Revalidation
 	const char *target;
 	AtpArg		collection;
 	MemoryContext cxt;			/* outlives transactions */
-	MemoryContext row;			/* of one record: 2000 values can be gigabytes */
+	MemoryContext row;			/* of one record: values can be megabytes */
 	List	   *subscriptions;	/* AtpSubscription, which fill the target */
 	Datum		last[KEYS];		/* the key read last; 0: none */
 	int64		validated;		/* records with a Lexicon check */
@@ -130,6 +132,18 @@ is_different(Revalidation *r, AtpTuple row, const Datum *key, char **fault)
 	return *fault == NULL ? old != NULL : old == NULL || strcmp(*fault, old) != 0;
 }
 
+/* The key of a row, copied into the current memory. */
+static void
+copy_key(AtpTuple row, Datum *key)
+{
+	for (int i = 0; i < KEYS; i++)
+	{
+		bool		isnull;
+
+		key[i] = PointerGetDatum(PG_DETOAST_DATUM_COPY(atp_get(row, key_columns[i], atp_type(key_types[i]), &isnull)));
+	}
+}
+
 static void
 judge_row(Revalidation *r, AtpTuple row, Differences *d)
 {
@@ -137,22 +151,17 @@ judge_row(Revalidation *r, AtpTuple row, Differences *d)
 	bool		isnull,
 				different;
 	char	   *fault;
-	MemoryContext old;
+	MemoryContext old = MemoryContextSwitchTo(r->row);
 
-	for (int i = 0; i < KEYS; i++)
-	{
-		bool		no_key;
-
-		key[i] = atp_get(row, key_columns[i], atp_type(key_types[i]), &no_key);
-	}
-	old = MemoryContextSwitchTo(r->row);
+	copy_key(row, key);
 	different = is_different(r, row, key, &fault);
 	MemoryContextSwitchTo(old);
 	if (!different)
 		return;
+	copy_key(row, key);
 	for (int i = 0; i < KEYS; i++)
 		d->keys[i][d->n] = key[i];
-	d->cids[d->n] = atp_get(row, "cid", atp_type("cidlink"), &isnull);
+	d->cids[d->n] = PointerGetDatum(PG_DETOAST_DATUM_COPY(atp_get(row, "cid", atp_type("cidlink"), &isnull)));
 	d->no_fault[d->n] = fault == NULL;
 	d->faults[d->n] = fault == NULL ? (Datum) 0 : CStringGetTextDatum(fault);
 	d->n++;
@@ -181,55 +190,111 @@ write_differences(Revalidation *r, Differences *d)
 							   atp_array_arg(TEXTOID, d->faults, d->no_fault, d->n)));
 	r->changed += changed;
 	r->left += d->n - changed;
+	d->n = 0;
 }
 
-#define AFTER	" AND (did, collection, rkey) OPERATOR(@.>) ($2, $3, $4)"
-#define NEXT_ROWS(after) \
-	"SELECT did, collection, rkey, cid, value, fault FROM #.record WHERE ($1 IS NULL OR collection OPERATOR(@.=) $1)" after \
+#define KEY			"(did, collection, rkey)"
+#define OF_COLLECTION	" FROM #.record WHERE ($1 IS NULL OR collection OPERATOR(@.=) $1)"
+#define NEXT_KEYS(after) \
+	"SELECT did, collection, rkey" OF_COLLECTION after \
 	" ORDER BY did USING OPERATOR(@.<), collection USING OPERATOR(@.<), rkey USING OPERATOR(@.<) LIMIT " CppAsString2(ROWS)
+#define AFTER		" AND " KEY " OPERATOR(@.>) ($2, $3, $4)"
+#define RANGE \
+	"SELECT did, collection, rkey, cid, value, fault" OF_COLLECTION \
+	" AND " KEY " OPERATOR(@.>=) ($2, $3, $4) AND " KEY " OPERATOR(@.<=) ($5, $6, $7)"
+
+static AtpArg
+key_arg(Datum value, int i)
+{
+	return (AtpArg) {value, atp_type(key_types[i]), false};
+}
 
 static AtpResult
-next_rows(Revalidation *r)
+next_keys(Revalidation *r)
 {
 	AtpArg		args[1 + KEYS] = {r->collection};
 
+	if (r->last[0] == (Datum) 0)
+		return atp_query(atp_expand_sql(NEXT_KEYS(""), r->target), args, 1);
 	for (int i = 0; i < KEYS; i++)
-		args[1 + i] = (AtpArg) {r->last[i], atp_type(key_types[i]), r->last[i] == (Datum) 0};
-	return atp_query(atp_expand_sql(r->last[0] == (Datum) 0 ? NEXT_ROWS("") : NEXT_ROWS(AFTER), r->target), args, r->last[0] == (Datum) 0 ? 1 : 1 + KEYS);
+		args[1 + i] = key_arg(r->last[i], i);
+	return atp_query(atp_expand_sql(NEXT_KEYS(AFTER), r->target), args, lengthof(args));
 }
 
-/* The next piece of the table; returns the number of rows. */
+/* A cursor for the rows from a key to another. */
+static Portal
+open_range(Revalidation *r, const Datum *first, const Datum *last)
+{
+	Oid			types[1 + 2 * KEYS] = {r->collection.type};
+	Datum		values[1 + 2 * KEYS] = {r->collection.value};
+	char		nulls[] = {r->collection.isnull ? 'n' : ' ', ' ', ' ', ' ', ' ', ' ', ' '};
+
+	for (int i = 0; i < KEYS; i++)
+	{
+		types[1 + i] = types[1 + KEYS + i] = atp_type(key_types[i]);
+		values[1 + i] = first[i];
+		values[1 + KEYS + i] = last[i];
+	}
+	return SPI_cursor_open_with_args(NULL, atp_expand_sql(RANGE, r->target), lengthof(types), types, values, nulls, false, 0);
+}
+
+/* Rows that were added to the range since its keys were read make more than ROWS. */
+static void
+judge_range(Revalidation *r, Portal portal, Differences *d)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	AtpResult	rows;
+
+	do
+	{
+		SPI_cursor_fetch(portal, true, FETCH);
+		/* SPI has changed the current memory context */
+		MemoryContextSwitchTo(cxt);
+		rows = (AtpResult) {SPI_processed, SPI_tuptable};
+		for (uint64 i = 0; i < rows.n; i++)
+		{
+			CHECK_FOR_INTERRUPTS();
+			if (d->n == ROWS)
+				write_differences(r, d);
+			judge_row(r, atp_result_row(rows, i), d);
+			MemoryContextReset(r->row);
+		}
+		atp_result_free(rows);
+	} while (rows.n > 0);
+}
+
+/*
+ * The next piece of the table; returns the number of rows.  The keys come first: Citus sends LIMIT to each shard,
+ * and would fetch 2000 whole values from each.
+ */
 static uint64
 walk_on(Revalidation *r)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto faults", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
-	Differences *d = palloc(sizeof(Differences));
-	AtpResult	rows = next_rows(r);
-	uint64		n = rows.n;
+	AtpResult	keys = next_keys(r);
+	uint64		n = keys.n;
 
-	d->n = 0;
-	r->row = AllocSetContextCreate(cxt, "atproto record", ALLOCSET_DEFAULT_SIZES);
-	for (uint64 i = 0; i < n; i++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		judge_row(r, atp_result_row(rows, i), d);
-		MemoryContextReset(r->row);
-	}
-	write_differences(r, d);
 	if (n > 0)
 	{
-		MemoryContextSwitchTo(r->cxt);
-		for (int i = 0; i < KEYS; i++)
-		{
-			bool		isnull;
+		Differences *d = palloc(sizeof(Differences));
+		Datum		first[KEYS];
+		Portal		portal;
 
-			if (r->last[i] != (Datum) 0)
-				pfree(DatumGetPointer(r->last[i]));
-			r->last[i] = PointerGetDatum(PG_DETOAST_DATUM_COPY(atp_get(atp_result_row(rows, n - 1), key_columns[i], atp_type(key_types[i]), &isnull)));
-		}
+		d->n = 0;
+		copy_key(atp_result_row(keys, 0), first);
+		MemoryContextSwitchTo(r->cxt);
+		for (int i = 0; i < KEYS && r->last[i] != (Datum) 0; i++)
+			pfree(DatumGetPointer(r->last[i]));
+		copy_key(atp_result_row(keys, n - 1), r->last);
+		MemoryContextSwitchTo(cxt);
+		r->row = AllocSetContextCreate(cxt, "atproto record", ALLOCSET_DEFAULT_SIZES);
+		portal = open_range(r, first, r->last);
+		judge_range(r, portal, d);
+		SPI_cursor_close(portal);
+		write_differences(r, d);
 	}
-	atp_result_free(rows);
+	atp_result_free(keys);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
 	return n;
@@ -263,8 +328,7 @@ atp_revalidate(PG_FUNCTION_ARGS)
 	uint64		n;
 
 	if (PG_ARGISNULL(0))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("target must not be null")));
+		atp_argument_is_null("target");
 	SPI_connect_ext(atomic ? 0 : SPI_OPT_NONATOMIC);
 	r.cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto revalidation", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(r.cxt);

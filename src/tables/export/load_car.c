@@ -10,6 +10,7 @@
 
 #include "access/htup_details.h"
 #include "config/extension.h"
+#include "config/option.h"
 #include "config/owner.h"
 #include "config/spi.h"
 #include "config/subscription.h"
@@ -69,7 +70,9 @@ check_beginning(const uint8_t *bytes, Size len)
 
 	if (len == 0)
 		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION), errmsg("\"%s\" is empty", "car")));
+				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
+				 errmsg("\"%s\" is empty", "car"),
+				 errhint("Give the answer of com.atproto.sync.getRepo as it comes, or the contents of a file: pg_read_binary_file('/path/repo.car').")));
 	if (len < CAR_LEAST || wrong)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
@@ -161,7 +164,7 @@ apply_export(Load *load)
 				 errmsg("the export of account \"%s\" cannot be brought in", load->did_text),
 				 errdetail_internal("%s", why)));
 	atp_dead_letters_forget_repo(&a, load->did);
-	merge = atp_merge_begin(CurrentMemoryContext, load->sub, load->statements, load->export, load->did, false);
+	merge = atp_merge_begin(CurrentMemoryContext, load->sub, load->statements, load->export, load->did);
 	while (atp_merge_some(merge, ATP_MERGE_ROWS, PG_INT64_MAX, PG_INT64_MAX))
 		;
 	load->merged = atp_merge_done(merge);
@@ -224,9 +227,7 @@ atp_load_car(PG_FUNCTION_ARGS)
 	int			nest;
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || PG_ARGISNULL(2))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s must not be null", PG_ARGISNULL(0) ? "did" : PG_ARGISNULL(1) ? "car" : "target")));
+		atp_argument_is_null(PG_ARGISNULL(0) ? "did" : PG_ARGISNULL(1) ? "car" : "target");
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	atp_require_utf8();

@@ -85,7 +85,6 @@ struct AtpMerge
 	AtpExport  *export;
 	AtpEvent	event;			/* stands for the export in dead letters and rows */
 	bool		direct;			/* new rows may be inserted without a statement (direct.h) */
-	bool		force;
 
 	/* tree and table */
 	AtpExportState state;
@@ -111,7 +110,7 @@ struct AtpMerge
 
 AtpMerge *
 atp_merge_begin(MemoryContext parent, const AtpSubscription *sub, AtpStatements *statements,
-				AtpExport *e, struct varlena *did, bool force)
+				AtpExport *e, struct varlena *did)
 {
 	AtpMerge   *m = MemoryContextAllocZero(parent, sizeof(AtpMerge));
 
@@ -120,7 +119,6 @@ atp_merge_begin(MemoryContext parent, const AtpSubscription *sub, AtpStatements 
 	m->statements = statements;
 	m->export = e;
 	m->direct = true;
-	m->force = force;
 	m->event.did = did;
 	m->event.rev = atp_export_head(e)->rev; /* new_row() copies the export's revision into each row */
 	m->batch = atp_batch_create(m->cxt);
@@ -303,7 +301,12 @@ pass_path(AtpMerge *m)
 	add_letter(m, ATP_E_PATH, block, 0);
 }
 
-/* Compare the next path of tree and table; false: both are at their ends. */
+/*
+ * Compare the next path of tree and table; false: both are at their ends.
+ *
+ * A row that is newer than the export came from an export that was given up, or the export is forced.  An equal record, too,
+ * gets this export's revision: a row that is newer than the repository would not take the next commits.
+ */
 static bool
 compare_one(AtpMerge *m)
 {
@@ -332,7 +335,7 @@ compare_one(AtpMerge *m)
 		put_record(m, ATP_CREATE);
 	else if (cmp > 0)
 		remove_row(m, row);
-	else if (row->cid.len == m->record.cid.len && memcmp(row->cid.ptr, m->record.cid.ptr, row->cid.len) == 0)
+	else if (row->cid.len == m->record.cid.len && memcmp(row->cid.ptr, m->record.cid.ptr, row->cid.len) == 0 && row->rev <= m->event.rev)
 		m->merged.same++;
 	else
 		put_record(m, ATP_UPDATE);
@@ -491,7 +494,9 @@ write_step(AtpMerge *m)
 {
 	AtpApply	a = {
 		.sub = m->sub, .sink = &atp_repos_sink, .statements = m->statements, .batch = m->batch,
-		.direct = m->direct, .force = m->force
+		.direct = m->direct,
+		/* the rows become those of the export, whatever wrote them: nothing but an export is newer than the repository */
+		.force = true
 	};
 
 	/* allocations live as long as the step */

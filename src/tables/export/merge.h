@@ -29,11 +29,11 @@ extern void atp_merge_init(void);
 /*
  * Begin.  R-53: rows and record_event get the export's revision, and no number of the stream.  The
  * export must be checked, and until the end no consumer may write the repository's
- * records (its events are held).  force: overwrite newer rows, too.  All memory is freed with the
+ * records (its events are held).  Newer rows are overwritten, too.  All memory is freed with the
  * parent.
  */
 extern AtpMerge *atp_merge_begin(MemoryContext parent, const AtpSubscription *sub, AtpStatements *statements,
-								 AtpExport *e, struct varlena *did, bool force);
+								 AtpExport *e, struct varlena *did);
 
 /* Default for the rows that a single statement writes; fewer if triggers are slow. */
 #define ATP_MERGE_ROWS	2000

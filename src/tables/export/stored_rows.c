@@ -222,8 +222,8 @@ fetch_rows(AtpStoredRows *s)
 static void
 read_row(AtpStoredRows *s)
 {
-	Datum		v[2];
-	bool		null[2];
+	Datum		v[3];
+	bool		null[3];
 	AtpSpan		collection;
 	struct varlena *cid;
 	MemoryContext old;
@@ -231,16 +231,17 @@ read_row(AtpStoredRows *s)
 
 	heap_deform_tuple(s->table->vals[s->i], s->table->tupdesc, v, null);
 	/* the user may have replaced the table by a view, whose columns can be null */
-	if (null[0] || null[1])
+	if (null[0] || null[1] || null[2])
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("\"%s\" of a row of table \"record\" is null", null[0] ? "rkey" : "cid")));
+				 errmsg("\"%s\" of a row of table \"record\" is null", null[0] ? "rkey" : null[1] ? "cid" : "rev")));
 	s->row.collection = s->waiting[s->nwaiting - 1];
 	/* the caller may reset its own context before the row has been passed */
 	old = MemoryContextSwitchTo(s->rows_cxt);
 	s->row.rkey = PG_DETOAST_DATUM_PACKED(v[0]);
 	cid = PG_DETOAST_DATUM_PACKED(v[1]);
 	MemoryContextSwitchTo(old);
+	s->row.rev = DatumGetAtpTid(v[2]);
 	s->row.cid = (AtpBytes) {(const uint8_t *) VARDATA_ANY(cid), VARSIZE_ANY_EXHDR(cid)};
 	collection = name_of(s->row.collection);
 	memcpy(s->path, collection.ptr, collection.len);

@@ -15,6 +15,7 @@ typedef struct AtpStoredRow
 	struct varlena *collection;
 	struct varlena *rkey;
 	AtpBytes	cid;
+	uint64		rev;
 } AtpStoredRow;
 
 typedef struct AtpStoredRows AtpStoredRows;

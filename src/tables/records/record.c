@@ -166,13 +166,13 @@ static const AtpStatement statements[] = {
 		SPI_OK_SELECT, {ATP_TYPE_DID, ATP_TYPE_NSID}, {ATP_TYPE_NSID}, &atp_record_table, ATP_BY_INDEX
 	},
 	[ATP_ROWS_OF] = {
-		"SELECT rkey, cid FROM #.record WHERE did OPERATOR(@.=) $1 AND collection OPERATOR(@.=) $2 ORDER BY rkey",
-		SPI_OK_SELECT, {ATP_TYPE_DID, ATP_TYPE_NSID}, {ATP_TYPE_RKEY, ATP_TYPE_CID}, &atp_record_table, ATP_BY_INDEX
+		"SELECT rkey, cid, rev FROM #.record WHERE did OPERATOR(@.=) $1 AND collection OPERATOR(@.=) $2 ORDER BY rkey",
+		SPI_OK_SELECT, {ATP_TYPE_DID, ATP_TYPE_NSID}, {ATP_TYPE_RKEY, ATP_TYPE_CID, ATP_TYPE_TID}, &atp_record_table, ATP_BY_INDEX
 	},
 	[ATP_ROWS_AFTER] = {
-		"SELECT rkey, cid FROM #.record WHERE did OPERATOR(@.=) $1 AND collection OPERATOR(@.=) $2"
+		"SELECT rkey, cid, rev FROM #.record WHERE did OPERATOR(@.=) $1 AND collection OPERATOR(@.=) $2"
 		" AND rkey OPERATOR(@.>) $3 ORDER BY rkey",
-		SPI_OK_SELECT, {ATP_TYPE_DID, ATP_TYPE_NSID, ATP_TYPE_RKEY}, {ATP_TYPE_RKEY, ATP_TYPE_CID},
+		SPI_OK_SELECT, {ATP_TYPE_DID, ATP_TYPE_NSID, ATP_TYPE_RKEY}, {ATP_TYPE_RKEY, ATP_TYPE_CID, ATP_TYPE_TID},
 		&atp_record_table, ATP_BY_INDEX
 	},
 };

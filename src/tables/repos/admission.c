@@ -218,8 +218,11 @@ may_matter(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 
 /*
  * V-38: a signed event of an inactive account is ignored, so the tables lack its changes.  V-39: a signed commit of an
- * account that the stream called inactive casts doubt on the status, so request a status look-up.  Held events cast no
- * doubt: the account may have signed them before it became inactive.
+ * account that the stream called inactive casts doubt on the status, so request a status look-up.  Events that were held
+ * in a different stream cast no doubt: the account may have signed them before it became inactive.
+ *
+ * While the account's key is not known, or in doubt, nobody can tell whether the tables lack something, so the event waits.
+ * By the time of the next verdict the account may be active again.  Of a deleted account the tables lack nothing.
  */
 static void
 judge_inactive(AtpRepos *s, const AtpRepoState *repo, AtpEvent *event)
@@ -231,10 +234,17 @@ judge_inactive(AtpRepos *s, const AtpRepoState *repo, AtpEvent *event)
 		return;
 	if (atp_identity_is_due(who, s->now))
 		atp_admission_request_identity(event, who->stale);
-	if (atp_admission_is_doubtful(s->apply, event, who) || !atp_identity_is_usable(who, s->now) || !atp_signed_fits(event->signature, who->key))
+	if (atp_repo_is_deleted(repo) ? atp_admission_is_doubtful(s->apply, event, who) || !atp_identity_is_usable(who, s->now)
+		: !atp_admission_has_key(s->apply, event, who, s->now))
+	{
+		if (event->verdict.judged != ATP_JUDGED_HELD)
+			atp_admission_ignore(event, ATP_SKIP_INACTIVE);
+		return;
+	}
+	if (!atp_signed_fits(event->signature, who->key))
 		return;
 	event->effects.missed = atp_repo_misses(repo, event);
-	if (event->kind == ATP_REPOS_COMMIT && event->held == NULL)
+	if (event->kind == ATP_REPOS_COMMIT && (event->held == NULL || atp_repo_has_status_of(repo, event->held->endpoint)))
 		atp_repo_doubt(repo, event);
 }
 

@@ -150,7 +150,8 @@ typedef struct Letters
 	int64		beyond_seq;		/* seq of the last letter beyond the share */
 	AtpBytes	message;
 	bytea	   *digest;
-	bool		stored;			/* atproto.dead_frame has the message */
+	bool		stored;			/* atproto.dead_frame has the message ... */
+	bool		locked;			/* ... and this transaction has locked the row: a message with ten thousand letters is copied once */
 } Letters;
 
 static Room
@@ -246,6 +247,7 @@ follow_message(Letters *l, AtpBytes message)
 	args[0] = l->subscription;
 	args[1] = PointerGetDatum(l->digest);
 	l->stored = atp_execute(l->apply->statements, &statements[FIND_FRAME], args, NULL) > 0;
+	l->locked = false;
 	SPI_freetuptable(SPI_tuptable);
 }
 
@@ -358,8 +360,9 @@ store_letter(Letters *l, const AtpDeadLetter *letter)
 	}
 	if (l->all.letters >= settings->max_dead_letters || l->all.bytes + bytes > settings->max_dead_letter_bytes)
 		no_room(l);
-	store_frame(l, letter);
-	l->stored = true;
+	if (!l->locked)
+		store_frame(l, letter);
+	l->stored = l->locked = true;
 	(void) atp_execute(l->apply->statements, &statements[ADD_LETTER], args, nulls);
 	supersede_late(l, letter, args[2]);
 	l->all.letters++;

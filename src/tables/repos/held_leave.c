@@ -32,6 +32,7 @@
 #include "tables/repos/held_by.h"
 #include "tables/base/job.h"
 #include "tables/repos/repo.h"
+#include "tables/repos/status_request.h"
 #include "tables/base/table.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -443,16 +444,17 @@ is_another(AtpTuple old, AtpTuple row)
 }
 
 /*
- * Lock the cursors: what batches have written is visible to the next statement, and the next batch finds the changed row.
- * Where all statements have one snapshot (REPEATABLE READ), the statement cannot see a batch that has committed since: then
- * the lock is an ERROR, as the batch has moved a cursor.
+ * Lock the cursors: what batches have written is visible to the next statement.  The new layout of the cursors has a batch read
+ * again that was read before.  Where all statements have one snapshot (REPEATABLE READ), the statement cannot see a batch that has committed
+ * since: then the lock is an ERROR, as the batch has moved a cursor.
  */
 static void
 await_batches(AtpTuple old)
 {
 	AtpCaller	caller = atp_as_table_owner("cursor");
 
-	atp_run("SELECT FROM atproto.cursor WHERE subscription = $1 ORDER BY endpoint, shard FOR NO KEY UPDATE",
+	atp_run("UPDATE atproto.cursor SET layout = layout + 1 WHERE ctid = ANY (ARRAY (SELECT ctid FROM atproto.cursor"
+			"  WHERE subscription = $1 ORDER BY endpoint, shard FOR NO KEY UPDATE))",
 			ATP_ARGS(atp_text_arg(atp_get_text(old, "name"))));
 	atp_owner_end(caller);
 }
@@ -497,7 +499,11 @@ atp_subscription_held(PG_FUNCTION_ARGS)
 		SPI_connect();
 		/* held events of a removed subscription refer to its row, which is locked */
 		if (!removed)
+		{
+			atp_jobs_await(atp_get_text(old, "name"));
 			await_batches(old);
+			atp_status_requests_move(atp_get_text(old, "name"), atp_get_text(old, "target"));
+		}
 		sub = atp_subscription_get(atp_get_text(old, "name"), CurrentMemoryContext);
 		if (sub != NULL)
 			leave_held(sub, removed);

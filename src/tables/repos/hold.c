@@ -140,10 +140,15 @@ atp_hold_followed(AtpRepoHold *h)
 bool
 atp_hold_stops(const AtpRepoHold *h, const AtpEvent *event, uint64 rev)
 {
-	if (h->order.stays || !h->waits || event->held != NULL)
+	bool		continues = event->has_since && event->since == rev;
+
+	if (h->order.stays || !h->waits)
 		return h->order.stays;
+	/* an event that was held after the batch was read may come before any event but the first, unless the chain is complete */
+	if (event->held != NULL)
+		return h->nunread > 0 && event->rev > h->first_rev && !continues;
 	/* the held events may wait for exactly this commit, or this commit may prove the chain complete */
-	return !h->gap || !(event->rev <= h->first_rev || (event->has_since && event->since == rev));
+	return !h->gap || !(event->rev <= h->first_rev || continues);
 }
 
 void

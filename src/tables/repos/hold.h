@@ -134,7 +134,7 @@ extern bool atp_hold_is_touched(const AtpRepoHold *h);
 /*
  * F-15: the account is deleted, so its held events go, too (atp_held_erase()).  Events of nothers, which this
  * subscription may not take, stay, and so does the state.  During a fetch the state stays, because only the fetcher, or
- * a consumer that finds no job (atp_resync_end_abandoned()), ends the fetch.
+ * a consumer that finds no running job (atp_resync_end_abandoned()), ends the fetch.
  */
 extern void atp_hold_erase(AtpRepoHold *h);
 

@@ -385,6 +385,9 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 	note_known(s->apply->batch, event, rest ? repo->head.rev_paths : NULL);
 	if (event->kind == ATP_REPOS_COMMIT && !rest)
 		judge_commit(s, repo, event);
+	/* F-42: also the rest of the records after a #sync of the commit's own revision, which count as applied from now on */
+	else if (event->kind == ATP_REPOS_COMMIT && !event->partial && begins_anew(repo))
+		atp_repo_note_break(s, repo);
 	else if (event->kind == ATP_REPOS_SYNC && event->partial)
 		begin_anew(s, repo, effect);
 	else if (event->kind == ATP_REPOS_SYNC && announces_others(repo, event))
@@ -432,6 +435,21 @@ why_fetched(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 		? ATP_FETCH_SEEN : ATP_FETCH_NOT;
 }
 
+/*
+ * How an #account event changes the fetch of the repository.  was_active: before the event.  What was ignored while the
+ * account was not active (V-38) no stream sends again.  For a repository without records, the first commit decides.
+ */
+static AtpFetchWhy
+fetch_of_account(const AtpRepos *s, const AtpRepoState *repo, bool was_active, bool erased)
+{
+	if (erased)
+		return ATP_FETCH_DELETED;
+	if (!repo->account.active)
+		return ATP_FETCH_INACTIVE;
+	return !was_active && s->apply->sub->settings.backfill != ATP_BACKFILL_NONE && !atp_repo_is_empty(repo) &&
+		atp_repo_is_sync(repo, ATP_SYNC_DESYNCHRONIZED) ? ATP_FETCH_MISSED : ATP_FETCH_ACTIVE;
+}
+
 /* Count an event whose verdict is not true; the event changes no rows (admission.h). */
 static void
 pass_over(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
@@ -466,6 +484,7 @@ atp_repos_take(AtpRepos *s, int index)
 	AtpEvent   *event = &s->apply->batch->events[index];
 	AtpRepoState *repo = s->of_event[index - s->first];
 	AtpEffect	effect = {0};
+	bool		was_active = repo->account.active;
 
 	event->effects.fetch = ATP_FETCH_NOT;
 	event->effects.passed = event->effects.reread = false;
@@ -491,7 +510,7 @@ atp_repos_take(AtpRepos *s, int index)
 			break;
 		case ATP_REPOS_ACCOUNT:
 			take_account(s, repo, event, &effect);
-			event->effects.fetch = effect.erase ? ATP_FETCH_DELETED : repo->account.active ? ATP_FETCH_ACTIVE : ATP_FETCH_INACTIVE;
+			event->effects.fetch = fetch_of_account(s, repo, was_active, effect.erase);
 			break;
 		case ATP_REPOS_INFO:
 		case ATP_REPOS_UNKNOWN:

@@ -56,6 +56,7 @@ static const struct
 	[ATP_FETCH_SYNC] = {ATP_JOB_BREAK, "sync"},
 	[ATP_FETCH_FORK] = {ATP_JOB_BREAK, "fork"},
 	[ATP_FETCH_SEEN] = {ATP_JOB_SEEN, "seen"},
+	[ATP_FETCH_MISSED] = {ATP_JOB_BREAK, "active"},
 };
 
 static int
@@ -91,6 +92,9 @@ fold_events(AtpEvent *const *events, int n, bool *deleted, AtpFetchWhy *account)
 			case ATP_FETCH_INACTIVE:
 				*account = events[i]->effects.fetch;
 				break;
+			case ATP_FETCH_MISSED:
+				*account = ATP_FETCH_ACTIVE;
+				/* FALLTHROUGH */
 			default:
 				if (why == ATP_FETCH_NOT || reasons[events[i]->effects.fetch].priority < reasons[why].priority)
 					why = events[i]->effects.fetch;
@@ -151,7 +155,7 @@ atp_resync_after_apply(AtpApply *a)
 }
 
 /* ------------------------------------------------------------------------
- * Repositories waiting for a fetch without a job
+ * Repositories waiting for a fetch that does not run
  * ------------------------------------------------------------------------
  */
 
@@ -169,14 +173,17 @@ did_array(AtpApply *a, struct varlena **dids, int n)
 	return atp_array(a->statements, ATP_TYPE_DID, (Datum *) dids, NULL, n);
 }
 
-/* Keep the DIDs without a job; returns the number kept. */
+/*
+ * Keep the DIDs without a running job; returns the number kept.  A job that is not running has no fetch to end: if the
+ * fetcher has ended, the job is queued again, or an #account event has suspended it, for as long as the account likes.
+ */
 static int
-without_job(const AtpApply *a, struct varlena **dids, int n)
+without_running(const AtpApply *a, struct varlena **dids, int n)
 {
 	AtpCaller	caller = atp_as_table_owner("repo_job");
 	AtpResult	found = atp_query(atp_identity_sql("SELECT n::integer FROM unnest($2) WITH ORDINALITY u (did, n) WHERE NOT EXISTS"
 												   " (SELECT FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription AND s.backfill <> 'none'"
-												   "  WHERE j.target = $1::name AND j.did OPERATOR(@.=) u.did)"
+												   "  WHERE j.target = $1::name AND j.did OPERATOR(@.=) u.did AND j.state = 'running')"
 												   " ORDER BY n"),
 								  ATP_ARGS(atp_text_arg(atp_target(a->statements)), atp_dids_arg(dids, n)));
 	int			left = (int) found.n;
@@ -195,15 +202,16 @@ atp_resync_end_abandoned(AtpApply *a)
 	int			n = take_dids(atp_execute(a->statements, &statements[FETCHED_REPOS], NULL, NULL), &dids);
 	Datum		arg;
 
-	if (n == 0 || (n = without_job(a, dids, n)) == 0)
+	if (n == 0 || (n = without_running(a, dids, n)) == 0)
 		return;
 	/*
-	 * A process that begins a fetch locks the repository's row and has its job.  So the job is visible after this
-	 * lock, and the second look finds every fetch that began since the first look.
+	 * A process that begins a fetch locks the repository's row, and sets its job to running in the same transaction.  So
+	 * the job is visible after this lock, and the second look finds every fetch that began since the first look.  A
+	 * transfer whose job does not run any more writes nothing (atp_repo_job_lock()).
 	 */
 	arg = did_array(a, dids, n);
 	n = take_dids(atp_execute(a->statements, &statements[LOCK_FETCHED], &arg, NULL), &dids);
-	if (n == 0 || (n = without_job(a, dids, n)) == 0)
+	if (n == 0 || (n = without_running(a, dids, n)) == 0)
 		return;
 	atp_repos_give_up(a, dids, n);
 	atp_held_release(dids, n);

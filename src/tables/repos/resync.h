@@ -13,8 +13,8 @@
 extern void atp_resync_after_apply(AtpApply *a);
 
 /*
- * Find repositories whose rows say hold = resync without a job in atproto.repo_job, and release their held events:
- * without a job no fetch would ever end the wait.  One call handles a limited number.
+ * Find repositories whose rows say hold = resync without a running job in atproto.repo_job, and release their held events:
+ * without such a job no fetch would end the wait.  One call handles a limited number.
  */
 extern void atp_resync_end_abandoned(AtpApply *a);
 

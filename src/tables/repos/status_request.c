@@ -30,6 +30,13 @@ atp_status_request_init(void)
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 }
 
+/* As the owner of the table. */
+static void
+delete_requests(const char *name, const char *target)
+{
+	atp_run("DELETE FROM atproto.status_request WHERE subscription = $1 AND target = $2::name", ATP_ARGS(atp_text_arg(name), atp_text_arg(target)));
+}
+
 static bool
 is_deletion(const AtpEvent *event)
 {
@@ -94,7 +101,11 @@ atp_request_statuses(const AtpApply *a, AtpEvent *const *events, int n)
 						 atp_dids_arg(dids, n), atp_array_arg(TEXTOID, values[0], NULL, n),
 						 atp_array_arg(TIMESTAMPTZOID, values[1], nulls[1], n),
 						 atp_array_arg(INT8OID, values[2], nulls[2], n))) > 0)
+	{
+		if (atp_jobs_are_past(a->sub->target, a->sub->name))
+			delete_requests(a->sub->name, a->sub->target);
 		atp_wake_fetcher();
+	}
 	atp_owner_end(caller);
 }
 
@@ -106,10 +117,12 @@ atp_request_revs(const AtpSubscription *sub, struct varlena *const *dids, int n)
 	if (n == 0)
 		return;
 	caller = atp_as_table_owner("status_request");
-	atp_run(atp_identity_sql("INSERT INTO atproto.status_request (target, subscription, requested_at, did, why)"
-							 " SELECT $1::name, $2, $3, u.did, 'rev' FROM unnest($4) u (did) ORDER BY u.did USING OPERATOR(@.<)"
-							 " ON CONFLICT (target, did) DO NOTHING"),
-			ATP_ARGS(atp_text_arg(sub->target), atp_text_arg(sub->name), atp_time_arg(atp_time_of_day()), atp_dids_arg(dids, n)));
+	if (atp_run(atp_identity_sql("INSERT INTO atproto.status_request (target, subscription, requested_at, did, why)"
+								 " SELECT $1::name, $2, $3, u.did, 'rev' FROM unnest($4) u (did) ORDER BY u.did USING OPERATOR(@.<)"
+								 " ON CONFLICT (target, did) DO NOTHING"),
+				ATP_ARGS(atp_text_arg(sub->target), atp_text_arg(sub->name), atp_time_arg(atp_time_of_day()), atp_dids_arg(dids, n))) > 0 &&
+		atp_jobs_are_past(sub->target, sub->name))
+		delete_requests(sub->name, sub->target);
 	atp_owner_end(caller);
 }
 
@@ -121,6 +134,17 @@ atp_status_requests_leave(const char *name)
 	atp_run("UPDATE atproto.status_request w SET subscription = s.name FROM (SELECT DISTINCT ON (target) target, name FROM atproto.subscription"
 			"  WHERE name <> $1 AND verify = 'full' AND by_repo AND atproto.role_may_fill(owner, target, target_owner) ORDER BY target, name) s"
 			" WHERE w.subscription = $1 AND s.target = w.target AND w.why <> 'rev'", ATP_ARGS(atp_text_arg(name)));
+	atp_owner_end(caller);
+}
+
+void
+atp_status_requests_move(const char *name, const char *target)
+{
+	AtpCaller	caller;
+
+	atp_status_requests_leave(name);
+	caller = atp_as_table_owner("status_request");
+	delete_requests(name, target);
 	atp_owner_end(caller);
 }
 

@@ -35,6 +35,9 @@ extern void atp_request_revs(const AtpSubscription *sub, struct varlena *const *
  */
 extern void atp_status_requests_leave(const char *name);
 
+/* The subscription leaves the target: atp_status_requests_leave(), and the requests that no subscription takes over are deleted. */
+extern void atp_status_requests_move(const char *name, const char *target);
+
 /*
  * Move the requests of subscriptions whose owners may no longer fill their targets to subscriptions whose owners may.
  * The caller runs as the table's owner, with SPI connected.

@@ -24,6 +24,7 @@ sub new
 	delete @ENV{qw(PGPORT PGAPPNAME)};
 	run('initdb', '-D', $self->{data}, qw(-U postgres -A trust -N -E UTF8 --locale=C));
 	open my $f, '>>', "$self->{data}/postgresql.conf" or die $!;
+	my $wal_level = $ENV{ATPROTO_TRACE} ? 'logical' : 'minimal';
 	# The machine stays, so that what was written is there without fsync.
 	print $f <<"EOS";
 listen_addresses = ''
@@ -32,7 +33,7 @@ fsync = off
 shared_buffers = 16MB
 max_connections = 30
 max_worker_processes = 32
-wal_level = minimal
+wal_level = $wal_level
 max_wal_senders = 0
 restart_after_crash = on
 deadlock_timeout = 100ms

@@ -182,6 +182,7 @@ sub prepare
 
 	$self->simulate;
 	$self->{cluster}->use_database($plan->{database});
+	$self->begin_trace;
 	if ($plan->{kind} eq 'clock' && $self->{cluster}->loosen_clock)
 	{
 		$self->{cluster}->stop('fast');
@@ -493,6 +494,33 @@ sub check
 	return;
 }
 
+# With ATPROTO_TRACE=DIR the committed transactions are kept, and checked with the models (../models/README.md).
+sub begin_trace
+{
+	my ($self) = @_;
+
+	$self->must("SELECT pg_create_logical_replication_slot('trace', 'test_decoding')") if $ENV{ATPROTO_TRACE};
+	return;
+}
+
+sub judge_trace
+{
+	my ($self) = @_;
+	my $dir = $ENV{ATPROTO_TRACE} or return;
+	my $file = "$dir/chaos.$self->{plan}{seed}.trace";
+
+	Chaos::Cluster::run('psql', qw(-XqAt -v ON_ERROR_STOP=1 -o), $file, '-c',
+		q{COPY (SELECT data FROM pg_logical_slot_get_changes('trace', NULL, NULL, 'include-timestamp', 'on')) TO STDOUT});
+	$self->must(q{SELECT pg_drop_replication_slot('trace')});
+	open my $f, '-|', $ENV{PYTHON} || '/usr/bin/python3', '-B', program('models/trace'), $file or die "cannot run test/models/trace: $!";
+	my @said = <$f>;
+	close $f;
+	chomp @said;
+	$self->tell($_) foreach grep { /^ok/ } @said;
+	$self->differ($_) foreach grep { !/^ok/ } @said;
+	return;
+}
+
 # What no seed may find in the server's log.
 sub read_log
 {
@@ -548,6 +576,7 @@ sub run
 		$self->retry_letters if $self->{refused};
 		$self->verify;
 		$self->check;
+		$self->judge_trace;
 		1;
 	} or do { my $error = $@; $self->differ("it broke off: $error") };
 	eval { $self->run_timers(1); $self->thaw; $self->clear; 1 } or $self->differ("it could not be cleared away: $@");

@@ -103,6 +103,18 @@ is($shell->(), '0', 'nothing went to the coordinator');
 is(query(q{SELECT count(DISTINCT nodeport) FROM citus_shards WHERE table_name = 'atproto.record'::regclass AND shard_size > 50000}),
 	scalar @workers, 'all workers have rows');
 
+# The keys are those of all nodes, and the values come by their range.
+query(q{UPDATE atproto.subscription SET validate = 'flag'; SELECT atproto.load_lexicon('{"lexicon": 1, "id": "app.bsky.feed.post", "defs": {"main": {"type": "record", "key": "tid",
+	"record": {"type": "object", "required": ["text"], "properties": {"text": {"type": "string", "maxLength": 20}}}}}}', true)});
+(undef, $notices) = said('CALL atproto.revalidate()');
+my ($faults) = $notices =~ /NOTICE:  \d+ records were validated, ([1-9]\d+) have a fault\n[^\n]*DETAIL:  \g1 faults were changed\./ or diag($notices);
+is(query('SELECT count(fault) FROM atproto.record'), $faults, 'revalidate() writes the faults on all nodes');
+is(query(q{SELECT count(*) FROM (SELECT did, collection, rkey, fault, value FROM atproto.record OFFSET 0) r
+	WHERE fault IS DISTINCT FROM CASE WHEN value IS NOT NULL AND collection IN (SELECT id FROM atproto.lexicon) THEN atproto.lexicon_valid(value, collection, rkey) END}), '0', 'of all records');
+query(q{UPDATE atproto.subscription SET validate = 'none'; SELECT atproto.unload_lexicon('app.bsky.feed.post')});
+query('CALL atproto.revalidate()');
+is(query('SELECT count(fault) FROM atproto.record'), '0', 'and takes them back');
+
 # --- tables known to Citus as local; tables added by a newer version ---
 
 query(q{CREATE SCHEMA known; SELECT atproto.create_tables('known')});

@@ -97,7 +97,7 @@ SKIP:
 	$write->(48);
 	$node = make_node('real', create => 0, conf => $real->settings . $conf);
 	($out) = typed($node, without_tls($first->{text}, "replace(pds, 'http', 'ws')"), $alice->{did});
-	like($out, qr/^ app\.bsky\.feed\.post \| +48\n.*^ t +\| +48$/ms, 'all records of an account of a real PDS, and the audit') or diag($out);
+	like($out, qr/^ app\.bsky\.feed\.post \| +48\n.*^ t +\| +\| +48$/ms, 'all records of an account of a real PDS, and the audit') or diag($out);
 	wait_for("SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = 'me'");
 	$write->(2);
 	wait_for('SELECT count(*) = 50 FROM atproto.record');

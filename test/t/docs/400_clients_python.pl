@@ -9,6 +9,7 @@ use lib "$FindBin::RealBin/../../lib";
 
 use AtprotoTest;
 use AtprotoTest::Clients;
+use AtprotoTest::Pages;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -51,6 +52,14 @@ foreach my $module ('psycopg', 'psycopg2')
 		is((run_command([ $python, '-c', sprintf($arrays, $module, q{'{did:web:a.b}'::did[]}) ]))[0], 'str', "$module: did[] is one string");
 		is((run_command([ $python, '-c', sprintf($arrays, $module, q{'{did:web:a.b}'::did[]::text[]}) ]))[0], 'list', "$module: text[] a list");
 	}
+}
+SKIP:
+{
+	skip "$python has no psycopg", 1 unless works($python, '-c', 'import psycopg');
+	my ($load) = map { $_->{text} =~ /^(connection\.execute\(.*load_car.*)$/m } blocks('doc/use/clients.md', 'python');
+	local $ENV{DATABASE_URL} = client_url('postgres');
+	my (undef, $error) = run_command([ $python, '-c', qq{import os, psycopg; did = "did:web:a.b"; car = b"\\0"; connection = psycopg.connect(os.environ["DATABASE_URL"]); $load} ]);
+	like($error, qr/schema "network" does not exist/, 'load_car() takes the bytes that Python sends');
 }
 SKIP:
 {

@@ -1,5 +1,6 @@
 # 452_simulator_page.pl
-#		The command lines of doc/use/simulator.md make the networks that the page describes, the page's
+#		The first statements of the README, with the program that the page names, prove an account without
+#		the internet.  The command lines of doc/use/simulator.md make the networks that the page describes, the page's
 #		servers send them, and the page's queries find people, posts and threads.
 
 use strict;
@@ -11,11 +12,37 @@ use lib "$FindBin::RealBin/../../lib";
 use AtprotoTest;
 use AtprotoTest::Jetstream;
 use AtprotoTest::Pages;
+use IO::Socket::IP;
+use IPC::Run;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $page  = 'doc/use/simulator.md';
 my $files = PostgreSQL::Test::Utils::tempdir('page');
+
+# --- the first statements of the README ---
+
+my ($program) = map { $_->{text} =~ m{\A(demo/network \d+)\n*\z} } blocks($page, 'sh');
+my ($sql, $complaints) = ('', '');
+my $demo = IPC::Run::start([ split / /, root() . "/$program" ], '<', \undef, '>', \$sql, '2>', \$complaints, IPC::Run::timeout($AtprotoTest::TIMEOUT));
+$demo->pump until $sql =~ /RESET atproto\.fetch_allow.*\n/ || !$demo->pumpable;
+like($sql, qr/^CALL atproto\.await\(:'me'\)/m, "$program prints statements") or diag($complaints);
+my $first = make_node('first', create => 0, conf => "atproto.fetch_host_rate = 1000\n");
+append_to_file("$files/first.sql", $sql);
+my ($answers, $messages) = ('', '');
+ok(IPC::Run::run([ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $first->connstr('postgres'), '-f', "$files/first.sql" ], '<', \undef, '>', \$answers, '2>', \$messages), 'which run') or diag($messages);
+unlike($messages, qr/WARNING|ERROR/, 'without a complaint');
+like($answers, qr/^app\.bsky\.feed\.like\|\d+$/m, 'there are records of the account');
+like($answers, qr/^t\|\|[1-9]\d*$/m, 'and the audit proves them') or diag($answers);
+query("CREATE SCHEMA everybody; SELECT atproto.subscribe('everybody', (SELECT replace(pds, 'http', 'ws') FROM atproto.resolve((SELECT did FROM atproto.repo))), target => 'everybody', collections => '{app.bsky.actor.profile}', backfill => 'collections')");
+$first->safe_psql('postgres', "CALL atproto.await_backfill('everybody')");
+cmp_ok(query('SELECT count(*) FROM everybody.record'), '>', 100, 'its relay and its PDS have the other accounts');
+$first->stop;
+$demo->signal('TERM');
+$demo->finish;
+is($complaints, '', 'the program ends');
+my ($port) = $sql =~ /http:\/\/localhost:(\d+)/;
+is(IO::Socket::IP->new(PeerHost => 'localhost', PeerPort => $port), undef, 'and so do its servers');
 
 # Options of each command of a program, by the file of the network.
 my %simulate;

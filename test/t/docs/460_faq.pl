@@ -78,7 +78,9 @@ try_it("SELECT atproto.subscribe('network', '$nobody')", database => 'template1'
 try_it("SELECT atproto.subscribe('network', 'bsky.network')");
 try_it("SELECT atproto.subscribe('wss://bsky.network', 'network')");
 try_it("SELECT atproto.subscribe('network', '$nobody', '{app.bsky.feed.post}')");
-try_it("SELECT atproto.subscribe('network', '$nobody', dids => '{bsky.app}')");
+try_it("SELECT atproto.subscribe('network', '$nobody', $_)") foreach 'dids => \'{bsky.app}\'', 'headers => \'Authorization: Bearer secret\'', 'keep_raw => \'raw\'', 'workers => \'two\'';
+try_it("SELECT atproto.backlinks('https://bsky.app/profile/bsky.app/post/3l2eqkkbzi22u', 'app.bsky.feed.like:subject.uri')");
+try_it("SELECT atproto.create_view('post')");
 try_it("BEGIN; SELECT atproto.subscribe('network', '$nobody/xrpc/com.atproto.sync.subscribeRepos?cursor=0', collections => '{app.bsky.feed.posts}', ca_file => '/nowhere/ca.pem'); ROLLBACK");
 try_it("BEGIN; SELECT atproto.subscribe('network', '$nobody', ca_file => 'PG_VERSION'); ROLLBACK");
 try_it("SET search_path = pg_catalog; SELECT FROM atproto.record WHERE did = 'did:web:a.b'");

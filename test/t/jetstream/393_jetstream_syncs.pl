@@ -123,6 +123,26 @@ foreach my $case ([ whole => -2 ], [ whole => -5 ], [ whole => -8 ], [ bare => -
 }
 cmp_ok($lost, '>', 0, 'the relay went on before the records came');
 
+# The relay brings the commit of the #sync's own revision before the records.
+{
+	my $steps = make_capture('steps.py', 'a 1 +x +y', 'a 2 +z', 'b 1 +x');
+	my $again = texts('v2', make_capture('steps.py', 'a 1 +x +y', 'a sync 2', 'b 1 +x'), '--bare');
+	my @servers = (AtprotoTest::Server->start($steps, '--hold-at' => 2), AtprotoTest::Server->start($again, '--hold-at' => 4));
+
+	query('SET client_min_messages = warning; DROP SCHEMA m CASCADE; CREATE SCHEMA m');
+	follow('m', 'relay', $servers[0]);
+	wait_for_seq($node, 'relay', 1);
+	follow('m', 'jetstream', $servers[1]);
+	wait_for("SELECT sum(events) >= 3 FROM atproto.cursor WHERE subscription = 'jetstream'");
+	$servers[0]->release;
+	wait_for_seq($node, 'relay', 3);
+	$servers[1]->release;
+	wait_for_texts('jetstream', $again);
+	is(query("SELECT string_agg(rkey::text, ' '), (SELECT sync FROM m.repo WHERE did = '@{[ did('a') ]}') FROM m.record WHERE did = '@{[ did('a') ]}'"),
+		'z|desynchronized', 'F-42: a commit of the revision of the #sync comes before the records');
+	query('SELECT atproto.unsubscribe(name) FROM atproto.subscription');
+}
+
 # An export that was given up has left records newer than the repository's revision.  A #sync without blocks
 # removes them: the account's records follow, those newer than the #sync in later events.
 my @bare = read_capture($texts{bare});

@@ -11,6 +11,7 @@ use lib "$FindBin::RealBin/../../lib";
 
 use AtprotoTest;
 use AtprotoTest::Jetstream;
+use AtprotoTest::Points;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -196,6 +197,43 @@ foreach my $version (qw(v1 v2))
 	is(query(q{SELECT string_agg(concat_ws(' ', after_seq, before_seq), ', ') FROM atproto.gap WHERE reason = 'held events dropped'}), join(' ', $first - 1, $last + 1),
 		"R-35: $version: a row has the positions of the events that are dropped");
 	query('DELETE FROM atproto.gap');
+	forget();
+}
+
+# --- an event of the Jetstream is held after the relay's consumer has read what it releases (doc/develop/races.md) ---
+
+{
+	my $points = AtprotoTest::Points->new($node);
+	my @steps = read_capture(make_capture('steps.py', 'a 1 +x', 'a 2 +y', 'a 3 +z', 'b 1 +x'));
+	my $dir = PostgreSQL::Test::Utils::tempdir();
+	my $texts = texts('v2', write_capture("$dir/all", @steps));
+	# the relay lacks the second commit; its first and its third are one batch
+	my @servers = (AtprotoTest::Server->start(write_capture("$dir/lacks", @steps[ 0, 2, 3 ]), '--hold-at' => 1, '--hold-at' => 4),
+		AtprotoTest::Server->start($texts, '--hold-at' => 2, '--hold-at' => 3));
+
+	follow([ 'relay', $servers[0] ], [ 'jetstream', $servers[1] ]);
+	wait_for('SELECT count(*) = 1 FROM atproto.held_event');
+	$points->hold('states read', 'atproto jetstream');
+	$servers[1]->release;
+	$points->wait('states read', 'atproto jetstream');
+	$points->hold('held events read', "atproto $_") foreach qw(relay jetstream);
+	query("ALTER SYSTEM SET atproto.batch_delay = '1s'; SELECT pg_reload_conf()");
+	wait_for("SELECT current_setting('atproto.batch_delay') = '1s'");
+	$servers[0]->release;
+	$points->wait('held events read', 'atproto relay');
+	is(query("SELECT string_agg(subscription, ' ' ORDER BY rev) FROM atproto.held_event"), 'jetstream relay', 'R-32: the first and the third event are read');
+	$points->release('states read', 'atproto jetstream');
+	wait_for('SELECT count(*) = 3 FROM atproto.held_event');
+	$points->release('held events read', 'atproto relay');
+	wait_for('SELECT count(*) < 3 FROM atproto.held_event');
+	$points->release('held events read', 'atproto jetstream');
+	wait_at_most('100ms');
+	$_->release foreach @servers;
+	wait_for_texts('jetstream', $texts);
+	wait_for_seq($node, 'relay', 4);
+	wait_for('SELECT count(*) = 0 FROM atproto.held_event');
+	is(query("SELECT string_agg(rkey::text, ' ' ORDER BY rkey), (SELECT sync FROM m.repo WHERE did = '@{[ did('a') ]}') FROM m.record WHERE did = '@{[ did('a') ]}'"),
+		'x y z|partial', 'R-32: the third waits for the second, which is held meanwhile');
 	forget();
 }
 

@@ -64,6 +64,9 @@ my $events = query('SELECT events FROM atproto.cursor');
 
 # --- the install script of another checkout, with the same version number ---
 
+query('CREATE DATABASE early');
+query('CREATE EXTENSION atproto; ' . subscribe_sql('early', $second, cursor => 0), database => 'early');
+wait_for_seq($node, 'early', $held - 1, 'early');
 my $digest = query('SELECT atproto_internal.install_script()');
 like($digest, qr/^[0-9a-f]{32}$/, 'the catalogue has the digest of the install script');
 my $script = "CREATE OR REPLACE FUNCTION atproto_internal.install_script() RETURNS text LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS 'SELECT ''%s''::text'";
@@ -73,6 +76,8 @@ wait_for(q{SELECT state = 'not running' AND pid IS NULL FROM atproto.stat_subscr
 my $checkout = 'was made by the install script of a different checkout than';
 like(query('SELECT last_error FROM atproto.stat_subscription'), qr/^the extension $checkout the library: install that checkout and restart the server, or DROP EXTENSION/, 'last_error says why, and what to do');
 like(query('SELECT error FROM atproto.status'), qr/$checkout/, 'status, too');
+$node->poll_query_until('early', "SELECT state = 'streaming' FROM atproto.stat_subscription") or BAIL_OUT('a database with the right script does not go on');
+pass('a second database, made by the script of the library, is served');
 my $idle = query(q{SELECT state_change FROM pg_stat_activity WHERE backend_type = 'atproto manager' AND datname = 'postgres'});
 query('SELECT atproto.pause($$s$$); SELECT atproto.resume($$s$$)');
 wait_for("SELECT state = 'idle' AND state_change > '$idle' FROM pg_stat_activity WHERE backend_type = 'atproto manager' AND datname = 'postgres'");
@@ -87,9 +92,6 @@ wait_for(q{SELECT state = 'streaming' FROM atproto.stat_subscription});
 
 # --- the old library, the new catalogue of another database ---
 
-query('CREATE DATABASE early');
-query('CREATE EXTENSION atproto; ' . subscribe_sql('early', $second, cursor => 0), database => 'early');
-wait_for_seq($node, 'early', $held - 1, 'early');
 $next->install;
 query('ALTER EXTENSION atproto UPDATE', database => 'early');
 $node->poll_query_until('early', "SELECT state = 'not running' FROM atproto.stat_subscription")

@@ -53,6 +53,10 @@ $old->safe_psql('postgres', q{INSERT INTO atproto.gap (subscription, endpoint, a
 wait_for_seq($old, 's', $held - 1);
 my $before = contents($old);
 like($before, qr/^plain 501 /m, 'there is something to carry');
+# the old cluster is of another checkout than the new library
+my $digest = $old->safe_psql('postgres', 'SELECT atproto_internal.install_script()');
+my $script = "CREATE OR REPLACE FUNCTION atproto_internal.install_script() RETURNS text LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS 'SELECT ''%s''::text'";
+$old->safe_psql('postgres', sprintf $script, 'x' . substr $digest, 1);
 $old->stop;
 
 # --- the new one ---
@@ -70,6 +74,10 @@ is($new->safe_psql('postgres', q{SELECT count(*) > 20, count(bt_index_check(i.in
 	WHERE c.relnamespace IN ('every'::regnamespace, 'atproto'::regnamespace) AND c.relkind = 'i' AND c.relam = (SELECT oid FROM pg_am WHERE amname = 'btree')}),
 	't|t', 'amcheck finds every row in every btree, in order');
 
+like($new->safe_psql('postgres', "SELECT state || ': ' || last_error FROM atproto.stat_subscription"), qr/^not running: the extension was made by the install script of a different checkout/,
+	'the digest of the install script comes along, and the subscription rests');
+$new->safe_psql('postgres', sprintf $script, $digest);
+$new->restart;
 $new->poll_query_until('postgres', "SELECT state = 'streaming' FROM atproto.stat_subscription")
   or BAIL_OUT('the subscription does not go on');
 is(($server->cursors)[-1], $held - 1, 'the subscription goes on where it was');

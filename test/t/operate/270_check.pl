@@ -155,7 +155,7 @@ is( query(q{BEGIN; SELECT count(*) FROM atproto.check(deep => true); SELECT DIST
 is(query(q{SELECT count(*) FROM atproto.check('atproto')}), '0', 'one target');
 foreach (
 	[ q{SELECT atproto.check('nowhere')},         qr/schema "nowhere" does not exist/ ],
-	[ 'SELECT atproto.check(deep => NULL)',       qr/deep and share must not be null/ ],
+	[ 'SELECT atproto.check(deep => NULL)',       qr/deep must not be null/ ],
 	[ 'SELECT atproto.check(share => 0)',         qr/share must be more than 0, and 1 at most/ ],
 	[ q{SELECT atproto.check(share => 'NaN')},    qr/share must be more than 0, and 1 at most/ ])
 {

@@ -120,6 +120,13 @@ foreach my $workers (1, 3)
 	wait_for(q{SELECT closed_at IS NOT NULL FROM atproto.gap});
 	is(query($gaps), '100-1001 read again', "$workers: from the oldest event on, which is before it");
 
+	# The consumer has ended between the transaction that reached the gap's end and the one that closes the gap.
+	with_gap($server, $workers);
+	pause();
+	query("SELECT atproto.refill('s', seq => 50); UPDATE atproto.cursor SET seq = $PDS_LAST; SELECT atproto.resume('s')");
+	wait_for(q{SELECT closed_at IS NOT NULL FROM atproto.gap});
+	is(query($gaps), '100-1001 read again', "$workers: the next consumer closes it");
+
 	# The cursor is set again before it has reached the gap's end, and jumps over the rest.
 	with_gap($server, $workers);
 	refill(50, 1200);
@@ -190,6 +197,30 @@ foreach my $workers (1, 3)
 	$server->release;
 	wait_for_seq($node, 's', $PDS_LAST);
 	is(query($gaps), '50-300 open, 100-1001 open', "$workers: what was missed is known to other workers, too");
+
+	# A former stop has left the shards at different events, and the first one beyond what the server has forgotten.
+	start_over('gap');
+	$server->restart;
+	query(subscribe_sql('s', $server, cursor => 1, workers => $workers));
+	wait_for_seq($node, 's', $PDS_LAST);
+	pause();
+	$server->restart('--oldest', 300);
+	query("UPDATE atproto.cursor SET seq = CASE WHEN shard = 0 AND $workers > 1 THEN 400 ELSE 200 END; SELECT atproto.resume('s')");
+	wait_for_seq($node, 's', $PDS_LAST);
+	is(query($gaps), '200-300 open', "$workers: what one of the workers misses is a gap");
+
+	# What came after the cursor is forgotten when the stream is read from its oldest event.
+	foreach my $set ("set_cursor('s', 0)", "refill('s')", "set_cursor('s', 0), atproto.set_cursor('s', 299)")
+	{
+		pause();
+		query("DELETE FROM atproto.gap; UPDATE atproto.cursor SET seq = 200; SELECT atproto.$set; SELECT atproto.resume('s')");
+		wait_for_seq($node, 's', $PDS_LAST);
+		is(query($gaps), '200-300 open', "$workers: $set: what was left behind is a gap");
+	}
+	pause();
+	query("DELETE FROM atproto.gap; UPDATE atproto.cursor SET seq = 350; SELECT atproto.set_cursor('s', 0), atproto.set_cursor('s', 0); SELECT atproto.resume('s')");
+	wait_for_seq($node, 's', $PDS_LAST);
+	is(query($gaps), '', "$workers: unless the oldest event is before it");
 	$server->restart;
 }
 

@@ -151,15 +151,15 @@ wait_for_repo($many, 'synced_at IS NOT NULL AND hold IS NULL');
 is(query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'"), $fetcher, 'R-57: tables that their owner cannot write to, or that are gone, are a fault of their jobs alone');
 query("DELETE FROM atproto.subscription WHERE name IN ('gone', 'poor')");
 
-# --- repositories whose job is gone ---
+# --- repositories whose job is gone, or does not run ---
 
 query("UPDATE atproto.repo SET hold = 'resync', sync = 'resyncing' WHERE did IN ('$me', '$many')");
 query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, next_try) VALUES ('atproto', '$many', 'none', 3, 'test', 'infinity')");
 query("SELECT atproto.pause('none')");
 wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
 query("SELECT atproto.resume('none')");
-wait_for_repo($me, "hold IS NULL AND sync = 'desynchronized'");
-is(query("SELECT hold, sync FROM atproto.repo WHERE did = '$many'"), 'resync|resyncing', 'R-04: events wait for a job, and not when it is gone');
+wait_for_repo($_, "hold IS NULL AND sync = 'desynchronized'") foreach ($me, $many);
+is(query("SELECT state FROM atproto.repo_job WHERE did = '$many'"), 'queued', 'R-04: events wait for a fetch, and not for a job that does not run');
 
 # --- the order of jobs ---
 

@@ -190,10 +190,37 @@ pass('after a change of plc_url the account is looked up, and its server asked f
 query("SELECT atproto.unsubscribe('own')");
 $network->unfault(undef);
 
+# Many failures are made due in steps of 1000 rows, and a step does not search the table again.
+my $failures = 40_000;
+my $read     = q{SELECT seq_scan + idx_scan FROM pg_stat_user_tables WHERE relid = 'atproto.identity'::regclass};
+query("INSERT INTO atproto.identity (did, state, error, next_try) SELECT ('did:plc:' || translate(substr(md5(n::text), 1, 24), '0189', 'ghij'))::did, 'unreachable', 'many', now() + interval '1 h' FROM generate_series(1, $failures) n");
+query('SELECT pg_stat_force_next_flush()');
+my $before = query($read);
+query('ALTER SYSTEM SET atproto.fetch_any_port = on');
+query('SELECT pg_reload_conf()');
+wait_for("SELECT n_tup_upd >= $failures FROM pg_stat_user_tables WHERE relid = 'atproto.identity'::regclass");
+cmp_ok(query($read) - $before, '<', $failures / 1000, 'many failures are made due, and the table is not searched again for each step');
+is(query(q{SELECT count(*) FROM atproto.identity WHERE error = 'many' AND next_try > now()}), '0', 'all of them');
+query('ALTER SYSTEM RESET atproto.fetch_any_port');
+query(q{DELETE FROM atproto.identity WHERE error = 'many'});
+
 # --- what it refuses ---
 
 query("INSERT INTO atproto.subscription (name, url, enabled) VALUES ('none', 'wss://$HOST', false)");
 like(await("'none'"), qr/ERROR:  subscription "none" fetches no repositories\nHINT:  Set "backfill"/, 'backfill => none');
+# read_lists(), also of a role that may only call it
+query(q{CREATE ROLE passer; GRANT USAGE ON SCHEMA atproto TO passer; GRANT SELECT ON atproto.subscription, atproto.request_header TO passer; GRANT EXECUTE ON FUNCTION atproto.read_lists TO passer});
+foreach (
+	[ '',                   q{'none'},               qr/ERROR:  subscription "none" fetches no repositories\n/ ],
+	[ '',                   q{'nobody'},             qr/ERROR:  subscription "nobody" does not exist/ ],
+	[ '',                   q{$$'; SELECT 1; --$$},  qr/ERROR:  subscription "'; SELECT 1; --" does not exist/ ],
+	[ '',                   q{repeat('x', 1000000)}, qr/ERROR:  subscription "x+\.{3}" does not exist/ ],
+	[ '',                   'NULL',                  qr/\A\z/ ],
+	[ 'SET ROLE passer;', q{'posts', true},        qr/ERROR:  subscription "posts" does not exist/ ])
+{
+	my ($role, $arguments, $expected) = @$_;
+	like(($node->psql('postgres', "$role SELECT atproto.read_lists($arguments)"))[2], $expected, "${role}read_lists($arguments)");
+}
 like(await("'nobody'"), qr/ERROR:  subscription "nobody" does not exist/, 'a name that is none');
 like(await('NULL'), qr/ERROR:  name must not be null/, 'null');
 my (undef, undef, $err) = $node->psql('postgres', "BEGIN; CALL atproto.await_backfill('posts')");

@@ -234,5 +234,57 @@ wait_until(
 cmp_ok(scalar keys %began, '<', 10, 'R-32: slow: the consumer that leaves its event looks each second, not again and again');
 $points->release('held events read', 'atproto taker');
 
+# --- an account is deactivated while its repository is fetched, and the fetcher ends before it looks ---
+
+query("SELECT atproto.unsubscribe(name) FROM atproto.subscription");
+begin('suspended', make_capture('steps.py', 'a 1 +x', 'a 20 +y', 'a deactivated', 'b 1 +x'));
+$server->release;
+wait_for_seq($node, 'suspended', 4);
+is(state_of('suspended'), 'f|deactivated|resyncing|resync|201|1|1', 'R-04: suspended: an event waits for a fetch that goes on');
+$fetcher = query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'");
+query("SELECT pg_terminate_backend($fetcher)");
+$points->release(@slice);
+wait_for("SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $fetcher)");
+query("SELECT atproto.pause('suspended')");
+wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
+query("SELECT atproto.resume('suspended')");
+wait_for("SELECT hold IS NULL FROM suspended.repo WHERE did = '$did'");
+is(state_of('suspended'), 'f|deactivated|desynchronized||202|0|1', 'R-05: suspended: what waited for it does not wait for the account');
+query("SELECT atproto.unsubscribe('suspended')");
+
+# --- a fetch ends after a slice, and the next export is older ---
+
+$network->repos({ $HOST => { $did => { car => "$files/second.car" } } });
+$server = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x'));
+$network->hosts({ $HOST => { stream => $server->port } });
+query("CREATE SCHEMA older; SELECT atproto.subscribe('older', 'ws://$HOST', allow_insecure => true, cursor => 0, target => 'older', backfill => 'repair')");
+wait_for_seq($node, 'older', 1);
+$points->hold(@slice);
+query("SELECT atproto.resync('$did', 'older')");
+$points->wait(@slice);
+$fetcher = query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'");
+query('ALTER SYSTEM SET atproto.test_merge_slice = 0');
+query("SELECT pg_reload_conf(), pg_terminate_backend($fetcher)");
+$network->repos({ $HOST => { $did => { car => "$files/first.car" } } });
+$points->release(@slice);
+wait_for("SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $fetcher)");
+query("SELECT atproto.resync('$did', 'older')");
+wait_for("SELECT sync = 'synchronized' FROM older.repo WHERE did = '$did'");
+is(query("SELECT equal, records FROM atproto.audit('$did', 'older')"), 't|537', 'R-52: older: nothing stays of the newer export, which was given up');
+is(query("SELECT count(*) FROM older.record r JOIN older.repo p USING (did) WHERE r.rev > p.rev"), '0', 'R-53: older: and no record has its revision');
+query("SELECT atproto.unsubscribe('older')");
+
+# --- a commit is ignored while the account is not active ---
+
+$server = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x', 'a deactivated', 'a 2 +y', 'b 1 +x', 'a active', 'b 2 +y'), '--hold-at', 5);
+$network->hosts({ $HOST => { stream => $server->port } });
+query("CREATE SCHEMA missed; SELECT atproto.subscribe('missed', 'ws://$HOST', allow_insecure => true, cursor => 0, target => 'missed', backfill => 'repair')");
+wait_for_seq($node, 'missed', 4);
+is(state_of('missed'), 'f|deactivated|desynchronized||1|0|0', 'V-38: missed: the commit leaves a mark');
+$server->release;
+wait_for_seq($node, 'missed', 6);
+wait_for("SELECT sync = 'synchronized' FROM missed.repo WHERE did = '$did'");
+is(query("SELECT equal, records FROM atproto.audit('$did', 'missed')"), 't|537', 'V-38: missed: it is fetched as soon as the account is active again');
+
 $node->stop;
 done_testing();

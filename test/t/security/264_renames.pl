@@ -10,6 +10,7 @@ use FindBin;
 use lib "$FindBin::RealBin/../../lib";
 
 use AtprotoTest;
+use AtprotoTest::Points;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -150,6 +151,65 @@ is(query('SELECT DISTINCT sync FROM atproto.repo'), 'partial', 'V-31: a reposito
 query(subscribe_sql('t', $steps, cursor => 0));
 wait_for_seq($node, 't', 3);
 like(($node->psql('postgres', "UPDATE atproto.subscription SET id = gen_random_uuid()"))[2], qr/the id of a subscription cannot be changed/, 'the id stays');
+
+# --- a batch is at its end meanwhile: it has found that a repository misses a commit, and is about to request a fetch ---
+
+my $points = AtprotoTest::Points->new($node);
+my @messages = read_capture(make_capture('steps.py', 'a 1 +x', 'a 2 +y', 'a 3 +z'));
+my $lacking = write_capture(PostgreSQL::Test::Utils::tempdir('lacking') . '/second', @messages[ 0, 2 ]);
+
+query('ALTER SYSTEM SET atproto.multi_source_wait = 0');
+query('SELECT pg_reload_conf(), atproto.unsubscribe(name) FROM atproto.subscription; SELECT 1');
+foreach my $case (
+	[ 'its schema gets another name', 'ALTER SCHEMA m1 RENAME TO m3', 'm3', 'm3' ],
+	[ 'another schema gets its name', q{ALTER SCHEMA m1 RENAME TO m3; ALTER SCHEMA m2 RENAME TO m1; UPDATE atproto.subscription SET target = 'm1'}, 'm1', '' ],
+	[ 'another schema is the target', q{UPDATE atproto.subscription SET target = 'm2'}, 'm2', '' ])
+{
+	my ($what, $sql, $target, $queued) = @$case;
+	my $stream = AtprotoTest::Server->start($lacking, '--hold-at', 2);
+
+	query(q{CREATE SCHEMA m1; CREATE SCHEMA m2; SELECT atproto.create_tables('m2')});
+	query(subscribe_sql('m', $stream, cursor => 0, target => "'m1'", verify => "'chain'", backfill => "'repair'"));
+	wait_for_seq($node, 'm', 1);
+	query("INSERT INTO atproto.status_request (target, did, subscription, why, requested_at, next_try) VALUES ('m1', 'did:web:asked.example.com', 'm', 'rev', now(), 'infinity')");
+	$points->hold('cursor next', 'atproto m');
+	$stream->release;
+	$points->wait('cursor next', 'atproto m');
+	query("BEGIN; $sql; COMMIT");
+	$points->release('cursor next', 'atproto m');
+	wait_for_seq($node, 'm', 3);
+	is(query("SELECT string_agg(target, ' ') FROM atproto.repo_job"), $queued, "R-02: $what: no job names a target that the subscription does not fill");
+	is(query("SELECT string_agg(target, ' ') FROM atproto.status_request WHERE did = 'did:web:asked.example.com'"), $queued, "V-39: $what: nor does a request");
+	is(query("SELECT count(*) FROM $target.record WHERE rkey = 'z'"), '1', "F-08: $what: the batch is in the tables of the target");
+	query(q{SELECT atproto.unsubscribe('m'); DROP SCHEMA IF EXISTS m1, m2, m3 CASCADE});
+	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'atproto m'});
+}
+
+# Two subscriptions that were made together have the same position, and exchange their names; the process of one ends.
+query('CREATE SCHEMA m1; CREATE SCHEMA m2');
+my $together = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x', 'a 2 +y'), '--hold-at', 2);
+query('BEGIN; ' . join('; ', map { subscribe_sql("m$_", $together, cursor => 0, target => "'m$_'") } 1, 2) . '; COMMIT');
+wait_for_seq($node, "m$_", 1) foreach 1, 2;
+$points->hold('cursor next', "atproto m$_") foreach 1, 2;
+$together->release;
+$points->wait('cursor next', "atproto m$_") foreach 1, 2;
+query(q{BEGIN; UPDATE atproto.subscription SET name = 'm' WHERE name = 'm1'; UPDATE atproto.subscription SET name = 'm1' WHERE name = 'm2';
+	UPDATE atproto.subscription SET name = 'm2' WHERE name = 'm'; COMMIT; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'atproto m2'});
+$points->release('cursor next', "atproto m$_") foreach 1, 2;
+wait_for_seq($node, "m$_", 2) foreach 1, 2;
+is(query('SELECT (SELECT count(*) FROM m1.record), (SELECT count(*) FROM m2.record)'), '2|2', 'F-08: a batch does not move the cursor of the subscription that has the name now');
+query(q{SELECT atproto.unsubscribe('m1'), atproto.unsubscribe('m2'); DROP SCHEMA m1, m2 CASCADE});
+
+# The batch of another subscription has requested a fetch, and not yet committed.
+query('CREATE SCHEMA m1; CREATE SCHEMA m2; ' . subscribe_sql('fetches', $steps, cursor => 0, target => "'m1'", backfill => "'repair'"));
+my $other = $node->background_psql('postgres');
+$other->query_safe(qq{BEGIN; SELECT atproto.resync('$did', 'm1')});
+my $leaves = $points->session('leaves', q{UPDATE atproto.subscription SET target = 'm2' WHERE name = 'fetches'});
+$points->blocked('leaves');
+$other->query_safe('COMMIT');
+$other->quit;
+$leaves->finish;
+is(query('SELECT count(*) FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription WHERE j.target <> s.target'), '0', 'R-02: a change of the target waits for transactions that request fetches');
 
 $node->stop;
 done_testing();

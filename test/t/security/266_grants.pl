@@ -27,8 +27,8 @@ sub as
 # Each privilege that the role has by a GRANT to this role, now or by default privileges.
 sub grants_of
 {
-	my ($role) = @_;
-	return query(<<"EOSQL");
+	my ($role, %where) = @_;
+	return query(<<"EOSQL", %where);
 SELECT string_agg(DISTINCT x, ' ' ORDER BY x) FROM (
 	SELECT c.oid::regclass || ':' || string_agg(left(privilege_type, 3), ',' ORDER BY privilege_type) FROM pg_class c, aclexplode(relacl) WHERE grantee = '$role'::regrole GROUP BY c.oid
 	UNION ALL SELECT 'columns of ' || attrelid::regclass || ':' || privilege_type FROM pg_attribute, aclexplode(attacl) WHERE grantee = '$role'::regrole
@@ -118,12 +118,25 @@ is(as($owner, "SELECT atproto.$_->[0]"), "ERROR:  $_->[1]", $_->[0])
   foreach [ q{grant_to('clerk', 'atproto', 'write')}, 'what must be "read" or "subscribe"' ], [ q{grant_to('nobody', 'atproto')}, 'role "nobody" does not exist' ],
   [ q{grant_to('public', 'atproto')}, 'role "public" does not exist' ], [ q{grant_to('clerk', 'none')}, 'schema "none" does not exist' ],
   [ q{grant_to('clerk', 'public')}, 'schema "public" has no table "record"' ], [ q{revoke_from('clerk', 'none')}, 'schema "none" does not exist' ],
-  [ q{grant_to('clerk', NULL)}, 'role, target and what must not be null' ];
+  [ q{grant_to('clerk', NULL)}, 'target must not be null' ];
 query(q{SELECT atproto.grant_to('clerk', 'bare')});
 is(query(q{SELECT has_table_privilege('clerk', 'bare.record', 'SELECT')}), 'f', 'a table that only has the name of a data table is not granted');
 is(query(q{SELECT has_table_privilege('clerk', 'bare.collection_stat', 'SELECT')}), 'f', 'nor is a table that has the name of a view');
 query('GRANT EXECUTE ON FUNCTION atproto.subscribe TO clerk');
 is(as($owner, q{SELECT atproto.revoke_from('clerk', 'gone', 'subscribe')}), '', 'subscribe is taken back without the target');
+
+# --- a dump, restored into another database ---
+
+query(q{CREATE ROLE guest; CREATE ROLE worker; SELECT atproto.grant_to('guest', 'atproto'); SELECT atproto.grant_to('worker', 'atproto', 'subscribe'); SELECT atproto.grant_to('guest', 'manor')});
+my %dumped = map { $_ => grants_of($_) } qw(guest worker);
+my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump';
+my @at = ('--host', $node->host, '--port', $node->port, '--username', $owner);
+query('CREATE DATABASE copy TEMPLATE template0');
+$node->command_ok([ 'pg_dump', @at, '--file', $dump, 'postgres' ], 'pg_dump');
+$node->command_ok([ 'psql', @at, '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', $dump, 'copy' ], 'psql');
+is(grants_of($_, database => 'copy'), $dumped{$_}, "$_ has the same privileges in the copy") foreach sort keys %dumped;
+is(query(q{SELECT atproto.revoke_from('guest', 'manor'); SELECT atproto.revoke_from('guest', 'atproto'); SELECT atproto.revoke_from('worker', 'atproto', 'subscribe')}, database => 'copy'), "\n\n", 'where revoke_from() takes them back');
+is(grants_of($_, database => 'copy'), '', "$_ has none left there") foreach qw(guest worker);
 
 $node->stop;
 done_testing();

@@ -12,6 +12,7 @@ use lib "$FindBin::RealBin/../../lib";
 
 use AtprotoTest;
 use AtprotoTest::Exports;
+use PostgreSQL::Test::Utils;
 use Test::More;
 
 my ($capture) = simulate(
@@ -178,6 +179,35 @@ like($revalidate->("'plain'"), qr/DETAIL:  0 faults were changed\.\nHINT:  [1-9]
 query("ROLLBACK PREPARED 'writer'");
 $revalidate->("'plain'");
 is(query('SELECT count(fault) FROM plain.record'), '0', 'none: no record is flagged');
+
+# A session that ends in the middle: the steps before have their faults, the step that was open has none.  The owner's
+# trigger stops the second step.
+query(q{CREATE SCHEMA half; SELECT atproto.create_tables('half'); INSERT INTO atproto.subscription (name, url, target, enabled, validate) VALUES ('half', 'wss://localhost:1', 'half', false, 'flag');
+	INSERT INTO half.repo (did, rev, sync) VALUES ('did:web:a.example.com', '3jzfcijpj2z2a', 'unproven');
+	INSERT INTO half.record (did, collection, rkey, cid, value, rev, indexed_at) SELECT 'did:web:a.example.com', 'app.bsky.feed.post', n::text, 'bafyreie5cvv4h45feadgeuwhbcutmh6t2ceseocckahdoe6uat64zmz454',
+		jsonb_build_object('text', repeat('x', 1000)), '3jzfcijpj2z2a', now() FROM generate_series(10001, 15000) n;
+	CREATE FUNCTION half.stop() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock_shared(17); RETURN new; END $$;
+	CREATE TRIGGER stop BEFORE UPDATE ON half.record FOR EACH ROW WHEN (new.rkey = '13000') EXECUTE FUNCTION half.stop()});
+my $at = q{FROM pg_stat_activity WHERE query LIKE 'CALL atproto.revalidate%' AND wait_event = 'advisory'};
+foreach my $how ('SELECT pg_cancel_backend', 'SELECT pg_terminate_backend', 'kill')
+{
+	query('UPDATE half.record SET fault = NULL');
+	my $blocker = $node->background_psql('postgres', on_error_stop => 0);
+	$blocker->query_safe('SELECT pg_advisory_lock(17)');
+	my ($said, $call) = ('');
+	$call = IPC::Run::start([ 'psql', '-Xd', $node->connstr('postgres'), '-c', "CALL atproto.revalidate('half')" ], '<', \undef, '>&', \$said);
+	wait_for("SELECT count(*) = 1 $at");
+	is(query("SELECT phase, done FROM atproto.stat_progress WHERE command = 'revalidate'"), 'validating records|2000', 'stat_progress says how far');
+	my $pid = query("SELECT pid $at");
+	query("$how($pid) $at") if $how ne 'kill';
+	kill 'KILL', $pid if $how eq 'kill';
+	$call->finish;
+	$how eq 'kill' ? eval { $blocker->quit } : $blocker->quit;
+	wait_until(sub { defined try_query('SELECT 1') }, 'the server') if $how eq 'kill';
+	is(query('SELECT count(fault), max(rkey) FILTER (WHERE fault IS NOT NULL) FROM half.record'), '2000|12000', "$how: the steps that were committed stay");
+	wait_for("SELECT count(*) = 0 FROM atproto.stat_progress");
+	like($revalidate->("'half'"), qr/5000 have a fault\n[^\n]*DETAIL:  3000 faults were changed\.$/, 'a second call does the rest');
+}
 
 # the values are 500 MB, in the table a few
 query(q{CREATE SCHEMA large; SELECT atproto.create_tables('large'); INSERT INTO atproto.subscription (name, url, target, enabled, validate) VALUES ('large', 'wss://localhost:1', 'large', false, 'flag');

@@ -171,5 +171,25 @@ none_waits('same');
 is(of('same', 'shared'), '10,20,30|', 'R-32: what waits of a refill is taken as such, whoever takes it');
 is(query("SELECT hold, refill_by FROM shared.repo WHERE did = '$did'"), '|', 'and the refill is at its end');
 
+# --- an account signs a commit while it is not active, and nobody knows its key ---
+
+begin_again();
+know($who{$_}{did}, $who{$_}{first}) foreach 'late', 'turned';
+$server = AtprotoTest::Server->start(make_capture('full.py', 'ignored'), '--hold-at', 5);
+query('CREATE SCHEMA ignored');
+query(subscribe_sql('ignored', $server, cursor => 0, target => "'ignored'", verify => "'full'"));
+wait_for_seq($node, 'ignored', 4);
+query('DELETE FROM atproto.identity');
+$server->release;
+wait_for_seq($node, 'ignored', 7);
+is(join(' ', map { of($_, 'ignored') } 'late', 'turned'), '10|identity 10|identity', 'V-38: nobody can tell yet whether the accounts made them: they wait');
+is(query('SELECT count(*) FROM atproto.status_request'), '0', 'V-39: so nobody is asked');
+know($who{$_}{did}, $who{$_}{first}) foreach 'late', 'turned';
+looked_up('', 'true');
+none_waits($_) foreach 'late', 'turned';
+is(of('late', 'ignored') . ' ' . query("SELECT sync FROM ignored.repo WHERE did = '$who{late}{did}'"), '10,20| synchronized', 'V-38: of the one that is active again, nothing is missed');
+is(of('turned', 'ignored') . ' ' . query("SELECT sync FROM ignored.repo WHERE did = '$who{turned}{did}'"), '10| desynchronized', 'V-38: the other one is ignored, and leaves a mark');
+is(query('SELECT did, why FROM atproto.status_request'), "$who{turned}{did}|inactive", 'V-39: and its server is asked');
+
 $node->stop;
 done_testing();

@@ -279,7 +279,29 @@ sub try_crash
 	return;
 }
 
+# The account begins anew after the tables say that it was deleted, and before the request does.
+sub try_return
+{
+	my $node   = start_node('return');
+	my $points = AtprotoTest::Points->new($node);
+	my $server = AtprotoTest::Server->start($capture, '--hold-at', 3 * $all + 2);
+
+	$network->fault({ host => $who{$_}{pds}, path => $status, status => 500 }) foreach grep { $_ ne 'deleted' } keys %who;
+	$network->fault({ host => $who{deleted}{pds}, path => 'getRepo\\b', status => 500 });
+	$points->hold('status written', 'atproto fetcher');
+	subscribe($node, $server, backfill => "'repair'");
+	$points->wait('status written', 'atproto fetcher');
+	query('UPDATE atproto.repo SET active = true, status = NULL, status_seq = status_seq + 1 WHERE ' . of('deleted'));
+	query("SELECT atproto.resync('$who{deleted}{did}')");
+	$points->release('status written', 'atproto fetcher');
+	wait_for('SELECT count(*) = 0 FROM atproto.status_request WHERE answered_at IS NULL AND ' . of('deleted'));
+	is(query('SELECT count(*) FROM atproto.repo_job WHERE ' . of('deleted')), '1', 'R-07: a job of the new repository stays when the answer about the former one is noted');
+	$node->stop;
+	return;
+}
+
 $network = AtprotoTest::Network->start;
 try_with($_) foreach 1, 3;
 try_crash();
+try_return();
 done_testing();
