@@ -4,7 +4,7 @@
  *
  * proves: atp_any_uri_check
  * sources: core/lexicon/any_uri.c core/syntax/chars.c core/syntax/utf8.c
- * short: -DN=6 --unwind 9
+ * short: -DN=4 --unwind 6
  * long: -DN=12 --unwind 15
  */
 #include "core/lexicon/any_uri.h"

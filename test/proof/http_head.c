@@ -4,7 +4,7 @@
  *
  * proves: atp_http_head_parse atp_http_header atp_http_has_token atp_http_is_websocket
  * sources: core/wire/http_head.c core/syntax/chars.c
- * short: -DN=4 --unwind 19
+ * short: -DN=3 --unwind 17
  * long: -DN=10 --unwind 26
  * assumes: the text begins with a status line of status 101 or 103
  * not proved: more than one interim response

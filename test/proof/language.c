@@ -4,7 +4,7 @@
  *
  * proves: atp_language_check
  * sources: core/lexicon/language.c core/syntax/chars.c
- * short: -DN=6 --unwind 19
+ * short: -DN=5 --unwind 18
  * long: -DN=12 --unwind 19
  */
 #include "core/lexicon/language.h"

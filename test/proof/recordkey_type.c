@@ -4,7 +4,7 @@
  *
  * proves: atp_rkey_type_check atp_rkey_matches
  * sources: core/syntax/recordkey.c core/syntax/nsid.c core/syntax/tid.c core/syntax/chars.c core/syntax/base32.c
- * short: -DN=10 -DM=5 --unwind 14
+ * short: -DN=9 -DM=2 --unwind 10
  * long: -DN=14 -DM=13 --unwind 16
  */
 #include "core/syntax/recordkey.h"
