@@ -97,9 +97,10 @@ fault("cost-lexicon-union", "lexicon/compile.c", "	return bsearch(&ref, node->re
 fault("cost-lexicon-property", "lexicon/compile.c", "	return bsearch(&name, object->properties, object->n, sizeof(AtpLexProperty), compare_names);",
       "	for (int i = 0; i < object->n; i++)\n		if (compare_names(&name, &object->properties[i]) == 0)\n			return &object->properties[i];\n	return NULL;", "complexity/server.valid-strangers")
 fault("cost-letters", "tables/repos/dead_letter.c", "	if (!l->locked)\n", "	if (l->digest != NULL)\n", "complexity/server.retry-labels-bad")
-fault("cost-names", "lexicon/names.c", "	entry = enter_name(names, stem);\n", "	entry = enter_name(names, stem);\n	entry->next = 2;\n", "complexity/server.view-alike")
-fault("cost-text", "lexicon/fields.c", "	return pnstrdup(v.val.string.val, pg_mbcliplen(v.val.string.val, v.val.string.len, DESCRIPTION_MAX));",
-      "	char	   *text = pnstrdup(v.val.string.val, v.val.string.len);\n\n	text[pg_mbcliplen(text, v.val.string.len, DESCRIPTION_MAX)] = '\\0';\n	return text;", "complexity/server.view-refs")
+fault("cost-names", "lexicon/names.c", "		snprintf(free, sizeof(free), \"%.*s%s\", NAMEDATALEN - 1 - n, name, suffix);\n	}\n",
+      "		strlcpy(free, psprintf(\"%.*s%s\", NAMEDATALEN - 1 - n, name, suffix), sizeof(free));\n	}\n	entry->next = 2;\n", "complexity/server.view-alike")
+fault("cost-text", "lexicon/fields.c", "	return pnstrdup(v.val.string.val, pg_mbcliplen(",
+      "	return pnstrdup(pnstrdup(v.val.string.val, v.val.string.len), pg_mbcliplen(", "complexity/server.view-refs")
 
 # --- src/core: the tree before a commit, keys, signatures, DID documents ---
 
@@ -780,7 +781,7 @@ KEYS, HELD, AGAIN, LIMITS, HOSTS = "t/282_full_keys", "t/282_full_held", "t/282_
 RESYNC = "t/347_resync"
 fault("held-identity", "tables/repos/admission_after.c", "		atp_admission_hold(event, ATP_HELD_IDENTITY);\n		/* a known", "		/* a known", KEYS)
 fault("held-signature", "tables/repos/admission_after.c", "		atp_admission_hold(event, ATP_HELD_SIGNATURE);\n", "", KEYS)
-fault("held-doubtful", "tables/repos/admission_after.c", "event, who) && !(was_asked(event, who) && event->held->why == ATP_HELD_SIGNATURE))", "event, who) && !was_asked(event, who))", KEYS)
+fault("held-doubtful", "tables/repos/admission_after.c", "		!(was_asked(event, who) && event->held->why == ATP_HELD_SIGNATURE && !event->held->behind))", "		!was_asked(event, who))", KEYS)
 fault("held-too-new", "tables/repos/admission_after.c", "else if (atp_identity_is_denied(who))", "else if (false)", KEYS)
 fault("held-one-answer", "tables/repos/admission_after.c", "atp_admission_was_answered(event, who) && event->held->why != ATP_HELD_IDENTITY)", "atp_admission_was_answered(event, who))", KEYS)
 fault("held-one-answer-behind", "tables/apply/release_find.c", "	if (why != ATP_HELD_ORDER)\n", "	if (why != ATP_HELD_COUNT)\n", "t/282_full_moves")
@@ -876,6 +877,8 @@ fault("fetch-of-suspended", "tables/repos/resync.c", "u.did AND j.state = 'runni
 fault("fetch-when-active-again", "tables/repos/repo_effect.c", "? ATP_FETCH_MISSED : ATP_FETCH_ACTIVE;", "? ATP_FETCH_ACTIVE : ATP_FETCH_ACTIVE;", FETCHED)
 fault("merge-older-than-rows", "tables/export/merge.c", "		.force = true\n", "		.force = false\n", FETCHED)
 fault("merge-equal-but-newer", "tables/export/merge.c", " && row->rev <= m->event.rev)", ")", FETCHED)
+fault("held-behind-another", "tables/repos/admission_after.c", " && !event->held->behind))", "))", "t/282_full_again")
+fault("held-behind-again", "tables/repos/held.c", "\" AND (why <> 'order' OR (", "\" AND (true OR (", "t/282_full_again")
 fault("inactive-without-key", "tables/repos/admission.c", "		: !atp_admission_has_key(s->apply, event, who, s->now))\n	{\n		if (event->verdict.judged != ATP_JUDGED_HELD)\n", "		: !atp_admission_has_key(s->apply, event, who, s->now))\n	{\n", "t/282_full_again")
 fault("deletion-job-of-new", "fetch/repositories/task_status.c", "		if (asking->applied)\n			atp_dead", "		if (asking->applied)\n			atp_jobs_remove(asking->target, &asking->did, 1);\n		if (asking->applied)\n			atp_dead", "t/289_deletions")
 fault("hold-slice-job", "fetch/repositories/repo_transfer.c", "if (why == NULL && !atp_repo_job_lock(&t->job))", "if (why != NULL && !atp_repo_job_lock(&t->job))", FETCHED)
