@@ -1,6 +1,6 @@
 """Marks of the model repository.pml: the visible state of an account's repository in a target, after each transaction that changes it.
 
-An object is a repository of a target that a single subscription fills, at level full.  Its revisions are ranked: the k-th that
+An object is a repository of a target that a single subscription fills, at level full, or at level chain with fetches.  Its revisions are ranked: the k-th that
 occurs is 2k, so that the model has room for a commit that was lost before it.
 """
 import collections
@@ -10,6 +10,8 @@ TABLES = ("repo", "atproto.held_event", "atproto.repo_job", "atproto.status_requ
 
 SYNC = {"partial": 0, "unproven": 1, "desynchronized": 2, "resyncing": 3, "synchronized": 4}
 HOLD = {None: 0, "identity": 1, "resync": 2, "release": 3}
+# at level chain only with fetches, and without deletions, which nobody is asked about there
+FETCHED = {("chain", b) for b in ("repair", "seen", "collections", "network")}
 JOB = {None: 0, "queued": 1, "throttled": 1, "running": 2, "suspended": 3}
 MOST = 14       # revisions: the model has a bit for each number
 
@@ -47,6 +49,7 @@ def objects(transactions, mark):
             elif table == "repo":
                 r = touched[schema, row["did"]] = repositories[schema, row["did"]]
                 r.over |= change.kind == "DELETE" or row.get("refill_by") is not None or row.get("hold") not in HOLD
+                r.over |= row["status"] == "deleted" and any(v != "full" for _, v, _ in fillers[schema])
                 r.row = row
             elif change.table == "atproto.held_event" and row["kind"] == "repo":
                 r = touched[row["target"], row["did"]] = repositories[row["target"], row["did"]]
@@ -74,7 +77,7 @@ def objects(transactions, mark):
                 r.states.append((transaction,) + state)
     for (target, did), r in sorted(repositories.items()):
         revs = sorted({rev for _, rev, _, held in r.states for rev in held | {rev} if rev})
-        if len(fillers[target]) != 1 or len(revs) > MOST or not r.states or any(v != "full" for _, v, _ in fillers[target]):
+        if len(fillers[target]) != 1 or len(revs) > MOST or not r.states or any(v != "full" and (v, b) not in FETCHED for _, v, b in fillers[target]):
             continue
         rank = {rev: 2 * k for k, rev in enumerate(revs, 1)}
         rank[None] = 0

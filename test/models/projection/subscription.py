@@ -11,9 +11,8 @@ def number(text):
 
 
 class Stream:
-    def __init__(self, made):
+    def __init__(self):
         self.marks = []
-        self.made = made        # counts subscriptions of this name
         self.sharded = False
 
 
@@ -22,7 +21,7 @@ def objects(transactions, mark):
     ended = []
 
     def stream(row):
-        return streams.setdefault((row["subscription"], row["endpoint"]), Stream(0))
+        return streams.setdefault((row["subscription"], row["endpoint"]), Stream())
 
     for transaction in transactions:
         marks = {}
@@ -33,8 +32,8 @@ def objects(transactions, mark):
         # a subscription's new name is in its cursor's rows, too
         for change in transaction.of("atproto.cursor"):
             old, new = change.old, change.new
-            if change.kind == "UPDATE" and old["subscription"] != new["subscription"]:
-                streams[(new["subscription"], new["endpoint"])] = streams.pop((old["subscription"], old["endpoint"]), Stream(0))
+            if change.kind == "UPDATE" and (old["subscription"], old["endpoint"]) in streams:
+                streams[(new["subscription"], new["endpoint"])] = streams.pop((old["subscription"], old["endpoint"]))
         # set_cursor() writes the subscription's row, too
         settled = {c.new["name"] for c in transaction.of("atproto.subscription") if c.kind == "UPDATE"}
         moved = set()
@@ -45,10 +44,13 @@ def objects(transactions, mark):
             if change.kind in ("INSERT", "UPDATE") and new["shard"] != "0":
                 stream(new).sharded = True
             elif change.kind == "INSERT":
+                if stream(new).marks:
+                    # the former row went with its table
+                    ended.append((new["subscription"], streams.pop((new["subscription"], new["endpoint"]))))
                 add(new, 1, "START", number(new["seq"]), 0, 0)
             elif change.kind == "DELETE":
                 if old["shard"] == "0":
-                    ended.append((old["subscription"], streams.pop((old["subscription"], old["endpoint"]), Stream(0))))
+                    ended.append((old["subscription"], streams.pop((old["subscription"], old["endpoint"]), Stream())))
             elif change.kind == "UPDATE":
                 if new["updated_at"] == old["updated_at"]:
                     continue

@@ -29,8 +29,9 @@ def objects(transactions, mark):
             row = change.new or change.old
             if change.kind == "TRUNCATE":
                 continue
-            if change.kind == "UPDATE" and change.old["subscription"] != row["subscription"]:
-                streams[row["subscription"], row["endpoint"]] = streams.pop((change.old["subscription"], row["endpoint"]), Stream())
+            if change.kind == "UPDATE" and (change.old["subscription"], row["endpoint"]) in streams:
+                # the subscription may have a new name
+                streams[row["subscription"], row["endpoint"]] = streams.pop((change.old["subscription"], row["endpoint"]))
             seen.setdefault((row["subscription"], row["endpoint"]), []).append(change)
         for (name, endpoint), changes in seen.items():
             if any(c.kind == "INSERT" and c.new["shard"] == "0" for c in changes) and (name, endpoint) in streams:
