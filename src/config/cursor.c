@@ -8,7 +8,7 @@
 #include "config/spi.h"
 
 /*
- * The digest is the one of the row that was read.  The row may have been changed since, and events are still applied
+ * The digest is of the row that was read.  The row may have been changed since, and events are still applied
  * under the settings that were read.
  */
 void

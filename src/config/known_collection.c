@@ -60,7 +60,7 @@ detail_of(const char *name, bool alone)
 		errdetail("Under this name only records of exactly \"%s\" are stored, if there ever are any; the other collections are not affected.", atp_quotable(name));
 }
 
-/* SQL that replaces one name of the list. */
+/* The statement that corrects a name in the list. */
 static char *
 correct_name(const char *name, const char *meant, const char *subscription)
 {

@@ -119,8 +119,8 @@ warn_of_ca_file(const char *ca_file)
 }
 
 /*
- * A role that names a file makes the server read this file, so it needs the rights for that. old: the row
- * before an update, or NULL.
+ * A role that names a file makes the server read the file, so the role needs the rights to read files. old: the
+ * row before an update, or NULL.
  */
 static void
 check_ca_file(const AtpTuple *old, AtpTuple row)

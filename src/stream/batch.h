@@ -200,6 +200,7 @@ typedef struct AtpHeldRow
 	text	   *endpoint;		/* URL of the stream that the event came from */
 	int64		seq;
 	AtpWhyHeld	why;
+	bool		behind;			/* why is the reason of an earlier event, behind which this event waited */
 	bool		gap;			/* held because of a missing commit; held_at tells since when */
 	TimestampTz held_at;
 	/* when the last look-up of the account's identity had ended at the time of receipt; DT_NOBEGIN: never */

@@ -219,7 +219,8 @@ active [RINGS] proctype consumer()
 	NUMBER at, last;		/* c->cursor, c->position.last; the latter is c->handed, too */
 	NUMBER high, reshard_at, gap;
 	byte n, mine, seen;		/* shards, their layout, the version of the row */
-	byte collected, sent, e, w;
+	NUMBER e;
+	byte collected, sent, w;
 	bool fresh;				/* the connection has brought no event yet */
 
 end_start:
@@ -449,10 +450,19 @@ end_loop:	do
 		};
 		atomic {
 #endif
+#ifdef TRACE
+			/* a consumer that is killed explains as much as a worker that is killed */
+			PEEK;
+			if
+			:: last <= my || (next_step == MOVE && next_a == my && next_b == last && next_c == me)
+			:: else -> trace_at = -1
+			fi;
+#else
 			if
 			:: true
 			:: KILL_COMES -> kills = 1; goto ends
 			fi;
+#endif
 			if
 #ifndef WITHOUT_own_cursor
 			:: my != NONE && last <= my

@@ -14,6 +14,7 @@
     full.py refused > FILE             two accounts, one of which is not known
     full.py again > FILE               accounts whose events are read or tried again, after their keys have changed
     full.py again --keys               name, did, first key, second key
+    full.py behind > FILE              a forged commit of one of them, its #identity, and a commit that its second key has signed
     full.py ignored > FILE             two of the same accounts, which make a commit while they are not active
     full.py hosts > FILE               accounts of one server, and of others; their keys are those that rotations calls their first
     full.py outage > FILE              accounts that are known when the directory goes away, and such as come meanwhile and later
@@ -333,6 +334,16 @@ def again_keys():
         yield name, OF[name], *(key.multikey.hex() for key in KEYS[name])
 
 
+def behind(s):
+    s.keys[OF["late"]] = KEYS["late"][0]
+    s.how = by(OTHER)
+    yield s.commit(OF["late"], rev(10), [post("10")])
+    s.how = None
+    s.keys[OF["late"]] = KEYS["late"][1]
+    yield s.identity(OF["late"])
+    yield s.commit(OF["late"], rev(20), [post("20")])
+
+
 def ignored(s):
     """One of the two is active again."""
     def commit(name, n):
@@ -539,6 +550,7 @@ def main():
         "lies": lies,
         "refused": refused,
         "again": again,
+        "behind": behind,
         "ignored": ignored,
         "hosts": hosts,
         "outage": outage,

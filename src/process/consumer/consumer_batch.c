@@ -13,6 +13,7 @@
 #include "process/consumer/consumer_private.h"
 #include "process/status/crash_backoff.h"
 #include "tables/apply/apply.h"
+#include "tables/repos/held.h"
 #include "types/foreign_time.h"
 
 #define PURGE_LOOK_MS	(5 * 60 * 1000)
@@ -219,7 +220,8 @@ count_later(Consumer *c, const int64 *skips)
 }
 
 /*
- * Note the gaps before the batch, for all workers.  If worker 0 noted the gaps in its own transactions, worker 1 could
+ * Before a batch with gaps: end the refills that have written records, and note the gaps for all workers.  Without
+ * workers the batch notes the gaps itself.  If worker 0 noted the gaps in its own transactions, worker 1 could
  * commit events after a gap first; and if the cursor of worker 0 was after the gap already, worker 0 would note nothing.
  */
 static void
@@ -231,12 +233,16 @@ note_gaps(Consumer *c)
 		return;
 	atp_begin("noting a gap");
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
+	{
+		atp_refills_jump(c->sub);
 		foreach(lc, c->batch->gaps)
 		{
 			const AtpGap *gap = lfirst(lc);
 
-			atp_gap_missed(c->name, c->sub->ep->scope, gap->after, gap->before);
+			if (c->shards != NULL)
+				atp_gap_missed(c->name, c->sub->ep->scope, gap->after, gap->before);
 		}
+	}
 	atp_commit();
 	atp_consumer_report(c);
 }
@@ -319,6 +325,7 @@ apply_batch(Consumer *c)
 	AtpApplied	result;
 
 	note_oldest(c);
+	note_gaps(c);
 	progress.skips.uncounted = c->uncounted;
 	result = atp_apply(c->sub, c->source->sink, c->statements, batch, &progress.base, &reason);
 	c->applied_at = atp_now();

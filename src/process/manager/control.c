@@ -420,6 +420,7 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 	AtpArg		name = ATP_FUNCTION_ARG(0, TEXTOID);
 	AtpArg		seq = ATP_FUNCTION_ARG(1, INT8OID);
 	AtpSubscription *sub;
+	bool		jumps;
 
 	if (name.isnull)
 		atp_argument_is_null("name");
@@ -435,14 +436,16 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 					ATP_ARGS(name));
 	atp_gap_cursor_set(TextDatumGetCString(name.value), seq.isnull ? -1 : DatumGetInt64(seq.value));
 	/* events skipped by setting the cursor forward are a gap */
-	atp_run_unnamed("INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason)"
+	jumps = atp_run_unnamed("INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason)"
 					" SELECT subscription, endpoint, " POSITION ", $2 + 1, 'set_cursor'"
 					" FROM atproto.cursor c JOIN atproto.subscription USING (endpoint)"
 					" WHERE subscription = $1 AND name = $1"
 					" GROUP BY subscription, endpoint"
 					" HAVING " POSITION " > 0 AND ($2 > " POSITION " OR $2 IS NULL)",
-					ATP_ARGS(name, seq));
+					ATP_ARGS(name, seq)) > 0;
 	ATP_INJECTION_POINT("gap noted");
+	if (jumps && (sub = atp_subscription_get(TextDatumGetCString(name.value), CurrentMemoryContext)) != NULL)
+		atp_refills_jump(sub);
 	make_cursor(name, seq);
 	/*
 	 * Set the cursors of all shards: a worker whose cursor stayed ahead would pass over events to be read

@@ -259,6 +259,7 @@ add_event(AtpHeldBatch *held, HeapTuple tuple, TupleDesc desc, int max)
 	row->seq = DatumGetInt64(v[3]);
 	why = atp_held_why(TextDatumGetCString(v[4]));
 	row->gap = why == ATP_HELD_GAP;
+	row->behind = why == ATP_HELD_ORDER;
 	row->held_at = DatumGetTimestampTz(v[7]);
 	row->why = why_of(held, row, why);
 	row->asked_at = null[5] ? DT_NOBEGIN : DatumGetTimestampTz(v[5]);

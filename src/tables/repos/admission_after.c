@@ -77,9 +77,10 @@ atp_admission_has_key(const AtpApply *a, AtpEvent *event, const AtpIdentity *who
 	/*
 	 * W-31: the stored key may be outdated.  The first look-up that ends may have begun before the #identity event;
 	 * the second look-up cannot have.  So an event waits for two look-ups at most, and an account cannot prolong the
-	 * wait by further #identity events.
+	 * wait by further #identity events.  The look-ups of an earlier event, behind which this one waited, do not count.
 	 */
-	if (atp_admission_is_doubtful(a, event, who) && !(was_asked(event, who) && event->held->why == ATP_HELD_SIGNATURE))
+	if (atp_admission_is_doubtful(a, event, who) &&
+		!(was_asked(event, who) && event->held->why == ATP_HELD_SIGNATURE && !event->held->behind))
 	{
 		atp_admission_hold(event, was_asked(event, who) ? ATP_HELD_SIGNATURE : ATP_HELD_IDENTITY);
 		atp_admission_request_identity(event, true);

@@ -69,7 +69,7 @@ enum
 	ADD_HELD,
 	DROP_HELD,					/* target, did[], kind, subscription */
 	FIND_LARGEST,				/* target, subscription, kind, bytes -> did */
-	WAIT_AGAIN,
+	WAIT_AGAIN,					/* target, did, asked_at, kind, subscription; rev, seq, endpoint of the event */
 	SET_WHY,					/* target, did, rev, subscription, seq, why, endpoint */
 	ERASE_HELD,					/* target, did, kind, names of subscriptions (AtpHeldBy.takes) */
 	ERASE_OLDER					/* target, did, kind, names of subscriptions, endpoint, seq */
@@ -126,8 +126,10 @@ static const AtpStatement statements[] = {
 	},
 	[WAIT_AGAIN] = {
 		"UPDATE atproto.held_event SET why = 'signature', asked_at = $3"
-		" WHERE target = $1::name AND did OPERATOR(@.=) $2 AND kind = $4 AND subscription = $5",
-		SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_DID, ATP_TYPE_TIMESTAMP, ATP_TYPE_TEXT, ATP_TYPE_TEXT}
+		/* events that wait behind this one keep the time since when: the look-up may have begun before they came */
+		" WHERE target = $1::name AND did OPERATOR(@.=) $2 AND kind = $4 AND subscription = $5"
+		" AND (why <> 'order' OR (rev OPERATOR(@.=) $6 AND seq = $7 AND endpoint = $8))",
+		SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_DID, ATP_TYPE_TIMESTAMP, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_TID, ATP_TYPE_INT8, ATP_TYPE_TEXT}
 	},
 	[SET_WHY] = {
 		"UPDATE atproto.held_event SET why = $6 WHERE target = $1::name AND did OPERATOR(@.=) $2 AND rev OPERATOR(@.=) $3"
@@ -570,11 +572,13 @@ atp_held_add(AtpApply *a, AtpEvent *const *events, int n)
 void
 atp_held_wait_again(AtpApply *a, const AtpEvent *event, TimestampTz asked_at)
 {
-	Datum		args[5] = {
-		target_of(a), PointerGetDatum(event->did), TimestampTzGetDatum(asked_at), name_kind(a), PointerGetDatum(event->held->subscription)
+	const AtpHeldRow *row = event->held;
+	Datum		args[8] = {
+		target_of(a), PointerGetDatum(event->did), TimestampTzGetDatum(asked_at), name_kind(a), PointerGetDatum(row->subscription),
+		AtpTidGetDatum(row->rev), Int64GetDatum(row->seq), PointerGetDatum(row->endpoint)
 	};
 
-	(void) execute_as_table_owner(a, WAIT_AGAIN, args, asked_at == DT_NOBEGIN ? "  n  " : NULL);
+	(void) execute_as_table_owner(a, WAIT_AGAIN, args, asked_at == DT_NOBEGIN ? "  n     " : NULL);
 }
 
 void

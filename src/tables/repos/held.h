@@ -86,8 +86,8 @@ extern void atp_held_count(AtpApply *a, struct varlena *const *dids, int n, AtpH
 extern void atp_held_add(AtpApply *a, AtpEvent *const *events, int n);
 
 /*
- * Let all held events of this event's repository and subscription wait for a look-up of the identity newer than the
- * look-up of asked_at.
+ * Let this held event, and all held events of its repository and subscription that were judged before, wait for a look-up
+ * of the identity newer than the look-up of asked_at.
  */
 extern void atp_held_wait_again(AtpApply *a, const AtpEvent *event, TimestampTz asked_at);
 
@@ -126,6 +126,9 @@ extern void atp_held_release(struct varlena *const *dids, int n);
  * a consumer waits that writes a letter and has locked the repository's row.
  */
 extern void atp_subscription_leaves(const char *name);
+
+/* Call in the transaction in which the cursor of the subscription jumps over events: ends its refills that have written records. */
+extern void atp_refills_jump(const AtpSubscription *sub);
 
 /* The reason with this name in the column why. */
 extern AtpWhyHeld atp_held_why(const char *name);

@@ -101,6 +101,7 @@ typedef struct Leaving
 	struct varlena **exported;	/* the accounts with letters about records of an export, sorted */
 	int			nexported;
 	bool		removed;		/* the subscription is being deleted, so no row may refer to its name */
+	bool		jumps;			/* the subscription stays, and its cursor jumps over events */
 } Leaving;
 
 static uint64
@@ -347,6 +348,9 @@ may_end_refills(const AtpSubscription *sub)
  * place of its id.  A repository without a tree cannot be audited: a record of the refill may have been removed by an
  * event that the refill has not reached.  So such a repository is marked, as soon as one event was read again, and
  * fetched for another subscription.
+ *
+ * A cursor that jumps over events ends the refills that have written records: the refill may not reach the repository's revision any
+ * more.  A refill that has written none goes on with the events after the jump.
  */
 static void
 end_refills(AtpApply *a, int unused, int unused2)
@@ -357,9 +361,10 @@ end_refills(AtpApply *a, int unused, int unused2)
 	bool		distributed = atp_is_distributed(atp_table_in(sub->target, atp_repo_table.name));
 
 	/* the rows are locked in the order in which consumers lock them, except by Citus, which cannot */
-	const char *of_refill = distributed ? " WHERE r.refill_by IN ($1, $2)" : " FROM l WHERE r.did OPERATOR(@.=) l.did";
+	const char *begun = l->jumps ? " AND refill_sync IS NOT NULL" : "";
+	const char *of_refill = distributed ? psprintf(" WHERE r.refill_by IN ($1, $2)%s", begun) : " FROM l WHERE r.did OPERATOR(@.=) l.did";
 	const char *locked = distributed ? ""
-		: "WITH l AS MATERIALIZED (SELECT did FROM #.repo WHERE refill_by IN ($1, $2) ORDER BY did FOR NO KEY UPDATE) ";
+		: psprintf("WITH l AS MATERIALIZED (SELECT did FROM #.repo WHERE refill_by IN ($1, $2)%s ORDER BY did FOR NO KEY UPDATE) ", begun);
 	char	   *sql = psprintf("%sUPDATE #.repo r SET sync = CASE WHEN r.data IS NULL AND r.sync IN ('partial', 'unproven')"
 							   "  AND r.refill_rev IS NOT NULL AND (r.refill_rev OPERATOR(@.=) r.deleted_rev) IS NOT TRUE"
 							   "  THEN 'desynchronized' ELSE r.sync END, refill_by = NULL, refill_rev = NULL, refill_data = NULL, refill_sync = NULL,"
@@ -387,10 +392,10 @@ end_refills(AtpApply *a, int unused, int unused2)
 
 /* A user's trigger on the table may refuse the update: then the row stays as it is, and atproto.check() reports it. */
 static void
-leave_refills(const AtpSubscription *sub)
+leave_refills(const AtpSubscription *sub, bool jumps)
 {
 	AtpBatch	batch = {.cxt = CurrentMemoryContext};
-	Leaving		l = {.sub = sub};
+	Leaving		l = {.sub = sub, .jumps = jumps};
 	Marking		m = {.apply = {.sub = sub, .sink = sub->source->sink, .batch = &batch}, .leaving = &l};
 	ErrorData  *error;
 	int			nest;
@@ -405,6 +410,12 @@ leave_refills(const AtpSubscription *sub)
 				(errmsg("a refill of subscription \"%s\" could not be ended in schema \"%s\": %s", sub->name, sub->target, error->message)));
 }
 
+void
+atp_refills_jump(const AtpSubscription *sub)
+{
+	leave_refills(sub, true);
+}
+
 static void
 leave_held(const AtpSubscription *sub, bool removed)
 {
@@ -414,7 +425,7 @@ leave_held(const AtpSubscription *sub, bool removed)
 
 	if (removed)
 		atp_gap_keep(sub);
-	leave_refills(sub);
+	leave_refills(sub, false);
 	leave_letters(sub, removed);
 	l.ndids = find_dids(&l, "held_event", "target = $2::name", &l.dids);
 	if (l.ndids == 0)

@@ -516,8 +516,8 @@ sub judge_trace
 	my @said = <$f>;
 	close $f;
 	chomp @said;
-	$self->tell($_) foreach grep { /^ok/ } @said;
-	$self->differ($_) foreach grep { !/^ok/ } @said;
+	$self->tell($_) foreach grep { /^(?:ok|undecided)/ } @said;
+	$self->differ($_) foreach grep { !/^(?:ok|undecided)/ } @said;
 	return;
 }
 

@@ -224,6 +224,30 @@ foreach my $workers (1, 3)
 	$server->restart;
 }
 
+# --- the cursor jumps while repositories are refilled: what the refill has written will not be proven by the stream, but by an audit ---
+
+foreach my $workers (1, 2)
+{
+	foreach my $jump ('an operator', 'the server')
+	{
+		start_over('gap');
+		query(subscribe_sql('s', $server, cursor => 1, workers => $workers));
+		wait_for_seq($node, 's', $PDS_LAST);
+		pause();
+		$server->restart('--hold-at', 501);
+		query(q{SELECT atproto.refill('s', seq => 1); SELECT atproto.resume('s')});
+		wait_for_seq($node, 's', 500);
+		pause();
+		query("SELECT atproto.set_cursor('s', 999)") if $jump eq 'an operator';
+		$server->restart($jump eq 'the server' ? ('--oldest', 1000) : ());
+		query(q{SELECT atproto.resume('s')});
+		wait_for_seq($node, 's', $PDS_LAST);
+		is(query(q{SELECT count(*) FILTER (WHERE sync = 'unproven' AND refill_sync IS NOT NULL), count(*) FILTER (WHERE sync = 'unproven') > 0 FROM atproto.repo}),
+			'0|t', "$workers: $jump: the refill has ended");
+		$server->restart;
+	}
+}
+
 # --- after the gap is closed, the missed records are stored ---
 
 # The number of missing records, and the number of surplus records.

@@ -190,6 +190,28 @@ none_waits($_) foreach 'late', 'turned';
 is(of('late', 'ignored') . ' ' . query("SELECT sync FROM ignored.repo WHERE did = '$who{late}{did}'"), '10,20| synchronized', 'V-38: of the one that is active again, nothing is missed');
 is(of('turned', 'ignored') . ' ' . query("SELECT sync FROM ignored.repo WHERE did = '$who{turned}{did}'"), '10| desynchronized', 'V-38: the other one is ignored, and leaves a mark');
 is(query('SELECT did, why FROM atproto.status_request'), "$who{turned}{did}|inactive", 'V-39: and its server is asked');
+query("SELECT atproto.unsubscribe('ignored')");
+
+# --- a look-up that began before an #identity ends; a commit that the new key has signed waits behind a forged one ---
+
+begin_again();
+know($who{late}{did}, $who{late}{first});
+$server = AtprotoTest::Server->start(make_capture('full.py', 'behind'), '--hold-at', 2);
+query('CREATE SCHEMA behind');
+query(subscribe_sql('behind', $server, cursor => 0, target => "'behind'", verify => "'full'"));
+wait_for_seq($node, 'behind', 1);
+$server->release;
+wait_for_seq($node, 'behind', 3);
+is(of('late', 'behind'), '|signature,order', 'V-42: it waits behind the forged one');
+# said_by and doubted_by have the owner: the #identity came after the look-up had begun
+looked_up(", error = 'no answer'", "did = '$who{late}{did}'");
+is(of('late', 'behind'), '|signature,order', 'V-41: a look-up that failed proves nothing of the forged one');
+looked_up(', error = NULL', "did = '$who{late}{did}'");
+wait_for('SELECT count(*) = 1 FROM atproto.held_event');
+is(of('late', 'behind'), '|signature', 'W-31: its own second look-up counts, not that of the forged one');
+looked_up(", key = '\\x$who{late}{second}', resolved_at = now(), stale = false, said_by = '{}', doubted_by = '{}'", "did = '$who{late}{did}'");
+none_waits('late');
+is(of('late', 'behind') . query("SELECT count(*) FROM atproto.dead_letter WHERE subscription = 'behind'"), '20|1', 'V-41: and it is applied');
 
 $node->stop;
 done_testing();
