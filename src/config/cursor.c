@@ -8,7 +8,7 @@
 #include "config/spi.h"
 
 /*
- * The digest is the one of the row that was read.  The row may have been changed since, and events are still applied
+ * The digest is of the row that was read.  The row may have been changed since, and events are still applied
  * under the settings that were read.
  */
 void
@@ -22,8 +22,8 @@ atp_cursor_settings(const AtpSubscription *sub)
 }
 
 /*
- * Only the name of the target changes, so no events have to be read again.  A batch that was read under the former name does
- * not move a cursor with a new layout.
+ * Only the name of the target changes, so no events have to be read again.  A batch of the former name does not move
+ * a cursor with a new layout.
  */
 void
 atp_cursors_rename_target(const char *before, const char *now, AtpArg subscriptions)

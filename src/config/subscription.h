@@ -157,7 +157,7 @@ extern List *atp_subscriptions_filling(const char *target, const char *condition
  */
 extern AtpSubscription *atp_subscription_borrow(const char *name, MemoryContext cxt);
 
-/* Is this version of the row the committed one? */
+/* Has no session changed the row since the row was read? */
 extern bool atp_subscription_is_present(const AtpSubscription *sub);
 
 /*

@@ -157,7 +157,7 @@ COMMENT ON COLUMN atproto.cursor.record_ops IS 'rows applied since the subscript
 COMMENT ON COLUMN atproto.cursor.settings IS 'SHA-256 of the settings meant by settings_after';
 COMMENT ON COLUMN atproto.cursor.settings_after IS 'the present filters and storage settings hold for events after this position';
 COMMENT ON COLUMN atproto.cursor.read_from IS 'events after this position, up to seq, were read without omission and with the present settings: a gap among them is closed';
-COMMENT ON COLUMN atproto.cursor.left_at IS 'seq before set_cursor() set it to 0, until the oldest event has come: what the server has forgotten in between becomes a gap';
+COMMENT ON COLUMN atproto.cursor.left_at IS 'seq before set_cursor() set the cursor to 0, until the server''s oldest event has come: forgotten events between the two become a gap';
 COMMENT ON COLUMN atproto.cursor.skips IS 'kinds of events passed over and of findings, with counts, since the subscription was made; committed with seq';
 COMMENT ON COLUMN atproto.cursor.subscription IS 'the subscription';
 COMMENT ON COLUMN atproto.cursor.endpoint IS 'the stream of the position: subscription.endpoint at the time of reading';

@@ -8,8 +8,8 @@
  *
  * A consumer may be about to commit rows with the old name.  Before it writes such rows, it locks its
  * row of atproto.subscription FOR KEY SHARE (progress.h; foreign keys take the same lock).  The event
- * trigger first locks these rows: so it sees all that the consumer has committed.  The cursors get a new layout: so the
- * consumer reads the rest again, under the new name.
+ * trigger first locks these rows, and sees all that the consumer has committed.  The cursors get a new layout: the consumer
+ * reads the rest again, under the new name.
  */
 #include "postgres.h"
 

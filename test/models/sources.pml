@@ -67,6 +67,7 @@
  * guard lacks: a commit from before the first one is old, so its records are missing silently
  * guard overtaken: a relay's commit that a Jetstream's later event has overtaken is old, and its records are missing silently
  *
+ * mark BEGIN: 0, 0, 0: the first mark of a repository
  * mark HOLD: source, revision, 0: a row of held_event was inserted in a transaction with STREAM (in the order of the stream)
  * mark STREAM: source, revision, state: a transaction that moved the source's cursor has changed the row's revision, sync or hold, or
  *   has inserted held events; state = sync + 4 * (hold is not null) + 8 * number of held events after it
@@ -77,6 +78,11 @@
 #define HOLD 1
 #define STREAM 2
 #define RELEASE 3
+#define BEGIN 4
+#ifdef TRACE
+/* the choices of a trace come between what one transaction does */
+#define hidden
+#endif
 
 /* what a message does to a record */
 #define PUT 1
@@ -191,16 +197,17 @@ hidden NUMBER h_n, h_first, h_unread, h_gone;
 hidden byte h_any, h_waits, h_stays, h_adds, h_follows, h_judged, h_stale, closes, changed;
 
 #ifdef TRACE
-byte before[N + 1];			/* does the commit before commit k appear in the trace?  1: yes, 2: no, 0: not chosen yet */
+byte before[N + 2];			/* does the commit before commit k appear in the trace?  1: yes, 2: no, it is the place LIE of commit k - 1; 0: not chosen yet */
 byte lacking;				/* chosen: do the tables lack a record of the commit? */
-int old_rev; byte old_sync, old_hold;
 #define OTHER_RELAY true
-#define UNKNOWN_BEFORE (before[k] == 2)
+#define UNKNOWN_BEFORE false
+#define FITS (e_since == rev)
 #define LACKS(q) lacking
 #define GHOST(x) skip
 #else
 #define OTHER_RELAY (kind[1 - src] == RELAY)
 #define UNKNOWN_BEFORE e_lie
+#define FITS (data != 0 -> SAME_TREE(e_since / 2, data) : e_since == rev)
 /* atp_records_lack() for the operation of commit k on record q */
 #define LACKS(q) (OP(k, q) != 0 && ((rec_rev[q] != 0 && rec_rev[q] < e_rev) || (rec_rev[q] == 0 && OP(k, q) == PUT)))
 #define GHOST(x) x
@@ -214,8 +221,13 @@ inline decode()
 	e_part = kind[src] == JETSTREAM;
 	e_lie = !e_part && p == LIE;
 	e_rev = 2 * k + e_lie;
+#ifdef TRACE
+	e_has_since = !e_sync && (k > 1 || e_lie || before[k] == 2);
+	e_since = (e_lie -> 2 * k : (before[k] == 2 -> 2 * k - 1 : 2 * k - 2))
+#else
 	e_has_since = !e_part && !e_sync && (k > 1 || UNKNOWN_BEFORE);
 	e_since = (e_lie -> 2 * k : 2 * k - 2)
+#endif
 }
 
 /* are there held events that this batch lacks? */
@@ -339,7 +351,7 @@ inline compare()
 		:: else ->
 			/* check_continuity(): the trees, or else the revisions */
 			if
-			:: !UNKNOWN_BEFORE && e_has_since && (data != 0 -> SAME_TREE(e_since / 2, data) : e_since == rev)
+			:: !UNKNOWN_BEFORE && e_has_since && FITS
 			:: else -> sync = DESYNC
 			fi
 		fi
@@ -579,65 +591,106 @@ inline apply(t)
 
 #ifdef TRACE
 
-#define STATE(sync, hold) (sync + 4 * hold + 8 * (h_n + h_adds))
+#define STATE (sync + 4 * hold + 8 * (h_n + h_adds))
 
-inline deliver(place)
+/* any message, of the commit that the next mark names, or of the commit after the repository's */
+inline deliver()
 {
-	i = 3 * (c - 1) + place;
+	PEEK;
+	if
+	:: c = next_b
+	:: next_step == HOLD && rev / 2 < N -> c = rev / 2 + 1
+	fi;
+	if
+	:: before[c] == 0 -> if :: before[c] = 1 :: before[c] = 2 fi
+	:: else
+	fi;
+	if
+	:: rev >= 2 * c && first > 2 * c -> lacking = true
+	:: true
+	fi;
+	/* an event that waits leaves a mark */
+	patient = (next_step == HOLD && c == next_b -> 0 : N + 1);
+	if
+	:: i = PLACE(c, WHOLE)
+	:: c == next_b -> i = PLACE(c, SYNC)
+	/* the commit before it, which does not appear */
+	:: before[c] == 2 && c > 1 && rev < 2 * c - 1 -> i = PLACE(c - 1, LIE)
+	fi;
 	src = s;
 	decode();
-	process()
+	process();
+	i = 0; src = 0; k = 0; p = 0; m = 0; c = 0; e_rev = 0; e_lie = 0; e_sync = 0; e_since = 0; e_floor = 0; e_has_since = 0; e_old = 0; e_rest = 0; e_lacks = 0;
+	e_wants = 0; e_holds = 0; e_gap = 0; n_before = 0; lacking = false; patient = 0; gave_up = false;
+	PEEK
 }
 
-/* a mark of a transaction of the stream follows: HOLD, or STREAM */
-active proctype stream()
+inline read_batch(t)
 {
-	int s, c;
+	n = 0;
+	do
+	:: n < 3 * N ->
+		batch[2 * t].at[n] = held[0].at[n]; batch[2 * t + 1].at[n] = held[1].at[n];
+		n++
+	:: else -> break
+	od;
+	n = 0
+}
 
-	kind[0] = RELAY; kind[1] = RELAY;
+inline forget()
+{
+	k = 0; p = 0; m = 0; e_rev = 0; e_since = 0; e_floor = 0; e_part = 0; e_sync = 0; e_held = 0; e_has_since = 0; e_old = 0; e_rest = 0;
+	e_lacks = 0; e_wants = 0; e_holds = 0; e_gap = 0; e_lie = 0; e_known = 0; e_sync_before = 0; n_before = 0; h_first = 0; h_unread = 0;
+	h_any = 0; h_waits = 0; h_stays = 0; h_follows = 0; h_judged = 0; h_stale = 0; closes = 0; changed = 0;
+	h_n = 0; h_gone = 0; h_adds = 0; n = 0; i = 0; src = 0; c = 0; s = 0; patient = 0; queued = false; gave_up = false;
+	took[0] = false; took[1] = false; PEEK
+}
+
+/* the transactions that the trace shows */
+active proctype shown()
+{
+	NUMBER s, c;
+
+	atomic { PEEK; next_step == BEGIN -> OBSERVE(BEGIN, 0, 0, 0); PEEK }
 	do
 	:: atomic {
-		PEEK; next_step == HOLD || next_step == STREAM ->
-		s = next_a; old_rev = rev; old_sync = sync; old_hold = hold;
-		n = 0; e_held = false;
-		begin();
+		next_step == HOLD || next_step == STREAM ->
+		s = next_a;
+		e_held = false;
+		begin()
+	   };
+		/* not atomic: messages that change nothing lead to a state that is known */
 		do
-		:: true ->
-			/* any message; those that change nothing lead to the same state */
-			PEEK;
+		:: atomic { deliver() }
+		:: changed || h_adds > 0 -> break
+		od;
+		skip;
+		d_step { finish(); OBSERVE(STREAM, s, rev / 2, STATE); forget() }
+	:: atomic {
+		next_step == RELEASE ->
+		select(patient : 0 .. N + 1);
+		if
+		:: s = 0
+		:: s = 1
+		fi;
+		if
+		:: lacking = true
+		:: true
+		fi;
+		d_step {
+			e_held = true;
+			decode_held(s);
 			if
-			:: c = next_b
-			:: next_step == HOLD && rev / 2 < N -> c = rev / 2 + 1
-			fi;
-			if
-			:: before[c] == 0 -> if :: before[c] = 1 :: before[c] = 2 fi
+			:: !h_stale -> apply(s); OBSERVE(RELEASE, h_gone, rev / 2, STATE)
 			:: else
 			fi;
-			if
-			:: lacking = true
-			:: true
-			fi;
-			if
-			:: patient = N + 1
-			:: true
-			fi;
-			if
-			:: deliver(WHOLE)
-			:: deliver(SYNC)
-			fi;
-			lacking = false; patient = 0
-		:: h_adds > 0 || rev != old_rev || sync != old_sync -> break
-		od;
-		finish();
-		OBSERVE(STREAM, s, rev / 2, STATE(sync, hold));
-		c = 0
+			lacking = false;
+			forget()
+		}
 	   }
-	:: atomic {
-		PEEK; next_step == RELEASE ->
-		select(c : 0 .. N);
-		patient = c;
-		s = 0
-	   }
+	/* a consumer reads held events */
+	:: d_step { hold && next_step != 0 -> read_batch(0) }
+	:: d_step { hold && next_step != 0 -> read_batch(1) }
 	od
 }
 

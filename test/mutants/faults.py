@@ -42,6 +42,37 @@ fault("uri-tid-bytes", "core/syntax/uri_order.c", "a + common - tag < ATP_URI_TI
 fault("uri-plc-bytes", "core/syntax/uri_order.c", "if (common < ATP_DID_PLC_STORED)", "if (common < ATP_DID_PLC_STORED - 1)", "unit/test_uri_order")
 fault("uri-collection-end", "core/syntax/uri_order.c", "return repo < n && byte_weight(stored[repo]) == 3", "return repo <= n && byte_weight(stored[repo]) == 3", "unit/test_uri_order")
 
+# --- src/core: found by proofs (test/proof; only where there is cbmc) ---
+
+fault("prove-tid-length", "core/syntax/tid.c", "if (n != ATP_TID_TEXT)", "if (n > ATP_TID_TEXT)", "proof/tid")
+fault("prove-tid-shift", "core/syntax/tid.c", "tid >>= 5;", "tid >>= 4;", "proof/tid")
+fault("prove-tid-place", "core/syntax/tid.c", "int i = ATP_TID_TEXT - 1; i >= 0; i--", "int i = ATP_TID_TEXT; i > 0; i--", "proof/tid")
+fault("prove-tid-first", "core/syntax/tid.c", "(uint8_t) s[0]] > 15", "(uint8_t) s[0]] > 16", "proof/tid")
+fault("prove-plc-shift", "core/syntax/base32.c", "(bits >> (32 - 8 * i))", "(bits >> (31 - 8 * i))", "proof/base32")
+fault("prove-plc-digit", "core/syntax/base32.c", "bits >> (35 - 5 * i) & 31", "bits >> (35 - 5 * i) & 63", "proof/base32")
+fault("prove-plc-alphabet", "core/syntax/base32.c", '"234567abcdefghijklmnopqrstuvwxyz"', '"abcdefghijklmnopqrstuvwxyz234567"', "proof/base32")
+fault("prove-base64-empty", "core/syntax/base64.c", "if (n % 4 == 0 && n > 0 && s[n - 1] == '=')", "if (n % 4 == 0 && s[n - 1] == '=')", "proof/base64")
+fault("prove-base64-carry", "core/syntax/base64.c", "out[*on] = (uint8_t) (bits >> nbits);", "out[*on + 1] = (uint8_t) (bits >> nbits);", "proof/base64")
+fault("prove-slice-bound", "core/syntax/slice.c", "return *at > first && value <= ATP_SLICES_MAX && ", "return *at > first && ", "proof/slice")
+fault("prove-slice-end", "core/syntax/slice.c", "while (*at < n && ", "while (", "proof/slice")
+fault("prove-chars-did", "core/syntax/chars.c", "(AUTHORITY(c) && (c) != '~' ? ATP_C_DID : 0)", "(AUTHORITY(c) ? ATP_C_DID : 0)", "proof/chars_table")
+fault("prove-chars-delims", "core/syntax/chars.c", "(c) == '!' || (c) == '$'", "(c) == '!' || (c) == '%'", "proof/chars_table")
+fault("prove-nsid-star", "core/syntax/nsid.c", "	if (n == 1)\n		return ATP_OK;\n	if (s[n - 2]", "	if (s[n - 2]", "proof/nsid_pattern")
+fault("prove-nsid-matches", "core/syntax/nsid.c", "return n >= pn && memcmp", "return memcmp", "proof/nsid_pattern")
+fault("prove-nsid-name", "core/syntax/nsid.c", "return (AtpSpan) {s, n - atp_nsid_name(s, n).len - 1};", "return (AtpSpan) {s, n - atp_nsid_name(s, n).len};", "proof/nsid")
+fault("prove-labels-end", "core/syntax/chars.c", "if (i < n && s[i] != '.')", "if (s[i] != '.')", "proof/nsid_pattern")
+fault("prove-varint-end", "core/codec/varint.h", "if (*pos + i >= n)", "if (*pos + i > n)", "proof/varint")
+fault("prove-varint-shortest", "core/codec/varint.h", "if (b == 0 && i > 0)", "if (b == 0 && i > 1)", "proof/varint")
+fault("prove-varint-loop", "core/codec/varint.h", "for (unsigned i = 0; i < ATP_VARINT_MAX; i++)", "for (unsigned i = 0;; i++)", "proof/varint")
+fault("prove-varint-write", "core/codec/varint.h", "while (value >= 0x80)", "while (value > 0x80)", "proof/varint")
+fault("prove-cid-digits", "core/codec/cid.c", "digits[bits << (5 - nbits) & 31]", "digits[bits << (4 - nbits) & 31]", "proof/cid_usual")
+fault("prove-cid-codec", "core/codec/cid.c", "b[0] == 1 && b[1] < 0x80 &&", "b[0] == 1 &&", "proof/cid_usual")
+fault("prove-head-least", "core/codec/shape.h", "return v >= least[info - 24];", "return v > least[info - 24];", "proof/cbor_head")
+fault("prove-head-big", "core/codec/dagcbor.c", "info == 27 && major >= 2 && major <= 5", "info == 27 && major >= 1 && major <= 5", "proof/cbor_head")
+fault("prove-writer-room", "core/codec/cbor_write.c", "w->len <= w->cap && n <= w->cap - w->len", "n <= w->cap - w->len", "proof/cbor_room")
+fault("prove-key-empty", "core/syntax/multikey.c", "if (n == skip || s[skip] != 'z')", "if (s[skip] != 'z')", "proof/multikey")
+fault("prove-datetime-zone", "core/lexicon/datetime.c", "i + 6 <= n", "i + 5 <= n", "proof/datetime")
+
 # --- src/core: DAG-CBOR, CIDs, CAR files ---
 
 fault("cbor-long-form", "core/codec/dagcbor.c", "head->item.u < least[info - 24]", "head->item.u < least[info - 24] - 1", "unit/test_dagcbor", short=True)

@@ -84,7 +84,7 @@ atp_consumer_read_settings(Consumer *c)
 
 	atp_begin("reading the subscription");
 	extension = atp_extension_lock();
-	/* the target may change until the cursor is locked; a cursor of the new layout must not be used with the former row */
+	/* until the cursor is locked, a session may change the target: then the row is read again, for the layout of the cursor */
 	if (extension == ATP_EXTENSION_READY)
 		do
 		{

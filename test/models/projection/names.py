@@ -55,7 +55,7 @@ def objects(transactions, mark):
     for s in done + list(known.values()):
         if s.changes > 0 and s.marks:
             yield ("subscription " + s.name, s.marks,
-                   ["-DEVENTS=%d" % max(s.rank, 1), "-DCHANGES=%d" % s.changes, "-DSESSIONS=1", "-DTABLES=%d" % max(len(s.targets), 2)])
+                   ["-DEVENTS=%d" % (s.rank + 1), "-DCHANGES=%d" % s.changes, "-DSESSIONS=1", "-DTABLES=%d" % max(len(s.targets), 2)])
 
 
 def session(s, change, transaction, mark):
@@ -75,10 +75,12 @@ def session(s, change, transaction, mark):
         s.filtered ^= filters
         s.marks.append(mark("name", s.renamed, s.filtered, 0, transaction))
     elif "target" in changed:
-        # a schema's new name is noted in the cursor, a new target is not
-        cursor = [c for c in transaction.of("atproto.cursor") if c.kind == "UPDATE" and c.new["subscription"] == s.name]
+        # a schema's new name is noted in the cursor, a new target is not; both give the cursor a new layout
+        # the change of the cursor that belongs to this one of the transaction's changes of the target
+        targets = [c for c in transaction.of("atproto.subscription") if c.kind == "UPDATE" and c.new["name"] == s.name and c.old["target"] != c.new["target"]]
+        cursor = [c for c in transaction.of("atproto.cursor") if c.kind == "UPDATE" and c.new["subscription"] == s.name][targets.index(change):]
         before, after = s.target(old["target"]), s.target(new["target"])
-        if cursor and cursor[0].new["settings"] is not None:
+        if cursor and cursor[0].new["settings"] != cursor[0].old["settings"]:
             s.marks.append(mark("schema", before, after, 1, transaction))
             s.settings[cursor[0].new["settings"]] = (after, s.filtered)
         else:

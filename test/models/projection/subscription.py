@@ -63,7 +63,7 @@ def objects(transactions, mark):
             old, new = change.old, change.new
             if change.kind == "INSERT" and new["reason"] in ("OutdatedCursor", "set_cursor") and new["subscription"]:
                 add(new, 4, "GAP", int(new["after_seq"]), number(new["before_seq"]), 1 if new["reason"] == "OutdatedCursor" else 2)
-            elif change.kind == "UPDATE" and old["closed_at"] is None and new["closed_how"] == "read again":
+            elif change.kind == "UPDATE" and old["closed_at"] is None and new["closed_how"] == "read again" and new["reason"] in ("OutdatedCursor", "set_cursor"):
                 add(new, 2, "CLOSE", int(new["after_seq"]), number(new["before_seq"]), 0)
         for change in transaction.of("atproto.dead_letter"):
             if change.kind == "INSERT" and change.new["seq"] is not None and change.new["subscription"] in moved:

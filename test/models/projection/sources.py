@@ -1,0 +1,140 @@
+"""Marks of the model sources.pml: the row of a repository and its held events, where two relays at level chain fill the target.
+
+An object is a repository of a target.  Its marks end where the trace leaves what the model has: another level or source, a status
+of the account, a fetch, an audit, a session that changes rows, a removed subscription.
+"""
+import re
+
+# what a reader of a refused transaction wants to see
+TABLES = ("repo", "atproto.held_event", "atproto.cursor")
+
+SYNC = {"partial": 0, "desynchronized": 1, "synchronized": 2}
+NO_ROW = {"rev": None, "sync": "partial", "hold": None}
+LONGEST = 80        # revisions of a repository that the model can have
+
+
+class Repository:
+    def __init__(self, target, did):
+        self.name = "%s of %s" % (did, target)
+        self.found = []         # (what, source, revision or count, row, transaction)
+        self.row = NO_ROW
+        self.held = {}
+        self.ended = False
+
+    def state(self):
+        return SYNC[self.row["sync"]] + 4 * (self.row["hold"] is not None) + 8 * len(self.held)
+
+    def marks(self, mark):
+        revs = sorted({rev for _, _, rev, _, _ in self.found if rev})
+        place = {rev: n for n, rev in enumerate(revs, 1)}
+        place[None] = 0
+        return len(revs), [mark(what, a, place[rev], c, transaction) for what, a, rev, c, transaction in self.found]
+
+
+def target_of(table):
+    found = re.match(r"(\w+)\.repo(_\w+)?$", table)
+    return found.group(1) if found else None
+
+
+def same(old, new):
+    return all(old[k] == new[k] for k in ("rev", "sync", "hold"))
+
+
+class Tables:
+    def __init__(self):
+        self.subscriptions = {}
+        self.repositories = {}
+        self.done = []
+
+    def sources(self, target):
+        return sorted(name for name, s in self.subscriptions.items() if s["target"] == target)
+
+    def fits(self, target):
+        of = [s for s in self.subscriptions.values() if s["target"] == target]
+        return len(of) == 2 and all(s["verify"] == "chain" and "subscribeRepos" in (s["endpoint"] or s["url"] + "/xrpc/com.atproto.sync.subscribeRepos")
+                                    and s["backfill"] == "none" for s in of)
+
+    def repository(self, target, did):
+        if (target, did) not in self.repositories:
+            self.repositories[target, did] = Repository(target, did)
+        return self.repositories[target, did]
+
+    def end(self, target):
+        for key in [k for k in self.repositories if k[0] == target]:
+            self.done.append(self.repositories.pop(key))
+
+    def subscription(self, change):
+        old, new = change.old, change.new
+        for row in (old, new):
+            if row and (change.kind != "UPDATE" or any(old[k] != new[k] for k in ("name", "target", "verify", "url", "backfill"))):
+                self.end(row["target"])
+        if old:
+            self.subscriptions.pop(old["name"], None)
+        if new:
+            self.subscriptions[new["name"]] = new
+
+    def transaction(self, transaction):
+        rows, added, removed = {}, {}, {}
+        moved = {c.new["subscription"] for c in transaction.of("atproto.cursor") if c.kind == "UPDATE" and c.old and c.old["events"] != c.new["events"]}
+        for change in transaction.of("atproto.subscription"):
+            self.subscription(change)
+        for change in transaction.changes:
+            target = target_of(change.table)
+            if change.kind == "TRUNCATE":
+                if target or change.table == "atproto.held_event":
+                    for t in [target] if target else {k[0] for k in self.repositories}:
+                        self.end(t)
+            elif target and target != "atproto" or change.table == "atproto.repo":
+                row = change.new or change.old
+                rows[target, row["did"]] = change
+            elif change.table == "atproto.held_event":
+                row = change.new or change.old
+                key = row["target"], row["did"]
+                if change.kind == "INSERT":
+                    added.setdefault(key, []).append(row)
+                elif change.kind == "DELETE":
+                    removed.setdefault(key, []).append(row)
+        for key in sorted(set(rows) | set(added) | set(removed)):
+            self.step(transaction, key, rows.get(key), added.get(key, []), removed.get(key, []), moved)
+
+    def step(self, transaction, key, change, added, removed, moved):
+        repository = self.repository(*key)
+        sources = self.sources(key[0])
+        if change and change.kind == "DELETE" or not self.fits(key[0]) or len(moved) > 1 or moved and not moved <= set(sources) or moved and removed \
+                or added and not moved:
+            repository.ended = True
+            return
+        if repository.ended:
+            return
+        before = repository.row
+        row = change.new if change else before
+        if row["sync"] not in SYNC or row["hold"] not in (None, "gap") or row.get("active") == "f" or row.get("deleted_rev") or row.get("refill_by"):
+            repository.ended = True
+            return
+        if same(before, row) and not added and not removed:
+            return
+        if not moved and not removed:
+            repository.ended = True
+            return
+        if not repository.found:
+            repository.found.append(("BEGIN", 0, None, 0, transaction))
+        repository.row = row
+        source = sources.index(min(moved)) if moved else 0
+        for held in sorted(added, key=lambda h: int(h["seq"])):
+            repository.held[held["subscription"], held["seq"]] = True
+            repository.found.append(("HOLD", source, held["rev"], 0, transaction))
+        for held in removed:
+            repository.held.pop((held["subscription"], held["seq"]), None)
+        repository.found.append(("STREAM" if moved else "RELEASE", source if moved else len(removed), row["rev"], repository.state(), transaction))
+
+
+def objects(transactions, mark):
+    tables = Tables()
+    for transaction in transactions:
+        tables.transaction(transaction)
+    for repository in tables.done + list(tables.repositories.values()):
+        # without held events there is nothing that the sources have to do with each other
+        if any(f[0] == "HOLD" for f in repository.found):
+            n, marks = repository.marks(mark)
+            if n <= LONGEST:
+                yield "repository " + repository.name, marks, ("-DN=%d" % max(n, 1),)
