@@ -212,7 +212,7 @@ atp_table_in(const char *target, const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("schema \"%s\" has no table \"%s\"", target, name),
-				 errhint("SELECT schemaname FROM pg_tables WHERE tablename = %s shows the schemas with this table, one of which you may have to name. atproto.subscribe() makes the tables of its target, and so does SELECT atproto.create_tables(%s).",
+				 errhint("If a subscription stores into another schema, name that schema as \"target\" (in backlinks() as \"tables\"): SELECT schemaname FROM pg_tables WHERE tablename = %s shows the schemas with such a table. If there is no subscription yet, atproto.subscribe() makes the tables; SELECT atproto.create_tables(%s) makes empty ones.",
 						 quote_literal_cstr(name), quote_literal_cstr(target))));
 	return relid;
 }

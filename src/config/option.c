@@ -161,7 +161,7 @@ check_array(AtpTuple row, const char *column, Oid element)
 
 	for (int i = 0; i < n; i++)
 		if (nulls[i])
-			atp_option_has_null(column, psprintf("Leave the nulls out. Without \"%s\" everything is stored; an array of a look-up that found nothing is {NULL}.", column));
+			atp_option_has_null(column, psprintf("Probably a query that made the array has found nothing: mend the query. '{}' would store nothing, and without \"%s\" everything of the server would be stored.", column));
 }
 
 static void

@@ -186,18 +186,20 @@ refuse_account(const char *url)
 {
 	static const char *const schemes[] = {"wss://", "ws://", "https://", "http://", "at://", NULL};
 	const char *rest = url;
+	const char *did;
 	size_t		len;
 
 	while ((len = scheme_length(rest, schemes)) > 0)
 		rest += len;
 	if (strncmp(rest, "did:", 4) != 0)
 		return;
+	did = atp_quotable(pnstrdup(rest, strcspn(rest, "/?#")));
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("invalid event stream URL: \"%s\"", atp_quotable(url)),
 			 errdetail("This is an account, not a server."),
-			 errhint("Name a server that has the account's events, and the account in \"dids\": atproto.subscribe('name', 'wss://bsky.network', dids => '{%s}').",
-					 atp_quotable(pnstrdup(rest, strcspn(rest, "/?#"))))));
+			 errhint("Follow the account at its own server: CALL atproto.await('%s'), then SELECT atproto.subscribe('name', 'wss://' || pds, dids => ARRAY[did], backfill => 'repair') FROM atproto.resolve('%s') WHERE pds IS NOT NULL.",
+					 did, did)));
 }
 
 /* E-01; whether ws:// is allowed, subscription_check.c decides. */

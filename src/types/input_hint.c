@@ -99,7 +99,7 @@ did_hint(AtpSpan s)
 		return errhint("%s a handle; a DID is needed. " ASK_DID, account.ptr - s.ptr <= 1 ? "This looks like" : "This has", (int) account.len, account.ptr);
 	if (scheme != NULL)
 		return errhint("This is the address of a server or a page; a DID names an account, such as did:plc:ewvi7nxzyoun6zhxrhs64oiz.");
-	return errhint("A DID names an account, such as did:plc:ewvi7nxzyoun6zhxrhs64oiz or did:web:example.com: no subscription and no schema. In functions that take a schema, too, the DID comes first.");
+	return errhint("Give the DID of an account, such as did:plc:ewvi7nxzyoun6zhxrhs64oiz or did:web:example.com, not the name of a subscription or a schema. Where a function takes a schema, too, the DID comes first.");
 }
 
 /* The AT URI of what a page of Bluesky shows, palloc'd; NULL: unknown. */
