@@ -1022,7 +1022,7 @@ fault("view-type", "lexicon/view.c", "if (column->type == type && strcmp(column-
 fault("view-invoker", "lexicon/view.c", "WITH (security_invoker = true) AS", "AS", VIEW)
 fault("load-other", "lexicon/load.c", "if (known != NULL && !PG_GETARG_BOOL(1))", "if (known == NULL && !PG_GETARG_BOOL(1))", LEXICON)
 fault("load-stranger", "lexicon/published.c", "if (!is_its_own(publisher, name, &known) && !publisher->replace)", "if (!is_its_own(publisher, name, &known) && publisher->replace)", LEXICON)
-fault("load-name", "lexicon/published.c", "if (strcmp(atp_lexicon_id(doc, NULL), id) != 0)", "if (strcmp(atp_lexicon_id(doc), \"\") == 0)", LEXICON)
+fault("load-name", "lexicon/published.c", "if (strcmp(atp_lexicon_id(doc, NULL), id) != 0)", "if (strcmp(atp_lexicon_id(doc, NULL), \"\") == 0)", LEXICON)
 fault("load-many", "lexicon/published.c", "if (ids.n > DOCUMENTS_MAX)", "if (ids.n > 2 * DOCUMENTS_MAX)", LEXICON)
 
 # Lexicons: texts, documents, records, subscriptions
