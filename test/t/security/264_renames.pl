@@ -56,7 +56,7 @@ INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, state
 INSERT INTO atproto.repo_fetched VALUES ('old', '$did', '{now}'), ('new', '$did', '{now,now}');
 INSERT INTO atproto.status_request (target, did, subscription, why, requested_at, next_try) VALUES ('old', '$did', 'full', 'rev', now(), 'infinity');
 INSERT INTO atproto.audit_state (target, audited) VALUES ('old', 7), ('new', 8);
-INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason, again_since) SELECT name, endpoint, 1, 3, 'test', now() FROM atproto.subscription;
+INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason, again_since) SELECT name, endpoint, 1000001, 1000003, 'test', now() FROM atproto.subscription;
 INSERT INTO atproto.gap (target, endpoint, after_seq, reason) VALUES ('old', 'x', 1, 'held events dropped'), ('elsewhere', 'x', 1, 'held events dropped');
 SQL
 my $cursor = query("SELECT seq, settings_after, read_from FROM atproto.cursor WHERE subscription = 'full'");
