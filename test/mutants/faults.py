@@ -393,6 +393,7 @@ fault("cursor-from-anywhere", "tables/apply/stream_progress.c", "AND seq IS NOT 
 fault("cursor-of-anybody", "tables/apply/stream_progress.c", "AND s.id::text = $", "AND s.id::text >= '' OR s.id::text = $", "t/285_races")
 fault("cursor-of-name", "tables/apply/stream_progress.c", "s.name = $1 AND s.id::text = $9", "s.name = $1 AND $9 IS NOT NULL", "t/264_renames")
 fault("layout-of-target", "tables/repos/held_leave.c", "SET layout = layout + 1 WHERE subscription = $1\"", "SET layout = layout WHERE subscription = $1\"", "t/264_renames")
+fault("jump-fetch-others", "tables/repos/held_leave.c", "($3 OR name <> $2)", "$3 IS NOT NULL AND name <> $2", "t/433_gaps")
 fault("layout-of-name", "config/cursor.c", "SET layout = c.layout + 1, settings", "SET layout = c.layout, settings", "t/264_renames")
 fault("jobs-not-awaited", "tables/commands/job_reassign.c", "	atp_jobs_await(atp_get_text(old, \"name\"));\n", "", "t/264_renames")
 fault("stop-anybody", "config/subscription.c", "WHERE name = $1 AND xmin = $3", "WHERE name = $1 AND (xmin = $3 OR true)", "t/285_races")
