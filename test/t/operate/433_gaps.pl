@@ -249,7 +249,7 @@ foreach my $workers (1, 2)
 	}
 }
 
-# A repository without a tree cannot be audited: it is fetched, also for the only subscription of the target.
+# An audit leaves out a repository without a tree, so the repository is fetched, also for the only subscription of the target.
 {
 	my $steps = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x', 'a 2 +y', 'a 3 +z', 'a 4 +w'));
 
@@ -263,7 +263,7 @@ foreach my $workers (1, 2)
 	wait_for_seq($node, 's', 2);
 	pause();
 	query("SELECT atproto.set_cursor('s', 4)");
-	is(query('SELECT sync, j.subscription FROM atproto.repo LEFT JOIN atproto.repo_job j USING (did)'), 'desynchronized|s', 'the refill has ended: what is missing is fetched');
+	is(query('SELECT sync, j.subscription FROM atproto.repo LEFT JOIN atproto.repo_job j USING (did)'), 'desynchronized|s', 'V-31: the only subscription of the target fetches a repository whose refill has ended');
 }
 
 # --- after the gap is closed, the missed records are stored ---

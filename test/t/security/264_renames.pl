@@ -185,7 +185,7 @@ foreach my $case (
 	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'atproto m'});
 }
 
-# The change waits for the lock of a cursor, as for a batch that is being committed; another batch was read before.
+# The session waits for the lock of a cursor, as for a batch before its commit; the consumer has read another batch.
 {
 	my $stream = AtprotoTest::Server->start($lacking, '--hold-at', 2);
 
@@ -204,7 +204,7 @@ foreach my $case (
 	$leaves->finish;
 	$points->release('cursor next', 'atproto m');
 	wait_for_seq($node, 'm', 3);
-	is(query(q{SELECT (SELECT string_agg(rkey::text, ' ') FROM m1.record), (SELECT string_agg(rkey::text, ' ') FROM m2.record)}), 'x|z', 'F-08: a change of the target that has waited for a batch has the next batch read again');
+	is(query(q{SELECT (SELECT string_agg(rkey::text, ' ') FROM m1.record), (SELECT string_agg(rkey::text, ' ') FROM m2.record)}), 'x|z', 'F-08: the target changes after a batch: the consumer reads the next batch again');
 	query(q{SELECT atproto.unsubscribe('m'); DROP SCHEMA m1, m2 CASCADE});
 	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'atproto m'});
 }
