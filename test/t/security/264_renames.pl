@@ -185,6 +185,30 @@ foreach my $case (
 	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'atproto m'});
 }
 
+# The session waits for the lock of a cursor, as for a batch before its commit; the consumer has read another batch.
+{
+	my $stream = AtprotoTest::Server->start($lacking, '--hold-at', 2);
+
+	query(q{CREATE SCHEMA m1; CREATE SCHEMA m2; SELECT atproto.create_tables('m2')});
+	query(subscribe_sql('m', $stream, cursor => 0, target => "'m1'"));
+	wait_for_seq($node, 'm', 1);
+	$points->hold('cursor next', 'atproto m');
+	$stream->release;
+	$points->wait('cursor next', 'atproto m');
+	my $mover = $node->background_psql('postgres');
+	$mover->query_safe('BEGIN; UPDATE atproto.cursor SET updated_at = now()');
+	my $leaves = $points->session('leaves', q{UPDATE atproto.subscription SET target = 'm2'});
+	$points->blocked('leaves');
+	$mover->query_safe('COMMIT');
+	$mover->quit;
+	$leaves->finish;
+	$points->release('cursor next', 'atproto m');
+	wait_for_seq($node, 'm', 3);
+	is(query(q{SELECT (SELECT string_agg(rkey::text, ' ') FROM m1.record), (SELECT string_agg(rkey::text, ' ') FROM m2.record)}), 'x|z', 'F-08: the target changes after a batch: the consumer reads the next batch again');
+	query(q{SELECT atproto.unsubscribe('m'); DROP SCHEMA m1, m2 CASCADE});
+	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'atproto m'});
+}
+
 # Two subscriptions that were made together have the same position, and exchange their names; the process of one ends.
 query('CREATE SCHEMA m1; CREATE SCHEMA m2');
 my $together = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x', 'a 2 +y'), '--hold-at', 2);
