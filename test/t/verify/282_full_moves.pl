@@ -113,7 +113,7 @@ wait_for_seq($node, 'lags', 10);
 is(query("SELECT string_agg(why, ' ' ORDER BY rev) FROM atproto.held_event"), 'identity order order order', 'four events wait, three of them behind the first');
 know($turned, $first);
 looked_up('', "did = '$turned'");
-wait_for("SELECT count(*) = 3 FROM atproto.held_event WHERE why = 'signature'");
+wait_for("SELECT string_agg(why, ' ' ORDER BY rev) = 'signature order order' FROM atproto.held_event");
 is(query("SELECT string_agg(rkey::text, ',') FROM lags.record") . query('SELECT count(*) FROM atproto.dead_letter'), '100',
 	'V-41: what is not by the key of the first answer waits for another one, also behind what is');
 looked_up(", key = '\\x$next', resolved_at = now()", "did = '$turned'");
