@@ -100,7 +100,9 @@ inline judge(signature, w, s, b)
 		request = true
 	:: !(in_doubt && !may_pass(w, s, b)) ->
 		if
+		/* has_key */
 		:: signature == key -> verdict = TRUE
+		/* by_signature */
 		:: signature != key && w == SIGNATURE && answered(s) -> verdict = FALSE
 		:: signature != key && !(w == SIGNATURE && answered(s)) -> verdict = HELD; reason = SIGNATURE; request = true
 		fi
@@ -137,6 +139,7 @@ end_consumer:
 	:: atomic {
 		stream ? message ->
 		if
+		/* announce */
 		:: message == 3 -> stale = true; said = true; doubted = true; request = true; was_announced = true
 		:: message != 3 ->
 			if
@@ -207,7 +210,7 @@ active proctype fetcher()
 {
 end_fetcher:
 	do
-	/* atp_identities_begin(): an #identity from now on casts a doubt that this look-up does not end */
+	/* begin: an #identity from now on casts a doubt that this look-up does not end */
 	:: atomic { request && !looking -> request = false; looking = true; seen = directory; stale = false; said = false }
 	:: atomic {
 		looking ->

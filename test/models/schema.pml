@@ -240,7 +240,7 @@ proctype partition()
 	byte i;
 	bool sees[KEYS];
 
-	/* at REPEATABLE READ the snapshot would be as old as the transaction */
+	/* isolation: at REPEATABLE READ the snapshot would be as old as the transaction */
 #ifdef WITHOUT_copy_late
 	atomic { sees[0] = record[0]; sees[1] = record[1] }
 #endif
@@ -250,6 +250,7 @@ proctype partition()
 #endif
 	atomic {
 		record[0] = sees[0]; record[1] = sees[1];
+		/* swap */
 		record_is = RECORD; has_month = true;
 		unlock_all();
 		check_rows();
@@ -285,6 +286,7 @@ attempt:
 		:: sees -> link[0] = false
 		:: else
 		fi;
+		/* drop */
 		record[0] = false; wanted[0] = false; has_month = false;
 		unlock_all();
 		check_rows();

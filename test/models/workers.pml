@@ -299,7 +299,7 @@ end_start:
 #endif
 	};
 end_stream:	do
-	:: /* an event comes; with workers it is handed to them */
+	:: /* hand: an event comes; with workers it is handed to them */
 		atomic {
 			(n == 1 -> at == last : ROOM) && sent < EVENTS && !RESHARD ->
 			gap = 0;
