@@ -15,7 +15,8 @@
  *
  * Invariants:
  *   - no commit that the account has signed with its present key, once announced, is refused;
- *   - no forged commit is applied;
+ *   - no commit that somebody has signed with the former key is applied after the #identity has come, unless a look-up has failed
+ *     (that a signature which fits no key is never true needs no search);
  *   - commits are applied in the order of the stream;
  *   - when nothing can move, no commit waits, and no doubt is left.
  *
@@ -111,7 +112,6 @@ inline judge(signature, w, s, b)
 
 inline outcome(signature, announcement)
 {
-	assert(verdict != TRUE || signature != FORGED);
 	/* after the #identity has come, a commit of the former key is not the account's; after a look-up that failed, the known key counts */
 	assert(verdict != TRUE || signature != OLD || !announcement || fails > 0);
 	assert(verdict != FALSE || signature != NEW)

@@ -202,8 +202,8 @@ inline close_read()
 {
 	for (g : 0 .. GAPS - 1) {
 		if
-#ifdef TRACE
-		/* a gap that a session has locked stays open */
+#if defined(TRACE) && !defined(UNLOCKED)
+		/* a gap that a session has locked stays open; with -DUNLOCKED no session does */
 		:: true
 #endif
 		:: OVER(g) ->
