@@ -63,9 +63,9 @@ byte n = 0, i = 0;
 
 inline check()
 {
-	assert(sync != SYNC || (row_a == hist_a[rev] && row_b == hist_b[rev]));
-	assert(sync != SYNC || (rev_a <= rev && rev_b <= rev));
-	assert(sync != SYNC || (passed & ~held & ~(BIT(rev + 1) - 1)) == 0)
+	assert(sync != SYNC || (row_a == hist_a[rev] && row_b == hist_b[rev]));	/* without count, give_up, order, over_newer */
+	assert(sync != SYNC || (rev_a <= rev && rev_b <= rev));	/* without equal_newer */
+	assert(sync != SYNC || (passed & ~held & ~(BIT(rev + 1) - 1)) == 0)	/* without refused, whole */
 }
 
 /* write_by_event */

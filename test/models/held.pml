@@ -113,8 +113,8 @@ inline judge(signature, w, s, b)
 inline outcome(signature, announcement)
 {
 	/* after the #identity has come, a commit of the former key is not the account's; after a look-up that failed, the known key counts */
-	assert(verdict != TRUE || signature != OLD || !announcement || fails > 0);
-	assert(verdict != FALSE || signature != NEW)
+	assert(verdict != TRUE || signature != OLD || !announcement || fails > 0);	/* without doubt */
+	assert(verdict != FALSE || signature != NEW)	/* without answered, behind, said, second */
 }
 
 active proctype account()
@@ -154,7 +154,7 @@ end_consumer:
 				nheld++
 			:: else ->
 				/* nothing before it waits */
-				assert(nheld == 0);
+				assert(nheld == 0);	/* without order */
 				outcome(message, was_announced)
 			fi
 		fi;

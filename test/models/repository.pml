@@ -198,13 +198,13 @@ inline check()
 	:: else
 	fi
 #else
-	assert(sync != SYNC || purge_rev != 0 || (is_empty -> !any_rows : rows_are(rev)));
+	assert(sync != SYNC || purge_rev != 0 || (is_empty -> !any_rows : rows_are(rev)));	/* without chain, order, remains */
 	d_step {
 		i = born;
 		do
 		:: i <= REVS && !srv_gone ->
 			assert(!(passed & BIT(i)) || i <= rev || (held & BIT(i)) || sync == DESYNC || sync == RESYNCING || job != NO_JOB || (gap & BIT(i)) ||
-				(request != NO_REQUEST && !answered) || (rev == 0 && sync == PARTIAL));
+				(request != NO_REQUEST && !answered) || (rev == 0 && sync == PARTIAL));	/* without inactive_waits, missed, whole */
 			i++
 		:: else -> break
 		od;
@@ -843,10 +843,10 @@ active proctype quiet()
 {
 	timeout ->
 	assert(empty(stream) && fetch == IDLE && !stopped);
-	assert(held == 0 && hold == NONE);
+	assert(held == 0 && hold == NONE);	/* without job_runs */
 	assert(sync != RESYNCING && purge_rev == 0);
 	assert(job == NO_JOB || (job == SUSPENDED && !is_active));
 	assert(request == NO_REQUEST);
-	assert(sync != DESYNC || job != NO_JOB || !is_active || dropped || is_empty);
-	assert(!srv_gone || !deleted || !any_rows)
+	assert(sync != DESYNC || job != NO_JOB || !is_active || dropped || is_empty);	/* without active_again, job_with_answer */
+	assert(!srv_gone || !deleted || !any_rows)	/* without job_lock, purge_newest */
 }

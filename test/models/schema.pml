@@ -103,8 +103,8 @@ inline check_rows()
 	i = 0;
 	do
 	:: i < KEYS ->
-		assert(record[i] == wanted[i]);
-		assert(!settled || link[i] == (record[i] && links));
+		assert(record[i] == wanted[i]);	/* without copy_late */
+		assert(!settled || link[i] == (record[i] && links));	/* without lock_link, lock_out, settings_late */
 		i++
 	:: else -> break
 	od;
@@ -331,5 +331,5 @@ active proctype monitor()
 	/* the batch is process 1: the session knows it by this number */
 	atomic { run batch(); run session(); run operator(); run partition(); run maintain(); run rebuild() }
 end_wait:
-	atomic { timeout -> assert(ended == 6) }
+	atomic { timeout -> assert(ended == 6) }	/* without give_back, none_kept, still_it */
 }
