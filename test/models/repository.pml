@@ -43,7 +43,8 @@
  * guard chain: a commit is lost, the next one is applied; the repository stays synchronized without the lost record.
  * guard remains: the first fetch is given up after a slice, the account removes the slice's record; its first commit arrives
  *     late, is proven to be the first, and makes the repository synchronized with the record that the account does not have.
- * guard order: a fetch is under way; the next commit is applied at once, and the older export is then refused for ever.
+ * guard order: a slice is written, the account is deleted and begins anew; during the next fetch its first commit is applied at once,
+ *     and makes the repository synchronized with the slice's record.
  * guard missed: the stream calls the account inactive, and then sends a commit; ignored, the commit leaves no mark, and the
  *     repository is synchronized when the account is active again.
  * guard inactive_waits: the same, but the account's key is in doubt: nobody can tell whether the account made the commit,
