@@ -237,10 +237,10 @@ apply:
 			) -> unlock_batch(); forget(); goto end_start
 		:: else
 		fi;
-		assert(c_seq == at);
-		assert(s_id == id);
-		assert(c_filter == filter);
-		assert(schema[tables] == s_target);
+		assert(c_seq == at);	/* without cursor_was */
+		assert(s_id == id);	/* without same_row */
+		assert(c_filter == filter);	/* without settings_are */
+		assert(schema[tables] == s_target);	/* without layout, look_again */
 		/* move */
 		at++;
 		assert(stored[at] + held[at] + gone[at] == 0);
@@ -299,7 +299,7 @@ release:
 		if
 		:: h <= EVENTS ->
 			/* the release of an event may request a fetch, as a batch does */
-			assert(schema[tables] == s_target);
+			assert(schema[tables] == s_target);	/* without release_looks */
 			held[h] = 0; stored[h]++; job[target] = true;
 			OBSERVE(MARK_released, target, 0, 0)
 		:: else
@@ -559,8 +559,8 @@ active proctype monitor()
 end_wait:
 	atomic {
 		timeout ->
-		assert(ended == SESSIONS + 1);
-		assert(!s_stopped);
+		assert(ended == SESSIONS + 1);	/* without no_wait */
+		assert(!s_stopped);	/* without stop_as_read */
 		assert(c_lock == NOBODY && r_lock == NOBODY && p_lock == NOBODY && r_shared == 0);
 		assert(c_seq == EVENTS);
 		h = 1;
@@ -570,7 +570,7 @@ end_wait:
 		od;
 		h = 0;
 		do
-		:: h < NAMES -> assert(!job[h] || h == s_target); h++
+		:: h < NAMES -> assert(!job[h] || h == s_target); h++	/* without key_lock, request_looks */
 		:: else -> break
 		od;
 		h = 0;
