@@ -199,7 +199,7 @@ atp_schema_of(const char *target)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_SCHEMA),
 				 errmsg("schema \"%s\" does not exist", target),
-				 errhint("Name a schema in which subscriptions store: SELECT DISTINCT target FROM atproto.subscription.")));
+				 errhint("Name a schema with the tables of records: SELECT schemaname FROM pg_tables WHERE tablename = 'record' shows them.")));
 	return schema;
 }
 
@@ -212,6 +212,7 @@ atp_table_in(const char *target, const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("schema \"%s\" has no table \"%s\"", target, name),
-				 errhint("atproto.subscribe() makes the tables of its target, and so does SELECT atproto.create_tables(%s).", quote_literal_cstr(target))));
+				 errhint("If a subscription stores into another schema, name that schema as \"target\" (in backlinks() as \"tables\"): SELECT schemaname FROM pg_tables WHERE tablename = %s shows the schemas with such a table. If there is no subscription yet, atproto.subscribe() makes the tables; SELECT atproto.create_tables(%s) makes empty ones.",
+						 quote_literal_cstr(name), quote_literal_cstr(target))));
 	return relid;
 }

@@ -30,12 +30,13 @@ static const struct
 {
 	const char *column;
 	const char *const *words;
+	const char *meaning;		/* for the HINT: what the words do */
 	bool		nullable;
 }			with_words[] = {
-	{"events", atp_events_words},
-	{"verify", atp_verify_words, true},
-	{"backfill", atp_backfill_words},
-	{"handles", handles_words},
+	{"events", atp_events_words, "'keep' stores each operation in the table record_event, 'hand' only hands the operation to the table's triggers."},
+	{"verify", atp_verify_words, "'hash' checks each commit by itself, 'chain' also that no commit is missing, 'full' also signatures.", true},
+	{"backfill", atp_backfill_words, "'repair' fetches repositories that miss something and those of \"dids\", 'seen' those with events, 'collections' those with records of \"collections\", 'network' all of the server."},
+	{"handles", handles_words, "'verify' looks up the handle of each account."},
 };
 
 static const struct
@@ -141,7 +142,7 @@ check_words(AtpTuple row)
 	{
 		const char *column = with_words[i].column;
 		const char *value = atp_get_text_or_null(row, column);
-		const char *hint = psprintf("Use %s.", list_of(with_words[i].words));
+		const char *hint = psprintf("Use %s. %s", list_of(with_words[i].words), with_words[i].meaning);
 
 		if (value == NULL && !with_words[i].nullable)
 			atp_option_is_null(column, hint);
@@ -160,7 +161,7 @@ check_array(AtpTuple row, const char *column, Oid element)
 
 	for (int i = 0; i < n; i++)
 		if (nulls[i])
-			atp_option_has_null(column, "For all of them, use NULL in place of the array.");
+			atp_option_has_null(column, psprintf("Probably a query that made the array has found nothing: mend the query. '{}' would store nothing, and without \"%s\" everything of the server would be stored.", column));
 }
 
 static void

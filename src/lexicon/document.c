@@ -15,26 +15,28 @@
 #include "types/types.h"
 #include "utils/builtins.h"
 
+#define LOOKS_LIKE	"A Lexicon looks like {\"lexicon\": 1, \"id\": \"com.example.note\", \"defs\": {\"main\": {\"type\": \"record\", ...}}}."
+
 pg_noreturn static void
-not_a_lexicon(const char *why)
+not_a_lexicon(const char *why, const char *hint)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("not a Lexicon document"), errdetail("%s", why),
-			 errhint("A Lexicon looks like {\"lexicon\": 1, \"id\": \"com.example.note\", \"defs\": {\"main\": {\"type\": \"record\", ...}}}.")));
+			 errhint("%s", hint != NULL ? hint : LOOKS_LIKE)));
 }
 
 char *
-atp_lexicon_id(Jsonb *doc)
+atp_lexicon_id(Jsonb *doc, const char *hint)
 {
 	JsonbValue	v;
 	size_t		at;
 
 	if (!JB_ROOT_IS_OBJECT(doc))
-		not_a_lexicon("It is no object.");
+		not_a_lexicon("It is no object.", hint);
 	if (getKeyJsonValueFromContainer(&doc->root, "id", 2, &v) == NULL || v.type != jbvString ||
 		atp_nsid_check(v.val.string.val, v.val.string.len, &at) != ATP_OK)
-		not_a_lexicon("Its \"id\" is no NSID.");
+		not_a_lexicon("Its \"id\" is no NSID.", hint);
 	return pnstrdup(v.val.string.val, v.val.string.len);
 }
 
@@ -45,7 +47,7 @@ atp_lexicon_require(Jsonb *doc)
 
 	atp_require_utf8();
 	if (atp_lexicon_compile(doc, &fault) == NULL)
-		not_a_lexicon(fault);
+		not_a_lexicon(fault, NULL);
 }
 
 Jsonb *

@@ -11,8 +11,8 @@
 
 #include "utils/jsonb.h"
 
-/* The document's id, palloc'd; an ERROR if the document has no valid id. */
-extern char *atp_lexicon_id(Jsonb *doc);
+/* The document's id, palloc'd; an ERROR if the document has no valid id, with this HINT; NULL: with an example of a Lexicon. */
+extern char *atp_lexicon_id(Jsonb *doc, const char *hint);
 
 /* An ERROR unless the document is a valid Lexicon. */
 extern void atp_lexicon_require(Jsonb *doc);

@@ -23,7 +23,7 @@ PG_FUNCTION_INFO_V1(atp_unload_lexicon);
 Datum
 atp_load_lexicon(PG_FUNCTION_ARGS)
 {
-	const char *id = atp_lexicon_id(PG_GETARG_JSONB_P(0));
+	const char *id = atp_lexicon_id(PG_GETARG_JSONB_P(0), NULL);
 	struct varlena *nsid = atp_nsid_make(id, strlen(id));
 	Jsonb	   *known;
 

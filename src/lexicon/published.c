@@ -119,7 +119,7 @@ load_document(const Publisher *publisher, const char *id, AtpTuple row)
 
 	if (atp_lexicon_compile(doc, &fault) == NULL)
 		return psprintf("refused: %s", fault);
-	if (strcmp(atp_lexicon_id(doc), id) != 0)
+	if (strcmp(atp_lexicon_id(doc, NULL), id) != 0)
 		return "refused: its id is not the record key";
 	if (!is_its_own(publisher, name, &known) && !publisher->replace)
 		return "refused: another one is known, which only replace => true replaces";

@@ -393,6 +393,7 @@ atp_create_view(PG_FUNCTION_ARGS)
 {
 	const char *description;
 	const char *nsid;
+	const char *id;
 	const char *target;
 	const char *schema;
 	const char *name;
@@ -422,12 +423,14 @@ atp_create_view(PG_FUNCTION_ARGS)
 
 	SPI_connect();
 	doc = PG_ARGISNULL(1) ? known_lexicon(nsid) : PG_GETARG_JSONB_P(1);
-	if (strcmp(atp_lexicon_id(doc), nsid) != 0)
+	id = atp_lexicon_id(doc, atp_lexicon_find(nsid) == NULL ? NULL :
+						psprintf("The Lexicon of %s is known: leave \"%s\" out. The view's schema and name are schema => '...' and view => '...'.", nsid, "lexicon"));
+	if (strcmp(id, nsid) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("the Lexicon is of \"%s\", not of \"%s\"", atp_lexicon_id(doc), nsid),
+				 errmsg("the Lexicon is of \"%s\", not of \"%s\"", id, nsid),
 				 errhint("Name its collection: atproto.create_view('%s', ...). Or leave \"%s\" out: for a known collection it is not needed.",
-						 atp_lexicon_id(doc), "lexicon")));
+						 id, "lexicon")));
 	/* people name the schema of the view as target */
 	if (strcmp(target, "atproto") != 0 && !OidIsValid(get_relname_relid("record", target_id)))
 		ereport(ERROR,

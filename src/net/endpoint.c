@@ -180,6 +180,28 @@ bad_path(const char *url, const char *path)
 			 errhint("Leave the path out for a relay or a PDS. The URL of a Jetstream looks like wss://host/subscribe.")));
 }
 
+/* People who want to follow an account give the account's DID or AT URI as URL of the server. */
+static void
+refuse_account(const char *url)
+{
+	static const char *const schemes[] = {"wss://", "ws://", "https://", "http://", "at://", NULL};
+	const char *rest = url;
+	const char *did;
+	size_t		len;
+
+	while ((len = scheme_length(rest, schemes)) > 0)
+		rest += len;
+	if (strncmp(rest, "did:", 4) != 0)
+		return;
+	did = atp_quotable(pnstrdup(rest, strcspn(rest, "/?#")));
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid event stream URL: \"%s\"", atp_quotable(url)),
+			 errdetail("This is an account, not a server."),
+			 errhint("Follow the account at its own server: CALL atproto.await('%s'), then SELECT atproto.subscribe('name', 'wss://' || pds, dids => ARRAY[did], backfill => 'repair') FROM atproto.resolve('%s') WHERE pds IS NOT NULL.",
+					 did, did)));
+}
+
 /* E-01; whether ws:// is allowed, subscription_check.c decides. */
 AtpEndpoint *
 atp_endpoint_parse(const char *url)
@@ -192,6 +214,7 @@ atp_endpoint_parse(const char *url)
 			   *written,
 			   *user;
 
+	refuse_account(url);
 	/* libcurl would take wss:/host, too */
 	if (strstr(url, "://") == NULL)
 		bad_url(url, "It does not begin with wss:// or ws://.");

@@ -80,10 +80,15 @@ is_nsid(AtpSpan s)
 static int
 did_hint(AtpSpan s)
 {
+	static const char *const schemes[] = {"https://", "http://", "wss://", "ws://"};
+	const char *scheme = NULL;
 	AtpSpan		uri = skip_beginning(s, "at://");
 	AtpSpan		page = page_path(s);
 	AtpSpan		account = uri.ptr != NULL ? first_segment(uri) : page.ptr != NULL ? first_segment(page) : s;
 
+	for (int i = 0; i < lengthof(schemes); i++)
+		if (skip_beginning(s, schemes[i]).ptr != NULL)
+			scheme = schemes[i];
 	if (account.len > 0 && account.ptr[0] == '@')
 		account = (AtpSpan) {account.ptr + 1, account.len - 1};
 	if (is_did(account) && account.ptr == s.ptr + 1)
@@ -92,7 +97,9 @@ did_hint(AtpSpan s)
 		return errhint("This is %s; its DID is %.*s.", uri.ptr != NULL ? "an AT URI" : "the address of a page", (int) account.len, account.ptr);
 	if (is_handle(account))
 		return errhint("%s a handle; a DID is needed. " ASK_DID, account.ptr - s.ptr <= 1 ? "This looks like" : "This has", (int) account.len, account.ptr);
-	return errhint("A DID looks like did:plc:ewvi7nxzyoun6zhxrhs64oiz or did:web:example.com. Functions that take a DID and a schema take the DID first.");
+	if (scheme != NULL)
+		return errhint("This is the address of a server or a page; a DID names an account, such as did:plc:ewvi7nxzyoun6zhxrhs64oiz.");
+	return errhint("Give the DID of an account, such as did:plc:ewvi7nxzyoun6zhxrhs64oiz or did:web:example.com, not the name of a subscription or a schema. Where a function takes a schema, too, the DID comes first.");
 }
 
 /* The AT URI of what a page of Bluesky shows, palloc'd; NULL: unknown. */

@@ -230,6 +230,8 @@ EOF
 	if ($trace)
 	{
 		$node->safe_psql('postgres', AtprotoTest::Trace::slot_sql());
+		# a test that is stopped leaves its transactions, too
+		$SIG{TERM} //= sub { exit 143 };
 		$traces{$node} = AtprotoTest::Trace::file($trace, $name, @{ $o{defines} // [] });
 	}
 	$node->safe_psql('postgres', q{CREATE EXTENSION atproto; SELECT atproto.create_tables('atproto')})

@@ -9,7 +9,7 @@
  * is left out: all that a process has in memory is a batch, which it reads again.
  *
  * Left out: levels that differ and what they leave to one another (held_by.c), signatures, status of the account, exports,
- * refill and letters (letters.pml), limits of held events, three and more sources.  Two Jetstreams have no chain: sources.md
+ * refill and letters, limits of held events, three and more sources.  Two Jetstreams have no chain: sources.md
  * says what they lose.
  *
  * short: -DN=3 -DBATCH=1 -DANY=0
@@ -252,19 +252,19 @@ inline judge()
 		:: !h_stays && UNREAD && e_rev > h_first && !(e_has_since && !UNKNOWN_BEFORE && e_since == rev) -> e_holds = true
 #endif
 		:: else ->
-		if
-		:: e_held || !h_waits
-		:: else ->
 			if
+			:: e_held || !h_waits
+			:: else ->
+				if
 #ifndef WITHOUT_older
-			:: e_rev <= h_first
+				:: e_rev <= h_first
 #endif
 #ifndef WITHOUT_continues
-			:: e_has_since && !UNKNOWN_BEFORE && e_since == rev
+				:: e_has_since && !UNKNOWN_BEFORE && e_since == rev
 #endif
-			:: else -> e_holds = true
+				:: else -> e_holds = true
+				fi
 			fi
-		fi
 		fi;
 		/* awaits */
 		e_wants = !e_holds && OTHER_RELAY && (

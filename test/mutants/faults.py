@@ -392,7 +392,8 @@ fault("repos-not-locked", "tables/repos/table_repo.c", "ORDER BY r.did FOR ", "O
 fault("cursor-from-anywhere", "tables/apply/stream_progress.c", "AND seq IS NOT DISTINCT FROM $3\"", "AND ($3 IS NULL OR true)\"", "t/285_races")
 fault("cursor-of-anybody", "tables/apply/stream_progress.c", "AND s.id::text = $", "AND s.id::text >= '' OR s.id::text = $", "t/285_races")
 fault("cursor-of-name", "tables/apply/stream_progress.c", "s.name = $1 AND s.id::text = $9", "s.name = $1 AND $9 IS NOT NULL", "t/264_renames")
-fault("layout-of-target", "tables/repos/held_leave.c", "SET layout = layout + 1 WHERE ctid", "SET layout = layout WHERE ctid", "t/264_renames")
+fault("layout-of-target", "tables/repos/held_leave.c", "SET layout = layout + 1 WHERE subscription = $1\"", "SET layout = layout WHERE subscription = $1\"", "t/264_renames")
+fault("jump-fetch-others", "tables/repos/held_leave.c", "($3 OR name <> $2)", "$3 IS NOT NULL AND name <> $2", "t/433_gaps")
 fault("layout-of-name", "config/cursor.c", "SET layout = c.layout + 1, settings", "SET layout = c.layout, settings", "t/264_renames")
 fault("jobs-not-awaited", "tables/commands/job_reassign.c", "	atp_jobs_await(atp_get_text(old, \"name\"));\n", "", "t/264_renames")
 fault("stop-anybody", "config/subscription.c", "WHERE name = $1 AND xmin = $3", "WHERE name = $1 AND (xmin = $3 OR true)", "t/285_races")
@@ -1022,7 +1023,7 @@ fault("view-type", "lexicon/view.c", "if (column->type == type && strcmp(column-
 fault("view-invoker", "lexicon/view.c", "WITH (security_invoker = true) AS", "AS", VIEW)
 fault("load-other", "lexicon/load.c", "if (known != NULL && !PG_GETARG_BOOL(1))", "if (known == NULL && !PG_GETARG_BOOL(1))", LEXICON)
 fault("load-stranger", "lexicon/published.c", "if (!is_its_own(publisher, name, &known) && !publisher->replace)", "if (!is_its_own(publisher, name, &known) && publisher->replace)", LEXICON)
-fault("load-name", "lexicon/published.c", "if (strcmp(atp_lexicon_id(doc), id) != 0)", "if (strcmp(atp_lexicon_id(doc), \"\") == 0)", LEXICON)
+fault("load-name", "lexicon/published.c", "if (strcmp(atp_lexicon_id(doc, NULL), id) != 0)", "if (strcmp(atp_lexicon_id(doc, NULL), \"\") == 0)", LEXICON)
 fault("load-many", "lexicon/published.c", "if (ids.n > DOCUMENTS_MAX)", "if (ids.n > 2 * DOCUMENTS_MAX)", LEXICON)
 
 # Lexicons: texts, documents, records, subscriptions
@@ -1097,12 +1098,7 @@ fault("trace-closed-early", "tables/base/gap.c", "c.seq >= GREATEST(g.before_seq
 fault("trace-closed-unread", "tables/base/gap.c", "- 1 AND c.read_from <= g.after_seq\"", "- 1\"", T)
 fault("trace-event-twice", "stream/position.c", "		return ATP_SEQ_REPEATED;", "		return ATP_SEQ_NEXT;", T)
 fault("trace-event-lost", "process/consumer/consumer_stream.c", "too_old ? 0 : from, c->dictionary", "too_old ? 0 : from > 0 ? from + 1 : from, c->dictionary", T)
-fault("trace-piece-whole", "tables/apply/stream_progress.c", "		p->next = last > 0 ? Max(p->position, last) : p->position;", "		p->next = last > 0 ? p->last : p->position;", T)
-fault("trace-letters-first", "tables/apply/apply.c", "		return letter->event < &a->batch->events[a->hi];", "		return letter->event < &a->batch->events[a->batch->nevents];", T)
 fault("trace-jump-silent", "process/manager/control.c", " > 0 AND ($2 > \" POSITION \" OR $2 IS NULL)\"", " < 0\"", T)
 K = "trace/351_repo_kills"
-fault("trace-hold-stays", "tables/export/repo_export.c", "	if (atp_hold_fetched(&repo->hold))\n", "	if (!repo->head.has_rev && atp_hold_fetched(&repo->hold))\n", K)
-fault("trace-complete-early", "tables/export/repo_export.c", "	(void) atp_repo_set_sync(r->repo, ATP_SYNC_RESYNCING);\n", "	(void) atp_repo_set_sync(r->repo, ATP_SYNC_SYNCHRONIZED);\n", K)
 fault("trace-order", "tables/repos/hold.c", "	if (h->order.stays || !h->waits)\n		return h->order.stays;\n", "	if (event->held == NULL || !h->waits)\n		return false;\n", K)
-fault("trace-break-silent", "tables/repos/resync.c", "		if (why != ATP_FETCH_NOT)\n			requests[", "		if (why == ATP_FETCH_DELETED)\n			requests[", K)
 fault("trace-held-gone", "tables/apply/release_progress.c", "a->lo, a->hi, true, args);", "a->lo, a->hi, false, args);", K)

@@ -244,7 +244,7 @@ atp_distribute(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("tables are distributed at isolation level \"read committed\" only"),
-				 errhint("Call the function after BEGIN ISOLATION LEVEL READ COMMITTED.")));
+				 errhint("ROLLBACK, then call the function after BEGIN ISOLATION LEVEL READ COMMITTED.")));
 	SPI_connect();
 	refuse_copies();
 	refuse_hand(target);

@@ -306,7 +306,7 @@ atp_rebuild_links(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("links are rebuilt at isolation level \"read committed\" only"),
-				 errhint("Call the function after BEGIN ISOLATION LEVEL READ COMMITTED.")));
+				 errhint("ROLLBACK, then call the function after BEGIN ISOLATION LEVEL READ COMMITTED.")));
 	SPI_connect();
 	nest = atp_caller_begin();
 	atp_progress_begin("rebuild_links", NameStr(*PG_GETARG_NAME(0)));

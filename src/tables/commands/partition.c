@@ -490,7 +490,7 @@ check_arguments(FunctionCallInfo fcinfo, int ahead)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("partitions are made at isolation level \"read committed\" only"),
-				 errhint("Call the function after BEGIN ISOLATION LEVEL READ COMMITTED.")));
+				 errhint("ROLLBACK, then call the function after BEGIN ISOLATION LEVEL READ COMMITTED.")));
 }
 
 /* The first argument of partition() is the target: a misplaced "by" is named.  by: the second argument, or NULL. */

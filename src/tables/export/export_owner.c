@@ -37,7 +37,7 @@ atp_export_owner_of(const char *target, const struct varlena *did)
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("no subscription keeps records of account \"%.*s\" in schema \"%s\"",
 						len, text, target),
-				 errhint("Subscribe to the account first: atproto.subscribe('name', 'wss://host', target => %s, dids => '{%.*s}', backfill => 'repair'). Or name the schema of a subscription with the account: SELECT DISTINCT target FROM atproto.subscription.",
+				 errhint("Subscribe to the account first: atproto.subscribe('name', 'wss://host', target => %s, dids => '{%.*s}'). For load_car() the subscription may rest: SELECT atproto.pause('name'). Or name the schema of a subscription with the account: SELECT DISTINCT target FROM atproto.subscription.",
 						 quote_literal_cstr(target), len, text)));
 	return sub;
 }

@@ -177,15 +177,15 @@ remove_rows(const Leaving *l)
 
 /*
  * Queue fetches of the marked repositories, which lack the dropped events, for a subscription that fetches repositories
- * into the target.  One that a session is removing is not waited for: see atp_jobs_repair().
+ * into the target: this one, too, if it stays.  One that a session is removing is not waited for: see atp_jobs_repair().
  */
 static void
 request_fetch(const Leaving *l, struct varlena *const *dids, int n)
 {
 	AtpCaller	caller = atp_as_table_owner("subscription");
-	AtpResult	found = atp_query("SELECT name FROM atproto.subscription WHERE target = $1::name AND name <> $2 AND backfill <> 'none'"
+	AtpResult	found = atp_query("SELECT name FROM atproto.subscription WHERE target = $1::name AND ($3 OR name <> $2) AND backfill <> 'none'"
 								  " AND atproto.role_may_fill(owner, target, target_owner) ORDER BY enabled DESC, name LIMIT 1 FOR KEY SHARE SKIP LOCKED",
-								  ATP_ARGS(atp_text_arg(l->sub->target), atp_text_arg(l->sub->name)));
+								  ATP_ARGS(atp_text_arg(l->sub->target), atp_text_arg(l->sub->name), atp_bool_arg(l->jumps)));
 	AtpJobRequest *requests = palloc(sizeof(AtpJobRequest) * Max(n, 1));
 
 	atp_owner_end(caller);
@@ -458,15 +458,17 @@ is_another(AtpTuple old, AtpTuple row)
  * Lock the cursors: what batches have written is visible to the next statement.  The new layout of the cursors has a batch read
  * again that was read before.  Where all statements have one snapshot (REPEATABLE READ), the statement cannot see a batch that has committed
  * since: then the lock is an ERROR, as the batch has moved a cursor.
+ *
+ * Two statements: the lock waits for a batch, and a statement that has begun before does not see the rows that the batch has committed.
  */
 static void
 await_batches(AtpTuple old)
 {
 	AtpCaller	caller = atp_as_table_owner("cursor");
+	AtpArg		name = atp_text_arg(atp_get_text(old, "name"));
 
-	atp_run("UPDATE atproto.cursor SET layout = layout + 1 WHERE ctid = ANY (ARRAY (SELECT ctid FROM atproto.cursor"
-			"  WHERE subscription = $1 ORDER BY endpoint, shard FOR NO KEY UPDATE))",
-			ATP_ARGS(atp_text_arg(atp_get_text(old, "name"))));
+	atp_run("SELECT FROM atproto.cursor WHERE subscription = $1 ORDER BY endpoint, shard FOR NO KEY UPDATE", ATP_ARGS(name));
+	atp_run("UPDATE atproto.cursor SET layout = layout + 1 WHERE subscription = $1", ATP_ARGS(name));
 	atp_owner_end(caller);
 }
 

@@ -13,7 +13,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $pds  = capture('pds.frames.gz');
-my $node = make_node('gaps', conf => 'max_worker_processes = 20');
+# no directory answers requests for servers
+my $node = make_node('gaps', conf => "max_worker_processes = 20\natproto.plc_url = 'https://127.0.0.1:1'\n");
 my $gaps = q{SELECT string_agg(format('%s-%s %s', after_seq, before_seq, COALESCE(closed_how, 'open')), ', ' ORDER BY after_seq, id) FROM atproto.gap};
 
 sub pause
@@ -246,6 +247,23 @@ foreach my $workers (1, 2)
 			'0|t', "$workers: $jump: the refill has ended");
 		$server->restart;
 	}
+}
+
+# An audit leaves out a repository without a tree, so the repository is fetched, also for the only subscription of the target.
+{
+	my $steps = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x', 'a 2 +y', 'a 3 +z', 'a 4 +w'));
+
+	start_over('gap');
+	query(subscribe_sql('s', $steps, cursor => 0, backfill => "'repair'"));
+	wait_for_seq($node, 's', 4);
+	pause();
+	query('UPDATE atproto.repo SET data = NULL');
+	$steps->restart('--hold-at', 3);
+	query(q{SELECT atproto.refill('s', seq => 0); SELECT atproto.resume('s')});
+	wait_for_seq($node, 's', 2);
+	pause();
+	query("SELECT atproto.set_cursor('s', 4)");
+	is(query('SELECT sync, j.subscription FROM atproto.repo LEFT JOIN atproto.repo_job j USING (did)'), 'desynchronized|s', 'V-31: the only subscription of the target fetches a repository whose refill has ended');
 }
 
 # --- after the gap is closed, the missed records are stored ---

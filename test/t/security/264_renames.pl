@@ -56,7 +56,7 @@ INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, state
 INSERT INTO atproto.repo_fetched VALUES ('old', '$did', '{now}'), ('new', '$did', '{now,now}');
 INSERT INTO atproto.status_request (target, did, subscription, why, requested_at, next_try) VALUES ('old', '$did', 'full', 'rev', now(), 'infinity');
 INSERT INTO atproto.audit_state (target, audited) VALUES ('old', 7), ('new', 8);
-INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason, again_since) SELECT name, endpoint, 1, 3, 'test', now() FROM atproto.subscription;
+INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason, again_since) SELECT name, endpoint, 1000001, 1000003, 'test', now() FROM atproto.subscription;
 INSERT INTO atproto.gap (target, endpoint, after_seq, reason) VALUES ('old', 'x', 1, 'held events dropped'), ('elsewhere', 'x', 1, 'held events dropped');
 SQL
 my $cursor = query("SELECT seq, settings_after, read_from FROM atproto.cursor WHERE subscription = 'full'");
@@ -182,6 +182,30 @@ foreach my $case (
 	is(query("SELECT string_agg(target, ' ') FROM atproto.status_request WHERE did = 'did:web:asked.example.com'"), $queued, "V-39: $what: nor does a request");
 	is(query("SELECT count(*) FROM $target.record WHERE rkey = 'z'"), '1', "F-08: $what: the batch is in the tables of the target");
 	query(q{SELECT atproto.unsubscribe('m'); DROP SCHEMA IF EXISTS m1, m2, m3 CASCADE});
+	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'atproto m'});
+}
+
+# The session waits for the lock of a cursor, as for a batch before its commit; the consumer has read another batch.
+{
+	my $stream = AtprotoTest::Server->start($lacking, '--hold-at', 2);
+
+	query(q{CREATE SCHEMA m1; CREATE SCHEMA m2; SELECT atproto.create_tables('m2')});
+	query(subscribe_sql('m', $stream, cursor => 0, target => "'m1'"));
+	wait_for_seq($node, 'm', 1);
+	$points->hold('cursor next', 'atproto m');
+	$stream->release;
+	$points->wait('cursor next', 'atproto m');
+	my $mover = $node->background_psql('postgres');
+	$mover->query_safe('BEGIN; UPDATE atproto.cursor SET updated_at = now()');
+	my $leaves = $points->session('leaves', q{UPDATE atproto.subscription SET target = 'm2'});
+	$points->blocked('leaves');
+	$mover->query_safe('COMMIT');
+	$mover->quit;
+	$leaves->finish;
+	$points->release('cursor next', 'atproto m');
+	wait_for_seq($node, 'm', 3);
+	is(query(q{SELECT (SELECT string_agg(rkey::text, ' ') FROM m1.record), (SELECT string_agg(rkey::text, ' ') FROM m2.record)}), 'x|z', 'F-08: the target changes after a batch: the consumer reads the next batch again');
+	query(q{SELECT atproto.unsubscribe('m'); DROP SCHEMA m1, m2 CASCADE});
 	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'atproto m'});
 }
 
