@@ -63,11 +63,12 @@ byte n = 0, i = 0;
 
 inline check()
 {
-	assert(sync != SYNC || (row_a == hist_a[rev] && row_b == hist_b[rev]));
-	assert(sync != SYNC || (rev_a <= rev && rev_b <= rev));
-	assert(sync != SYNC || (passed & ~held & ~(BIT(rev + 1) - 1)) == 0)
+	assert(sync != SYNC || (row_a == hist_a[rev] && row_b == hist_b[rev]));	/* without count, give_up, order, over_newer */
+	assert(sync != SYNC || (rev_a <= rev && rev_b <= rev));	/* without equal_newer */
+	assert(sync != SYNC || (passed & ~held & ~(BIT(rev + 1) - 1)) == 0)	/* without refused, whole */
 }
 
+/* write_by_event */
 inline put(row, row_rev, value, r)
 {
 	if
@@ -126,6 +127,7 @@ active proctype consumer()
 
 end_consumer:
 	do
+	/* take_event */
 	:: atomic {
 		stream ? r ->
 		passed = passed | BIT(r);
@@ -151,6 +153,7 @@ end_consumer:
 		r = 0;
 		check()
 	   }
+	/* release */
 	:: atomic {
 		held != 0 && slices == 0 && sync != FETCHED ->
 		r = 1;
@@ -200,7 +203,7 @@ active proctype fetcher()
 
 end_fetcher:
 	do
-	/* atp_repo_job_begin(): not while events wait */
+	/* begin: not while events wait */
 	:: atomic {
 		slices == 0 && held == 0 && (sync == DESYNC || asked) ->
 		asked = true; before = passed;
@@ -243,6 +246,7 @@ end_fetcher:
 #endif
 		:: else -> now = 0; then = 0
 		fi;
+		/* end */
 		rev = export;
 		passed = passed & (~before | (BIT(export + 1) - 1));
 		if
@@ -257,6 +261,7 @@ end_fetcher:
 	   fi;
 given_up:
 	   atomic {
+		/* give_up */
 #ifndef WITHOUT_give_up
 		sync = DESYNC;
 #else

@@ -15,7 +15,8 @@
  *
  * Invariants:
  *   - no commit that the account has signed with its present key, once announced, is refused;
- *   - no forged commit is applied;
+ *   - no commit that somebody has signed with the former key is applied after the #identity has come, unless a look-up has failed
+ *     (that a signature which fits no key is never true needs no search);
  *   - commits are applied in the order of the stream;
  *   - when nothing can move, no commit waits, and no doubt is left.
  *
@@ -100,7 +101,9 @@ inline judge(signature, w, s, b)
 		request = true
 	:: !(in_doubt && !may_pass(w, s, b)) ->
 		if
+		/* has_key */
 		:: signature == key -> verdict = TRUE
+		/* by_signature */
 		:: signature != key && w == SIGNATURE && answered(s) -> verdict = FALSE
 		:: signature != key && !(w == SIGNATURE && answered(s)) -> verdict = HELD; reason = SIGNATURE; request = true
 		fi
@@ -109,10 +112,9 @@ inline judge(signature, w, s, b)
 
 inline outcome(signature, announcement)
 {
-	assert(verdict != TRUE || signature != FORGED);
 	/* after the #identity has come, a commit of the former key is not the account's; after a look-up that failed, the known key counts */
-	assert(verdict != TRUE || signature != OLD || !announcement || fails > 0);
-	assert(verdict != FALSE || signature != NEW)
+	assert(verdict != TRUE || signature != OLD || !announcement || fails > 0);	/* without doubt */
+	assert(verdict != FALSE || signature != NEW)	/* without answered, behind, said, second */
 }
 
 active proctype account()
@@ -137,6 +139,7 @@ end_consumer:
 	:: atomic {
 		stream ? message ->
 		if
+		/* announce */
 		:: message == 3 -> stale = true; said = true; doubted = true; request = true; was_announced = true
 		:: message != 3 ->
 			if
@@ -151,7 +154,7 @@ end_consumer:
 				nheld++
 			:: else ->
 				/* nothing before it waits */
-				assert(nheld == 0);
+				assert(nheld == 0);	/* without order */
 				outcome(message, was_announced)
 			fi
 		fi;
@@ -207,7 +210,7 @@ active proctype fetcher()
 {
 end_fetcher:
 	do
-	/* atp_identities_begin(): an #identity from now on casts a doubt that this look-up does not end */
+	/* begin: an #identity from now on casts a doubt that this look-up does not end */
 	:: atomic { request && !looking -> request = false; looking = true; seen = directory; stale = false; said = false }
 	:: atomic {
 		looking ->

@@ -162,7 +162,7 @@ end_start:
 	}
 	atomic {
 		if
-		/* of the row as it was read */
+		/* note: of the row as it was read */
 		:: c_target != target || c_filter != filter -> c_target = target; c_filter = filter; OBSERVE(MARK_noted, at, target, filter)
 		:: else
 		fi;
@@ -185,18 +185,18 @@ apply:
 		p_lock == NOBODY -> find_tables(target, tables);
 		if
 		:: tables == NOBODY ->
-			/* an ERROR: the process stops the subscription, unless the row has changed since it was read */
+			/* stop: after an ERROR the process stops the subscription, unless the row has changed since it was read */
 			if
 #ifndef WITHOUT_stop_as_read
 			:: version != s_version || s_name != me
 #endif
-			:: else -> s_stopped = true /* unreached: the guard stop_as_read */
+			:: else -> s_stopped = true /* unreached: because of the guard stop_as_read */
 			fi;
 			forget(); goto end_start
 		:: else -> p_lock = _pid
 		fi
 	}
-	/* the rows are written; now the locks of the end, without waiting */
+	/* lock: the rows are written; now the locks of the end, without waiting */
 	atomic {
 		if
 		:: s_name == me && c_lock == NOBODY -> c_lock = _pid
@@ -237,10 +237,11 @@ apply:
 			) -> unlock_batch(); forget(); goto end_start
 		:: else
 		fi;
-		assert(c_seq == at);
-		assert(s_id == id);
-		assert(c_filter == filter);
-		assert(schema[tables] == s_target);
+		assert(c_seq == at);	/* without cursor_was */
+		assert(s_id == id);	/* without same_row */
+		assert(c_filter == filter);	/* without settings_are */
+		assert(schema[tables] == s_target);	/* without layout, look_again */
+		/* move */
 		at++;
 		assert(stored[at] + held[at] + gone[at] == 0);
 		if
@@ -298,7 +299,7 @@ release:
 		if
 		:: h <= EVENTS ->
 			/* the release of an event may request a fetch, as a batch does */
-			assert(schema[tables] == s_target);
+			assert(schema[tables] == s_target);	/* without release_looks */
 			held[h] = 0; stored[h]++; job[target] = true;
 			OBSERVE(MARK_released, target, 0, 0)
 		:: else
@@ -314,7 +315,7 @@ proctype requester()
 	byte target;
 
 	if
-	/* one statement looks for a subscription that fetches into the target, and locks its row */
+	/* neighbour: one statement looks for a subscription that fetches into the target, and locks its row */
 	:: atomic { MAY_SHARE -> target = s_target; r_shared++ }
 	/* the subscription was read in an earlier transaction */
 	:: atomic { target = s_target; skip };
@@ -370,6 +371,7 @@ inline remove_rows()
 		h++
 	:: else -> break
 	od;
+	/* jobs */
 	if
 	:: sees_job -> job[from] = false
 	:: else
@@ -429,6 +431,7 @@ proctype session()
 		/* UPDATE … SET target, to other tables */
 		atomic { ddl == NOBODY -> ddl = _pid }
 		atomic { r_lock == NOBODY -> r_lock = _pid; from = s_target }
+		/* wait */
 #ifndef WITHOUT_key_lock
 		atomic { r_shared == 0 -> r_update = true }
 #endif
@@ -556,8 +559,8 @@ active proctype monitor()
 end_wait:
 	atomic {
 		timeout ->
-		assert(ended == SESSIONS + 1);
-		assert(!s_stopped);
+		assert(ended == SESSIONS + 1);	/* without no_wait */
+		assert(!s_stopped);	/* without stop_as_read */
 		assert(c_lock == NOBODY && r_lock == NOBODY && p_lock == NOBODY && r_shared == 0);
 		assert(c_seq == EVENTS);
 		h = 1;
@@ -567,7 +570,7 @@ end_wait:
 		od;
 		h = 0;
 		do
-		:: h < NAMES -> assert(!job[h] || h == s_target); h++
+		:: h < NAMES -> assert(!job[h] || h == s_target); h++	/* without key_lock, request_looks */
 		:: else -> break
 		od;
 		h = 0;

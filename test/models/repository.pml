@@ -15,11 +15,12 @@
  *
  * Invariants (assertions in check() and quiet()):
  *   - synchronized is true: the rows are the account's records at rev, or none after its deletion;
- *   - an event that the cursor has passed is applied (rev), or held, or the repository is desynchronized, or has a job, or
- *     a gap counts the event, or the account was deleted afterwards;
+ *   - an event that the cursor has passed is applied (rev), or held, or a gap counts it, or the account was deleted
+ *     afterwards; or the repository is desynchronized, resyncing or has a job; or a request for its status is open; or it is
+ *     partial without a revision, which promises nothing;
  *   - no more events are held than the limit allows;
  *   - when nothing can move: no event waits, no fetch is noted, no question is open, no deleted account has records, and a
- *     repository of an active account is not desynchronized, unless dropped events wait for the next commit.
+ *     repository of an active account is not desynchronized, unless dropped events wait for the next commit, or it is empty.
  *
  * step take_event: tables/repos/repo_effect.c atp_repos_take()
  * step judge: tables/repos/admission.c judge_event()
@@ -42,7 +43,8 @@
  * guard chain: a commit is lost, the next one is applied; the repository stays synchronized without the lost record.
  * guard remains: the first fetch is given up after a slice, the account removes the slice's record; its first commit arrives
  *     late, is proven to be the first, and makes the repository synchronized with the record that the account does not have.
- * guard order: a fetch is under way; the next commit is applied at once, and the older export is then refused for ever.
+ * guard order: a slice is written, the account is deleted and begins anew; during the next fetch its first commit is applied at once,
+ *     and makes the repository synchronized with the slice's record.
  * guard missed: the stream calls the account inactive, and then sends a commit; ignored, the commit leaves no mark, and the
  *     repository is synchronized when the account is active again.
  * guard inactive_waits: the same, but the account's key is in doubt: nobody can tell whether the account made the commit,
@@ -123,7 +125,7 @@ int held = 0;			/* a bit for each revision */
 byte job = NO_JOB;
 byte request = NO_REQUEST;
 bool answered = false, stale = false;	/* stale: a newer #account came since the request */
-bool gap = false;
+int gap = 0;				/* a bit for each revision that it counts */
 byte n = 0;
 #ifdef TRACE
 int last_row = 64, last_rev, last_held;	/* the last mark */
@@ -197,13 +199,13 @@ inline check()
 	:: else
 	fi
 #else
-	assert(sync != SYNC || purge_rev != 0 || (is_empty -> !any_rows : rows_are(rev)));
+	assert(sync != SYNC || purge_rev != 0 || (is_empty -> !any_rows : rows_are(rev)));	/* without chain, order, remains */
 	d_step {
 		i = born;
 		do
 		:: i <= REVS && !srv_gone ->
-			assert(!(passed & BIT(i)) || i <= rev || (held & BIT(i)) || sync == DESYNC || sync == RESYNCING || job != NO_JOB || gap ||
-				(request != NO_REQUEST && !answered) || (rev == 0 && sync == PARTIAL));
+			assert(!(passed & BIT(i)) || i <= rev || (held & BIT(i)) || sync == DESYNC || sync == RESYNCING || job != NO_JOB || (gap & BIT(i)) ||
+				(request != NO_REQUEST && !answered) || (rev == 0 && sync == PARTIAL));	/* without inactive_waits, missed, whole */
 			i++
 		:: else -> break
 		od;
@@ -222,11 +224,11 @@ inline trouble()
 #endif
 }
 
-inline drop_held()
+inline drop_held(r)
 {
 	if
 	:: hold == RESYNC || rev != 0 -> sync = DESYNC; dropped = true
-	:: else -> gap = true
+	:: else -> gap = gap | held | BIT(r)
 	fi;
 	held = 0;
 	if
@@ -246,7 +248,7 @@ inline hold_event(r, why)
 		:: hold == NONE -> hold = why
 		:: else
 		fi
-	:: else -> drop_held()
+	:: else -> drop_held(r)
 	fi;
 	n = 0
 }
@@ -334,7 +336,7 @@ inline apply(kind, r)
 	fi
 }
 
-/* V-38: the account is not active, so the event is ignored. */
+/* judge; V-38: the account is not active, so the event is ignored. */
 #define is_missed(kind, r)	(!is_deleted && (kind == COMMIT || is_empty || !same_tree(rev, r)))
 
 inline pass_inactive(kind, r)
@@ -408,7 +410,7 @@ inline take_account(kind)
 		:: else ->
 			is_active = false; deleted = true;
 			if
-			:: held != 0 -> gap = true; request_status(WHY_DELETED)
+			:: held != 0 -> gap = gap | held; request_status(WHY_DELETED)
 			:: else
 			fi;
 			/* erase_export() */
@@ -594,6 +596,7 @@ end_consumer:
 		hold == RESYNC && is_abandoned ->
 		give_up(); check()
 	   }
+	/* purge */
 	:: atomic {
 		purge_rev != 0 ->
 		if
@@ -841,10 +844,10 @@ active proctype quiet()
 {
 	timeout ->
 	assert(empty(stream) && fetch == IDLE && !stopped);
-	assert(held == 0 && hold == NONE);
+	assert(held == 0 && hold == NONE);	/* without job_runs */
 	assert(sync != RESYNCING && purge_rev == 0);
 	assert(job == NO_JOB || (job == SUSPENDED && !is_active));
 	assert(request == NO_REQUEST);
-	assert(sync != DESYNC || job != NO_JOB || !is_active || dropped || is_empty);
-	assert(!srv_gone || !deleted || !any_rows)
+	assert(sync != DESYNC || job != NO_JOB || !is_active || dropped || is_empty);	/* without active_again, job_with_answer */
+	assert(!srv_gone || !deleted || !any_rows)	/* without job_lock, purge_newest */
 }

@@ -103,8 +103,8 @@ inline check_rows()
 	i = 0;
 	do
 	:: i < KEYS ->
-		assert(record[i] == wanted[i]);
-		assert(!settled || link[i] == (record[i] && links));
+		assert(record[i] == wanted[i]);	/* without copy_late */
+		assert(!settled || link[i] == (record[i] && links));	/* without lock_link, lock_out, settings_late */
 		i++
 	:: else -> break
 	od;
@@ -240,7 +240,7 @@ proctype partition()
 	byte i;
 	bool sees[KEYS];
 
-	/* at REPEATABLE READ the snapshot would be as old as the transaction */
+	/* isolation: at REPEATABLE READ the snapshot would be as old as the transaction */
 #ifdef WITHOUT_copy_late
 	atomic { sees[0] = record[0]; sees[1] = record[1] }
 #endif
@@ -250,6 +250,7 @@ proctype partition()
 #endif
 	atomic {
 		record[0] = sees[0]; record[1] = sees[1];
+		/* swap */
 		record_is = RECORD; has_month = true;
 		unlock_all();
 		check_rows();
@@ -285,6 +286,7 @@ attempt:
 		:: sees -> link[0] = false
 		:: else
 		fi;
+		/* drop */
 		record[0] = false; wanted[0] = false; has_month = false;
 		unlock_all();
 		check_rows();
@@ -329,5 +331,5 @@ active proctype monitor()
 	/* the batch is process 1: the session knows it by this number */
 	atomic { run batch(); run session(); run operator(); run partition(); run maintain(); run rebuild() }
 end_wait:
-	atomic { timeout -> assert(ended == 6) }
+	atomic { timeout -> assert(ended == 6) }	/* without give_back, none_kept, still_it */
 }

@@ -246,6 +246,7 @@ inline judge()
 	:: e_old
 	:: else ->
 		if
+		/* stops */
 		:: h_stays -> e_holds = true
 #ifndef WITHOUT_unread_waits
 		:: !h_stays && UNREAD && e_rev > h_first && !(e_has_since && !UNKNOWN_BEFORE && e_since == rev) -> e_holds = true
@@ -265,6 +266,7 @@ inline judge()
 				fi
 			fi
 		fi;
+		/* awaits */
 		e_wants = !e_holds && OTHER_RELAY && (
 #ifndef WITHOUT_part_waits
 			(e_part && (rev == 0 || e_rev > rev)) ||
@@ -310,6 +312,7 @@ inline operate(q)
 /* take_commit() of an event that changes nothing */
 inline pass()
 {
+	/* loss */
 	e_floor = (sync != SYNCED -> first : 0);
 	e_lacks = LACKS(0) || LACKS(1);
 	if
@@ -529,8 +532,7 @@ inline finish()
 	if
 	:: h_stays || h_adds > 0 || h_n > 0 -> changed = changed || !hold; hold = true
 	:: else ->
-		/* unreached: only a session removes held events unjudged */
-		if :: hold && !h_judged -> sync = DESYNC /* unreached */ :: else fi;
+		if :: hold && !h_judged -> sync = DESYNC /* unreached: only a session removes held events unjudged */ :: else fi;
 		changed = changed || hold;
 		hold = false
 	fi;

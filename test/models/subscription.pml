@@ -22,6 +22,8 @@
  * When nothing can move (end_quiet): the cursor is at the last event; no gap waits to be closed; no mark of a refill waits
  * for a commit that was read.
  *
+ * waits for ever without skip_locked
+ *
  * step claim: config/claim.c atp_claim()
  * step read: process/consumer/consumer_settings.c atp_consumer_read_settings()
  * step connect: process/consumer/consumer_stream.c atp_consumer_connect()
@@ -164,12 +166,12 @@ inline accounted()
 		if
 		:: cursor != NONE && e >= first && e <= cursor ->
 			in_gap(e, yes);
-			assert(!owed[e] || passed[e] || yes);
-			assert(fate[e] || passed[e] || yes)
+			assert(!owed[e] || passed[e] || yes);	/* without cursor_was, reach */
+			assert(fate[e] || passed[e] || yes)	/* without left, oldest, repo_lock */
 		:: else
 		fi
 	}
-	assert(record >= live);
+	assert(record >= live);	/* without newer */
 	/* complete says that the record is what all commits up to rev have made of it */
 	if
 	:: sync == SYNCED ->
@@ -182,7 +184,7 @@ inline accounted()
 			:: else
 			fi
 		}
-		assert(record == want)
+		assert(record == want)	/* without unproven */
 	:: else
 	fi
 #endif
@@ -202,8 +204,8 @@ inline close_read()
 {
 	for (g : 0 .. GAPS - 1) {
 		if
-#ifdef TRACE
-		/* a gap that a session has locked stays open */
+#if defined(TRACE) && !defined(UNLOCKED)
+		/* a gap that a session has locked stays open; with -DUNLOCKED no session does */
 		:: true
 #endif
 		:: OVER(g) ->
@@ -447,7 +449,7 @@ end_start:
 		/* connect */
 		atomic {
 			connected++;
-			assert(connected <= 1);
+			assert(connected <= 1);	/* without claim */
 			last = at; overlap = at != NONE && at > 0; outdated = false;
 			oldest = 1;
 			do
@@ -635,7 +637,7 @@ apply:		/* oldest: a stream read from its oldest event */
 #endif
 				if
 				:: gap_before != 0 ->
-					assert(gap_after == POSITION);
+					assert(gap_after == POSITION);	/* without gap_once */
 					note_gap(gap_after, gap_before); read_from = gap_before - 1;
 					OBSERVE(GAP, gap_after, gap_before, 1);
 					for (e : 1 .. EVENTS) {
@@ -794,7 +796,7 @@ active proctype operator()
 		/* set it, and commit */
 		atomic {
 			cursor_lock == 0 || cursor_lock == me ->
-			assert(was == POSITION);
+			assert(was == POSITION);	/* without lock_cursor */
 			OBSERVE(SET, cursor, to, fills);
 			close_read();
 			for (g : 0 .. GAPS - 1) {
@@ -874,11 +876,11 @@ active proctype end_quiet()
 	atomic {
 		assert(connected == 1);
 		for (e : 1 .. EVENTS) {
-			assert(cursor == NONE || e <= cursor || passed[e] || e < oldest)
+			assert(cursor == NONE || e <= cursor || passed[e] || e < oldest)	/* without notified */
 		}
-		assert(!OVER(0) && !OVER(1));
+		assert(!OVER(0) && !OVER(1));	/* without late_close */
 		if
-		:: refill && refill_sync != NEW -> assert(passed[rev] || owed[rev])
+		:: refill && refill_sync != NEW -> assert(passed[rev] || owed[rev])	/* without jump */
 		:: else
 		fi
 	}

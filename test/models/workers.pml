@@ -119,7 +119,7 @@ inline accounted()
 		if
 		:: first != NONE && e >= first ->
 			w = (rows == 1 -> 0 : key[e]);
-			assert(cursor[w] == NONE || e > cursor[w] || !owed[e] || (e > gap_after && e < gap_before))
+			assert(cursor[w] == NONE || e > cursor[w] || !owed[e] || (e > gap_after && e < gap_before))	/* without cursor_was, gap_noted, layout, room, version */
 		:: else
 		fi
 	}
@@ -140,7 +140,7 @@ inline begins(e)
 inline apply(e)
 {
 #ifndef TRACE
-	assert(owed[e]);
+	assert(owed[e]);	/* without equal, own_cursor */
 	owed[e] = false
 #else
 	skip
@@ -299,7 +299,7 @@ end_start:
 #endif
 	};
 end_stream:	do
-	:: /* an event comes; with workers it is handed to them */
+	:: /* hand: an event comes; with workers it is handed to them */
 		atomic {
 			(n == 1 -> at == last : ROOM) && sent < EVENTS && !RESHARD ->
 			gap = 0;
@@ -382,7 +382,7 @@ end_stream:	do
 			collected++;
 #ifndef TRACE
 			for (w : 0 .. SHARDS - 1) {
-				assert(notified[me] || layout != mine || cursor[w] >= at)
+				assert(notified[me] || layout != mine || cursor[w] >= at)	/* without all_done, done_last */
 			}
 			w = 0
 #endif
@@ -579,9 +579,9 @@ active proctype end_quiet()
 	timeout ->
 	atomic {
 		assert(claim != 0);
-		assert(rows == workers);
+		assert(rows == workers);	/* without begin, reshard_at */
 		for (w : 0 .. SHARDS - 1) {
-			assert(w >= rows || cursor[w] == EVENTS || first == NONE)
+			assert(w >= rows || cursor[w] == EVENTS || first == NONE)	/* without lowest */
 		}
 	}
 }

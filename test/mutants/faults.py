@@ -172,6 +172,8 @@ fault("doc-id", "core/wire/diddoc.c", "return is_its ? ATP_OK :", "return is_its
 fault("doc-twice", "core/wire/diddoc.c", "if (which < 4 && seen[which])", "if (which < 4 && seen[which] && which > 0)", "unit/test_diddoc")
 fault("doc-controller", "core/wire/diddoc.c", " &&\n			is_did(d, &entry->field[CONTROLLER], \"\"))", ")", "unit/test_diddoc")
 fault("doc-first-pds", "core/wire/diddoc.c", "	d->pds_seen = true;\n", "", "unit/test_diddoc")
+fault("doc-host-long", "core/syntax/host_port.c", "end == s || end - s > ATP_HOST_MAX ||", "end == s ||", "unit/test_diddoc")
+fault("doc-port-long", "core/syntax/host_port.c", "end - colon < 2 || end - colon > 6 ||", "end - colon < 2 ||", "unit/test_diddoc")
 fault("doc-address", "core/syntax/host_port.c", " || atp_char_is(s[last], ATP_C_DIGIT))", ")", "unit/test_diddoc")
 fault("doc-entries", "core/wire/diddoc.c", "if (i < ATP_DIDDOC_ENTRIES && take != NULL", "if (i <= ATP_DIDDOC_ENTRIES && take != NULL", "unit/test_diddoc")
 fault("json-control", "core/codec/json.c", "if ((uint8_t) *p < ' ')", "if (*p == '\\0')", "unit/test_diddoc")

@@ -232,12 +232,18 @@ found(void)
 		{"W-13: a bad one first", DOC("", SERVICE("#atproto_pds", "AtprotoPersonalDataServer", "ftp://b.example") "," PDS, ""), '-', "", ""},
 		{"W-13: another type first", DOC("", SERVICE("#atproto_pds", "Other", "https://b.example") "," PDS, ""), '-', "pds.example.com:443", ""},
 		{"W-13: an object", DOC("", "{\"id\":\"#atproto_pds\",\"type\":\"AtprotoPersonalDataServer\",\"serviceEndpoint\":{}}", ""), '-', "", ""},
+#define A9 "aaaaaaaaa"
+#define A54 A9 A9 A9 A9 A9 A9
+#define HOST_252 A54 A9 "." A54 A9 "." A54 A9 "." A54 "aaaaaa"
 #define ENDPOINT(url, pds) {"W-14: " url, DOC("", SERVICE(DID "#atproto_pds", "AtprotoPersonalDataServer", url), ""), '-', pds, ""}
 		ENDPOINT("https://PDS.Example.com/", "pds.example.com:443"),
 		ENDPOINT("https://pds.example.com:8443", "pds.example.com:8443"),
 		ENDPOINT("http://localhost:2583", "http localhost:2583"),
 		ENDPOINT("https://pds.example.com:65536", ""),
 		ENDPOINT("https://pds.example.com:0", ""),
+		ENDPOINT("https://pds.example.com:4294967739", ""),
+		ENDPOINT("https://" HOST_252 "a", HOST_252 "a:443"),
+		ENDPOINT("https://" HOST_252 "aa", ""),
 		ENDPOINT("https://pds.example.com.", "pds.example.com:443"),
 		ENDPOINT("https://PDS.example.com.:443/", "pds.example.com:443"),
 		ENDPOINT("https://pds.example.com..", ""),
