@@ -61,8 +61,10 @@ sub finished
 # --- the primary is lost ---
 
 $node->command_ok([ 'pg_dump', '--host', $node->host, '--port', $node->port, '--file', $dump, 'postgres' ], 'pg_dump');
-query("SELECT pg_create_restore_point('middle'); SELECT pg_switch_wal()");
-wait_for("SELECT last_archived_wal >= pg_walfile_name(pg_current_wal_lsn() - 1) FROM pg_stat_archiver", gone => 1);
+query("SELECT pg_create_restore_point('middle')");
+# the file that the switch has ended: a process may write into the next one at once
+my $ended = query('SELECT pg_walfile_name(pg_switch_wal())');
+wait_for("SELECT last_archived_wal >= '$ended' FROM pg_stat_archiver", gone => 1);
 $node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
 $node->stop('immediate');
 $network->unfault($_) foreach @gates;
