@@ -18,7 +18,7 @@ use Test::More;
 
 plan skip_all => 'spin and gcc are not there' unless AtprotoTest::Trace::possible();
 
-# -DWHOLE: the server of this test passes over no number; -DUNLOCKED: no session locks a gap, so a gap that was read again must be closed
+# -DWHOLE: the server of this test passes over no number; -DUNLOCKED: no session locks a gap, so a gap must be closed when its events were read again
 my $node = make_node('traced', trace => $ENV{ATPROTO_TRACE} // PostgreSQL::Test::Utils::tempdir('trace'), defines => [ '-DWHOLE', '-DUNLOCKED' ], conf => <<'EOF');
 atproto.reconnect_delay = 50ms
 atproto.reconnect_max_delay = 100ms

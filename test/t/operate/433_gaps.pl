@@ -225,7 +225,7 @@ foreach my $workers (1, 3)
 	$server->restart;
 }
 
-# --- the cursor jumps while repositories are refilled: what the refill has written will not be proven by the stream, but by an audit ---
+# --- the cursor jumps while repositories are refilled: an audit, and no longer the stream, proves the records of the refill ---
 
 foreach my $workers (1, 2)
 {

@@ -62,7 +62,7 @@ sub finished
 
 $node->command_ok([ 'pg_dump', '--host', $node->host, '--port', $node->port, '--file', $dump, 'postgres' ], 'pg_dump');
 query("SELECT pg_create_restore_point('middle')");
-# the file that the switch has ended: a process may write into the next one at once
+# wait for the file ended by the switch: processes may write into the file after it at once
 my $ended = query('SELECT pg_walfile_name(pg_switch_wal())');
 wait_for("SELECT last_archived_wal >= '$ended' FROM pg_stat_archiver", gone => 1);
 $node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));

@@ -152,7 +152,7 @@ query(subscribe_sql('t', $steps, cursor => 0));
 wait_for_seq($node, 't', 3);
 like(($node->psql('postgres', "UPDATE atproto.subscription SET id = gen_random_uuid()"))[2], qr/the id of a subscription cannot be changed/, 'the id stays');
 
-# --- a batch is at its end meanwhile: it has found that a repository misses a commit, and is about to request a fetch ---
+# --- a batch is at its end meanwhile: the consumer has found that a repository misses a commit, and is about to request a fetch ---
 
 my $points = AtprotoTest::Points->new($node);
 my @messages = read_capture(make_capture('steps.py', 'a 1 +x', 'a 2 +y', 'a 3 +z'));
