@@ -156,7 +156,7 @@ foreach my $bad ('app.bsky', 'app.*.feed', '*.*', '**', '', 'app.bsky*', 'app.bs
 	refused("UPDATE atproto.subscription SET collections = ARRAY['app.bsky.feed.post', '$bad']",
 		qr/^psql:.*ERROR:  invalid collection: "\Q$bad\E"\n.*DETAIL: .*\n.*HINT:  Use an NSID such as/s, "collection '$bad'");
 }
-refused("UPDATE atproto.subscription SET $_ = ARRAY[NULL]" . ($_ eq 'dids' ? '::did[]' : ''), qr/"$_" must not contain nulls\n.*HINT:  For all of them/s, "$_: a null")
+refused("UPDATE atproto.subscription SET $_ = ARRAY[NULL]" . ($_ eq 'dids' ? '::did[]' : ''), qr/"$_" must not contain nulls\n.*HINT:  Probably a query/s, "$_: a null")
 	foreach 'collections', 'dids', 'actions';
 refused(subscribe_sql('x', $server, collections => "ARRAY['post']"), qr/invalid collection: "post"/, 'in subscribe()');
 refused(subscribe_sql('x', $server, actions => "ARRAY['merge']"), qr/invalid value for "actions": "merge"\n.*HINT:  Use an array of 'create', 'update' or 'delete'/s, 'action');
