@@ -423,7 +423,7 @@ atp_create_view(PG_FUNCTION_ARGS)
 
 	SPI_connect();
 	doc = PG_ARGISNULL(1) ? known_lexicon(nsid) : PG_GETARG_JSONB_P(1);
-	id = atp_lexicon_id(doc, atp_lexicon_find(nsid) == NULL ? NULL :
+	id = atp_lexicon_id(doc, PG_ARGISNULL(1) || atp_lexicon_find(nsid) == NULL ? NULL :
 						psprintf("The Lexicon of %s is known: leave \"%s\" out. The view's schema and name are schema => '...' and view => '...'.", nsid, "lexicon"));
 	if (strcmp(id, nsid) != 0)
 		ereport(ERROR,

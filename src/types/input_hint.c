@@ -53,6 +53,14 @@ page_path(AtpSpan s)
 	return host.ptr == NULL ? host : skip_beginning(skip_segment(host, first_segment(host)), "/profile/");
 }
 
+/* The address of a server or a page. */
+static bool
+is_url(AtpSpan s)
+{
+	return skip_beginning(s, "https://").ptr != NULL || skip_beginning(s, "http://").ptr != NULL ||
+		skip_beginning(s, "wss://").ptr != NULL || skip_beginning(s, "ws://").ptr != NULL;
+}
+
 static bool
 is_did(AtpSpan s)
 {
@@ -80,15 +88,10 @@ is_nsid(AtpSpan s)
 static int
 did_hint(AtpSpan s)
 {
-	static const char *const schemes[] = {"https://", "http://", "wss://", "ws://"};
-	const char *scheme = NULL;
 	AtpSpan		uri = skip_beginning(s, "at://");
 	AtpSpan		page = page_path(s);
 	AtpSpan		account = uri.ptr != NULL ? first_segment(uri) : page.ptr != NULL ? first_segment(page) : s;
 
-	for (int i = 0; i < lengthof(schemes); i++)
-		if (skip_beginning(s, schemes[i]).ptr != NULL)
-			scheme = schemes[i];
 	if (account.len > 0 && account.ptr[0] == '@')
 		account = (AtpSpan) {account.ptr + 1, account.len - 1};
 	if (is_did(account) && account.ptr == s.ptr + 1)
@@ -97,7 +100,7 @@ did_hint(AtpSpan s)
 		return errhint("This is %s; its DID is %.*s.", uri.ptr != NULL ? "an AT URI" : "the address of a page", (int) account.len, account.ptr);
 	if (is_handle(account))
 		return errhint("%s a handle; a DID is needed. " ASK_DID, account.ptr - s.ptr <= 1 ? "This looks like" : "This has", (int) account.len, account.ptr);
-	if (scheme != NULL)
+	if (is_url(s))
 		return errhint("This is the address of a server or a page; a DID names an account, such as did:plc:ewvi7nxzyoun6zhxrhs64oiz.");
 	return errhint("Give the DID of an account, such as did:plc:ewvi7nxzyoun6zhxrhs64oiz or did:web:example.com, not the name of a subscription or a schema. Where a function takes a schema, too, the DID comes first.");
 }

@@ -602,7 +602,7 @@ make_links_nested(size_t n)
 	}
 }
 
-/* One long name, with many links below it. */
+/* A long name, with many links below. */
 static void
 make_links_name(size_t n)
 {

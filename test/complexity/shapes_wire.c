@@ -263,7 +263,7 @@ begin_v1(void)
 		"\"cid\":\"bafyreidfayvfuwqa7qlnopdjiqrxzs6blmoeu4rujcjtnci5beludirz2a\"");
 }
 
-/* Members that nobody knows, each with an escape. */
+/* Unknown members, each with an escape. */
 static void
 make_v1_members(size_t n)
 {
@@ -340,7 +340,7 @@ make_repos_skipped(size_t n)
 	put("]}");
 }
 
-/* An entry with members that nobody knows. */
+/* An entry with unknown members. */
 static void
 make_repos_members(size_t n)
 {
@@ -668,7 +668,7 @@ run_head(void)
 		atp_http_is_websocket(&head, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=", NULL);
 }
 
-/* Chunks of one byte. */
+/* A body in chunks of a single byte. */
 static void
 make_chunks(size_t n)
 {
