@@ -25,10 +25,14 @@ typedef struct Shape
 
 /* A file of shapes ends with this list; the last name is NULL. */
 extern const Shape wire_shapes[];
+extern const Shape answer_shapes[];
 extern const Shape repo_shapes[];
 extern const Shape codec_shapes[];
 extern const Shape syntax_shapes[];
 extern const Shape net_shapes[];
+
+/* an account, in inputs that need one */
+#define DID	"did:plc:ewvi7nxzyoun6zhxrhs64oiz"
 
 #define INPUT_ROOM	(6 * 1024 * 1024)
 

@@ -14,7 +14,6 @@
 #include "protocol/mst_build.h"
 #include "unit/sha.h"
 
-#define DID		"did:plc:ewvi7nxzyoun6zhxrhs64oiz"
 #define REV		UINT64_C(0x1234567890abcdef)
 #define BLOCKS	(ATP_BLOCKS_MAX - 64)
 #define SEED	UINT64_C(0x0123456789abcdef)

@@ -109,7 +109,7 @@ fault("frame-t", "core/wire/frame.c", "frame->kind == ATP_FRAME_MESSAGE && frame
 
 # --- time and memory in proportion to what strangers send ---
 
-fault("cost-dns-pointers", "core/wire/dns_txt.c", "pos >= lowest || pointers > POINTERS_MAX", "pos >= lowest", "complexity/wire.dns-pointers")
+fault("cost-dns-pointers", "core/wire/dns_txt.c", "pos >= lowest || pointers > POINTERS_MAX", "pos >= lowest", "complexity/answer.dns-pointers")
 fault("cost-handshake", "net/handshake.c", "bool		due = buf != hs->buf ||", "bool		due = n > 0 || buf != hs->buf ||", "complexity/net.handshake")
 fault("cost-car-search", "core/repo/car.c", "size_t		i = first_slot(index, cid);", "size_t		i = first_slot(index, cid) * 0;", "complexity/repo.car-blocks")
 fault("cost-car-codec", "core/repo/car.c", "		sum += word * secret_number(index->seed, i++);", "		sum += (at < 8 ? 0 : word) * secret_number(index->seed, i++);", "complexity/repo.car-codecs")
