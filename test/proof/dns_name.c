@@ -1,0 +1,60 @@
+/*
+ * dns_name.c
+ *		Names in DNS answers: one label after any name, and any name in a message of N bytes.
+ *
+ * proves: add_label read_name
+ * sources: core/syntax/chars.c
+ * short: -DN=4 --unwind 5 --unwindset read_name.0:9,add_label.0:5
+ * long: -DN=6 --unwind 7 --unwindset read_name.0:17,add_label.0:5
+ */
+#include "core/wire/dns_txt.c"
+#include "lib/proof.h"
+
+/* Any label, after any name that is not too long. */
+static void
+label(void)
+{
+	Name		name;
+	uint8_t		bytes[3];
+	size_t		n = any_size(3);
+	size_t		before;
+	bool		added;
+
+	name.len = any_size(NAME_MAX);
+	before = name.len;
+	added = add_label(&name, bytes, n);
+	LAW(added == (before + 1 + n <= NAME_MAX));
+	LAW(name.len == (added ? before + 1 + n : before));
+	if (added && name.len == NAME_MAX)
+		REACHED("the longest name");
+}
+
+/* Any bytes, read from any place. */
+static void
+name(void)
+{
+	DnsMessage	m;
+	Name		name;
+	size_t		at;
+	size_t		from;
+
+	ANY_BUFFER(s, n, N);
+	m = (DnsMessage) {s, n};
+	at = from = any_size(n);
+	if (!read_name(&m, &at, &name))
+		return;
+	LAW(at > from && at <= n);
+	LAW(name.len >= 1 && name.len <= NAME_MAX && name.bytes[name.len - 1] == 0);
+	/* the end is an empty label or a pointer */
+	LAW(s[at - 1] == 0 || (at - from >= 2 && s[at - 2] >= 0xc0));
+	if (at == n && name.len > 1 && s[n - 2] >= 0xc0)
+		REACHED("a compressed name");
+}
+
+int
+main(void)
+{
+	label();
+	name();
+	return 0;
+}

@@ -1,0 +1,44 @@
+/*
+ * mst_key.c
+ *		Keys of a tree's node: an entry with any prefix and suffix, after any key.  By induction, all keys of a node.
+ *
+ * proves: next_key atp_mst_compare
+ * short: -DN=3 --unwind 5
+ * long: -DN=6 --unwind 8
+ */
+#include "core/repo/mst.c"
+#include "lib/proof.h"
+
+int
+main(void)
+{
+	uint8_t		key[ATP_MST_KEY_MAX];
+	uint8_t		old = 0;
+	size_t		len = any_size(sizeof(key));
+	const size_t before = len;
+	NodeEntry	entry = {.prefix = any_u64()};
+	size_t		p;
+	AtpErr		err;
+
+	ANY_BUFFER(s, n, N);
+	entry.suffix = (AtpBytes) {s, n};
+	p = (size_t) entry.prefix;
+	if (p < before)
+		old = key[p];
+	err = next_key(key, &len, &entry);
+	LAW(err == ATP_OK || err == ATP_E_MST_PREFIX || err == ATP_E_MST_ORDER || err == ATP_E_MST_KEY_LONG);
+	if (err != ATP_OK)
+	{
+		LAW(len == before);
+		return 0;
+	}
+	LAW(p <= before && len == p + n && len <= ATP_MST_KEY_MAX && n > 0);
+	LAW(key[p] == s[0] && key[len - 1] == s[n - 1]);
+	/* the key is greater than the key before, and its prefix is as long as can be */
+	LAW(p == before || s[0] > old);
+	if (len == ATP_MST_KEY_MAX && before == p && n == N)
+		REACHED("the longest key");
+	if (p < before)
+		REACHED("a shorter prefix");
+	return 0;
+}
