@@ -1,6 +1,6 @@
 /*
  * http_head.c
- *		Heads of HTTP responses, line by line: the parts of a line, one line of a head, and one head of several.
+ *		The parts of a head of an HTTP response: a line, a word of a header, the status line, and the seconds to wait.
  *
  * proves: next_line trim_span equals_nocase has_token parse_status_line atp_retry_after_seconds
  * sources: core/syntax/chars.c
@@ -25,7 +25,6 @@ line(void)
 			LAW(s[i] != '\n');
 		return;
 	}
-	/* what lib/http_line.h gives in its place */
 	LAW(line.ptr == s && next > s && next <= s + n && next[-1] == '\n');
 	LAW(line.len == (size_t) (next - s) - 1 || (line.len + 2 == (size_t) (next - s) && next[-2] == '\r'));
 	for (size_t i = 0; i < line.len; i++)

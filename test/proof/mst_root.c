@@ -4,8 +4,8 @@
  *
  * proves: finish_entry put_head put_cid_link put_subtree has_room lift_subtree common_prefix
  * sources: test/proof/lib/sha256.c core/codec/cid.c
- * short: --unwind 10 --unwindset memcpy.0:101,lift_subtree.0:4,memcmp.0:9,common_prefix.1:10
- * long: --unwind 10 --unwindset memcpy.0:101,lift_subtree.0:32,memcmp.0:9
+ * short: --unwind 10 --unwindset memcpy.0:101,proof_sha256.0:33,lift_subtree.0:4,memcmp.0:9,common_prefix.1:10
+ * long: --unwind 10 --unwindset memcpy.0:101,proof_sha256.0:33,lift_subtree.0:32,memcmp.0:9
  * wraps: lift_subtree
  */
 #include "core/repo/mst_root.c"
