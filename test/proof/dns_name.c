@@ -4,8 +4,8 @@
  *
  * proves: add_label read_name
  * sources: core/syntax/chars.c
- * short: -DN=4 --unwind 5 --unwindset read_name.0:9,add_label.0:5
- * long: -DN=6 --unwind 7 --unwindset read_name.0:17,add_label.0:5
+ * short: -DN=3 --unwind 5 --unwindset read_name.0:7
+ * long: -DN=5 --unwind 6 --unwindset read_name.0:11
  */
 #include "core/wire/dns_txt.c"
 #include "lib/proof.h"
@@ -47,7 +47,7 @@ name(void)
 	LAW(name.len >= 1 && name.len <= NAME_MAX && name.bytes[name.len - 1] == 0);
 	/* the end is an empty label or a pointer */
 	LAW(s[at - 1] == 0 || (at - from >= 2 && s[at - 2] >= 0xc0));
-	if (at == n && name.len > 1 && s[n - 2] >= 0xc0)
+	if (at - from == 2 && s[from] >= 0xc0)
 		REACHED("a compressed name");
 }
 

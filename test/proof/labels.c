@@ -56,7 +56,7 @@ atp_cid_parse(const char *restrict s, size_t n, uint8_t *restrict out, size_t *o
 static void
 field(void)
 {
-	uint8_t		bytes[6];
+	uint8_t		bytes[4];
 	AtpCborItem item = {.kind = (AtpCborKind) any_size(ATP_CBOR_FLOAT), .u = any_u64(), .str = {bytes, any_size(sizeof(bytes))}};
 	AtpLabel	label = {0};
 	unsigned	seen = 0;
