@@ -16,8 +16,21 @@
 #include "core/repo/mst.c"
 #include "lib/proof.h"
 
-int
-main(void)
+/* Bytewise; a beginning comes first. */
+static void
+order(void)
+{
+	ANY_BUFFER(a, an, 3);
+	ANY_BUFFER(b, bn, 3);
+	int			cmp = atp_mst_compare((AtpBytes) {a, an}, (AtpBytes) {b, bn});
+
+	LAW((cmp == 0) == same_bytes(a, an, b, bn));
+	LAW(sign(cmp) == -sign(atp_mst_compare((AtpBytes) {b, bn}, (AtpBytes) {a, an})));
+	LAW(an == 0 || bn == 0 || a[0] == b[0] || (cmp < 0) == (a[0] < b[0]));
+}
+
+static void
+key(void)
 {
 	uint8_t		key[ATP_MST_KEY_MAX];
 	uint8_t		old = 0;
@@ -37,7 +50,7 @@ main(void)
 	if (err != ATP_OK)
 	{
 		LAW(len == before);
-		return 0;
+		return;
 	}
 	LAW(p <= before && len == p + n && len <= ATP_MST_KEY_MAX && n > 0);
 	LAW(key[p] == s[0] && key[len - 1] == s[n - 1]);
@@ -47,5 +60,12 @@ main(void)
 		REACHED("the longest key");
 	if (p < before)
 		REACHED("a shorter prefix");
+}
+
+int
+main(void)
+{
+	order();
+	key();
 	return 0;
 }
