@@ -1,28 +1,15 @@
 /*
  * repos_ops.c
- *		Operations of a #commit: one more operation after any number of sorted ones, and their check.
+ *		Operations of a #commit: which of an operation's parts must be there, and the parts of its path.
  *
- * proves: atp_repos_add_op atp_repos_check_ops atp_path_split
+ * proves: atp_repos_check_ops atp_path_split
  * sources: core/repo/path.c core/errors.c
- * replaces: atp_mst_compare:any_compare
- * short: -DOPS=3 -DN=6 --unwind 7 --unwindset memmove.0:4,memmove.1:4
- * long: -DOPS=7 -DN=9 --unwind 10
- * assumes: atp_mst_compare() orders paths (mst_key.c): here by their first byte; NSIDs and record keys are as nsid.c proves
+ * short: -DN=6 --unwind 7
+ * long: -DN=12 --unwind 13
+ * assumes: NSIDs and record keys are checked by functions that only read; an NSID has at least three bytes
  */
 #include "core/wire/repos_message.c"
 #include "lib/proof.h"
-
-int
-any_compare(AtpBytes a, AtpBytes b)
-{
-	return (a.ptr[0] > b.ptr[0]) - (a.ptr[0] < b.ptr[0]);
-}
-
-int
-atp_mst_compare(AtpBytes a, AtpBytes b)
-{
-	return any_compare(a, b);
-}
 
 AtpErr
 atp_nsid_check(const char *s, size_t n, size_t *at)
@@ -42,38 +29,6 @@ atp_rkey_check(const char *s, size_t n, size_t *at)
 {
 	LAW(n == 0 || __CPROVER_r_ok(s, n));
 	return n > 0 && any_bool() ? ATP_OK : ATP_E_RKEY_CHAR;
-}
-
-static void
-add(const unsigned n)
-{
-	static AtpReposMessage msg;
-	char		paths[OPS + 1];
-	bool		twice = false;
-	AtpErr		err;
-
-	msg.nops = n;
-	/* n operations that came in the order of their paths: any other order only exchanges their numbers */
-	for (unsigned i = 0; i <= n; i++)
-	{
-		paths[i] = (char) any_byte();
-		msg.ops[i].path = (AtpSpan) {&paths[i], 1};
-		if (i < n)
-			msg.order[i] = (uint8_t) i;
-		ASSUME(i == 0 || i >= n || (uint8_t) paths[i - 1] < (uint8_t) paths[i]);
-	}
-	for (unsigned i = 0; i < n; i++)
-		twice = twice || paths[i] == paths[n];
-	err = atp_repos_add_op(&msg);
-	LAW(err == (twice ? ATP_E_OP_TWICE : ATP_OK));
-	LAW(msg.nops == n + !twice);
-	for (unsigned i = 0; i <= n; i++)
-	{
-		LAW(i >= msg.nops || msg.order[i] < msg.nops);
-		LAW(i == 0 || i >= msg.nops || (uint8_t) paths[msg.order[i - 1]] < (uint8_t) paths[msg.order[i]]);
-	}
-	if (n == OPS && msg.nops == OPS + 1 && msg.order[0] == n)
-		REACHED("an operation before all others");
 }
 
 /* F-07 */
@@ -117,8 +72,6 @@ path(void)
 int
 main(void)
 {
-	for (unsigned n = 0; n <= OPS; n++)
-		add(n);
 	check();
 	path();
 	return 0;
