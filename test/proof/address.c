@@ -4,7 +4,7 @@
  *
  * proves: parse_v4 atp_address_of atp_address_in atp_address_is_public
  * sources: core/syntax/chars.c
- * short: -DN=9 --unwind 10 --unwindset atp_address_is_public.0:20,network.0:17,network.1:17,memcpy.0:17,memcmp.0:17
+ * short: -DN=8 --unwind 9 --unwindset atp_address_is_public.0:20,network.0:17,network.1:17,memcpy.0:17,memcmp.0:17
  * long: -DN=16 --unwind 18 --unwindset atp_address_is_public.0:20
  */
 #include "core/syntax/address.c"

@@ -5,7 +5,7 @@
  *
  * proves: atp_car_index_add atp_car_index_find find_slot
  * replaces: first_slot:any_slot
- * short: -DBLOCKS=3 -DSLOTS=8 --unwind 9 --unwindset find_slot.0:5,memcmp.0:2
+ * short: -DBLOCKS=2 -DSLOTS=4 --unwind 5 --unwindset find_slot.0:4,memcmp.0:2
  * long: -DBLOCKS=7 -DSLOTS=16 --unwind 17 --unwindset find_slot.0:9,memcmp.0:2
  * assumes: first_slot() gives any slot of the table for a CID (car_slot.c); a CID has one byte, whose lowest bits are its slot
  */

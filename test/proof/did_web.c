@@ -95,22 +95,20 @@ document_host(void)
 		REACHED("a host");
 }
 
-/* A string of any length up to 3, after a record of any length. */
+/* A string of any length up to 3, behind a record of this length. */
 static void
-txt(void)
+txt(size_t before)
 {
 	AtpHandleTxt t;
 	size_t		n = any_size(3);
 	char		s[3];
-	bool		first = any_bool();
-	size_t		before;
+	bool		first = before <= 7 && any_bool();
 
 	t.found = (AtpHandleFound) any_size(ATP_HANDLE_SEVERAL);
-	t.record_len = any_size(sizeof(t.record) + 1);
+	t.record_len = before;
 	t.did_len = any_size(3);
-	/* when the record ends, it is copied: then a short one, or one that is too long */
-	ASSUME(!first || t.record_len <= 7 || t.record_len > sizeof(t.record));
-	before = first ? 0 : t.record_len;
+	if (first)
+		before = 0;
 	atp_handle_txt_string(&t, s, n, first);
 	LAW(t.record_len == before + n || t.record_len == sizeof(t.record) + 1);
 	LAW(t.record_len <= sizeof(t.record) || before + n > sizeof(t.record));
@@ -139,7 +137,12 @@ main(void)
 {
 	localhost();
 	document_host();
-	txt();
+	txt(0);
+	txt(7);
+	txt(4 + ATP_DID_MAX - 3);
+	txt(4 + ATP_DID_MAX - 1);
+	txt(4 + ATP_DID_MAX);
+	txt(4 + ATP_DID_MAX + 1);
 	file();
 	return 0;
 }

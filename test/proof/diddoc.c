@@ -1,11 +1,11 @@
 /*
  * diddoc.c
- *		DID documents: one entry, key, service, alias and array, with any JSON; and whole documents of a few items.
+ *		Parts of a DID document, with any JSON: a key, a service and an alias of an entry with any members.
  *
- * proves: atp_diddoc_parse read_array take_key take_service take_alias read_key read_endpoint read_doc_entry is_did
+ * proves: take_key take_service take_alias read_key read_endpoint is_did is_text
  * sources: test/proof/lib/any_json.c
- * short: -DN=5 -DANY_TEXT_MAX=8 --unwind 7 --unwindset any_json_text.0:9,atp_json_text.0:9,memcpy.0:66,memcmp.0:37,strlen.0:34,atp_json_members.0:6
- * long: -DN=8 -DANY_TEXT_MAX=12 --unwind 10 --unwindset atp_json_text.0:13,memcpy.0:66,memcmp.0:37,strlen.0:34
+ * short: -DANY_TEXT_MAX=12 --unwind 13 --unwindset strlen.0:34,memcmp.0:16,memcpy.0:66,any_entry.0:6
+ * long: -DANY_TEXT_MAX=14 --unwind 15 --unwindset strlen.0:34,memcmp.0:16,memcpy.0:66
  * assumes: JSON's readers do what lib/any_json.c says; the readers of keys, hosts and handles what their own harnesses prove
  */
 #include "core/wire/diddoc.c"
@@ -55,18 +55,30 @@ point(void *ctx, AtpCurve curve, const uint8_t *point, size_t n)
 	return any_bool();
 }
 
+static void
+any_entry(DocEntry *entry)
+{
+	for (int i = 0; i < NFIELDS; i++)
+		entry->field[i].kind = any_bool() ? ATP_JSON_TEXT : any_bool() ? ATP_JSON_NULL : ATP_JSON_OBJECT;
+}
+
 int
 main(void)
 {
-	AtpDidDoc	doc;
-	size_t		at;
-	AtpErr		err;
+	AtpDidDoc	doc = {0};
+	DocReader	d = {.did = {"did:x:y", 7}, .doc = &doc, .point = point};
+	DocEntry	entry;
+	AtpJsonItem alias = {.kind = any_bool() ? ATP_JSON_TEXT : ATP_JSON_NULL};
 
-	ANY_TEXT(s, n, N);
-	err = atp_diddoc_parse(s, n, (AtpSpan) {"did:x:y", 7}, point, NULL, &doc, &at);
-	LAW_OF_ERRORS(err, at, n);
-	LAW(doc.pds_len <= ATP_HOST_MAX && doc.handle_len <= ATP_HANDLE_MAX);
-	if (err == ATP_OK && doc.handle_len > 0)
-		REACHED("a document with a handle");
+	any_entry(&entry);
+	take_key(&d, &entry);
+	LAW(!doc.has_key || entry.field[KEY].kind == ATP_JSON_TEXT);
+	any_entry(&entry);
+	take_service(&d, &entry);
+	LAW(!doc.has_pds || (d.pds_seen && doc.pds_len <= ATP_HOST_MAX));
+	take_alias(&d, &alias);
+	LAW(doc.handle_len <= ATP_HANDLE_MAX && (doc.handle_len == 0 || alias.kind == ATP_JSON_TEXT));
+	if (doc.has_key && doc.has_pds && doc.handle_len == 4)
+		REACHED("a key, a PDS and a handle");
 	return 0;
 }

@@ -1,27 +1,24 @@
 /*
  * dns_name.c
- *		Names in DNS answers: one label after any name, and any name in a message of N bytes.
+ *		Names in DNS answers: one label behind an empty name or a long one, and any name in a message of N bytes.
  *
  * proves: add_label read_name
  * sources: core/syntax/chars.c
- * short: -DN=3 --unwind 5 --unwindset read_name.0:7
- * long: -DN=5 --unwind 6 --unwindset read_name.0:11
+ * short: -DN=3 --unwind 4 --unwindset read_name.0:7,main.0:6
+ * long: -DN=5 --unwind 6 --unwindset read_name.0:11,main.0:6
  */
 #include "core/wire/dns_txt.c"
 #include "lib/proof.h"
 
-/* Any label, after any name that is not too long. */
+/* Any label of at most three bytes, behind a name of this length. */
 static void
-label(void)
+label(size_t before)
 {
-	Name		name;
+	Name		name = {.len = before};
 	uint8_t		bytes[3];
 	size_t		n = any_size(3);
-	size_t		before;
 	bool		added;
 
-	name.len = any_size(NAME_MAX);
-	before = name.len;
 	added = add_label(&name, bytes, n);
 	LAW(added == (before + 1 + n <= NAME_MAX));
 	LAW(name.len == (added ? before + 1 + n : before));
@@ -54,7 +51,9 @@ name(void)
 int
 main(void)
 {
-	label();
+	label(0);
+	for (size_t n = NAME_MAX - 4; n <= NAME_MAX; n++)
+		label(n);
 	name();
 	return 0;
 }

@@ -42,7 +42,7 @@ token(void)
 {
 	bool		found = false;
 
-	ANY_TEXT(s, n, N - 1);
+	ANY_TEXT(s, n, N - 2);
 	for (size_t i = 0; i + 2 <= n; i++)
 	{
 		size_t		before = i;
@@ -57,7 +57,7 @@ token(void)
 		found |= (before == 0 || s[before - 1] == ',') && (after == n || s[after] == ',');
 	}
 	LAW(has_token((AtpSpan) {s, n}, "up") == found);
-	if (found && n == N - 1 && s[0] == ',')
+	if (found && n == N - 2 && s[0] == ',')
 		REACHED("a token after a comma");
 }
 

@@ -33,7 +33,7 @@ main(void)
 	AtpErr		err;
 
 	ANY_TEXT(s, n, N);
-	head.len = before = any_size(n);
+	head.len = before = any_size(n > 0);
 	err = parse_one(s, n, &head, &at);
 	/* what http_head_whole.c gives in its place */
 	LAW(err == ATP_OK || err == ATP_E_HTTP_MORE || err == ATP_E_HTTP_STATUS || err == ATP_E_HTTP_HEADER);

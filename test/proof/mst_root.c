@@ -20,7 +20,7 @@ entry_tail(void)
 	AtpMstOpen	node;
 	AtpMstSubtree subtree = {.present = any_bool()};
 
-	node.value_len = any_bool() ? ATP_CID_MAX : ATP_CID_BLESSED_LEN;
+	node.value_len = ATP_CID_MAX;
 	finish_entry(&b, &node, &subtree);
 	LAW((b.err == ATP_OK) == (b.room == sizeof(room)));
 	LAW(b.err == ATP_OK || (b.err == ATP_E_MST_ROOM && b.len == 0));
