@@ -121,7 +121,7 @@ fault("prove-mime-end", "core/lexicon/lex_format.c", "	if (mime.len < pattern.le
 fault("prove-localhost-port", "core/syntax/did_web.c", "n > name + 8 ||", "n > name + 9 ||", "proof/did_web")
 fault("prove-txt-room", "core/syntax/handle_txt.c", "if (n > room)", "if (n > room + 1)", "proof/did_web")
 fault("prove-doc-alias", "core/wire/diddoc.c", "&n) || n < skip ||", "&n) ||", "proof/diddoc")
-fault("prove-doc-array", "core/wire/diddoc.c", "if (item.kind == ATP_JSON_END)\n			return ATP_OK;\n", "if (item.kind == ATP_JSON_END && i > 0)\n			return ATP_OK;\n", "proof/diddoc_whole")
+fault("prove-doc-array", "core/wire/diddoc.c", "if (item.kind == ATP_JSON_END)\n			return ATP_OK;\n", "if (item.kind == ATP_JSON_END && i > 0)\n			return ATP_OK;\n", "proof/diddoc_array")
 fault("prove-op-cid", "core/wire/repos_message.c", "if ((op->cid.ptr == NULL) != (op->action == ATP_DELETE))", "if (op->cid.ptr == NULL && op->action != ATP_DELETE)", "proof/repos_ops")
 fault("prove-path-key", "core/repo/path.c", "path.len - collection->len - 1}", "path.len - collection->len}", "proof/repos_ops")
 fault("prove-commit-sig", "core/repo/commit.c", "value->str.len != ATP_COMMIT_SIG_LEN)", "value->str.len < ATP_COMMIT_SIG_LEN)", "proof/frame")

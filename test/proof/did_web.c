@@ -97,12 +97,11 @@ document_host(void)
 
 /* A string of any length up to 3, behind a record of this length. */
 static void
-txt(size_t before)
+txt(size_t before, bool first)
 {
 	AtpHandleTxt t;
 	size_t		n = any_size(3);
 	char		s[3];
-	bool		first = before <= 7 && any_bool();
 
 	t.found = (AtpHandleFound) any_size(ATP_HANDLE_SEVERAL);
 	t.record_len = before;
@@ -137,12 +136,11 @@ main(void)
 {
 	localhost();
 	document_host();
-	txt(0);
-	txt(7);
-	txt(4 + ATP_DID_MAX - 3);
-	txt(4 + ATP_DID_MAX - 1);
-	txt(4 + ATP_DID_MAX);
-	txt(4 + ATP_DID_MAX + 1);
+	txt(0, false);
+	txt(7, true);
+	txt(4 + ATP_DID_MAX - 3, false);
+	txt(4 + ATP_DID_MAX, false);
+	txt(4 + ATP_DID_MAX + 1, true);
 	file();
 	return 0;
 }

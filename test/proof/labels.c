@@ -91,7 +91,6 @@ static void
 message(void)
 {
 	AtpLabelsMessage msg;
-	AtpLabel	label;
 	AtpFrame	frame = {.t = {any_bool() ? "#labels" : "#inform", 7}, .payload_at = any_size(100)};
 	size_t		at;
 	AtpErr		err;
@@ -104,11 +103,24 @@ message(void)
 		return;
 	REACHED("labels");
 	LAW(at <= frame.payload_at + n && msg.seq > 0 && msg.nlabels <= n);
+}
+
+/* A label from any bytes of a message. */
+static void
+label(void)
+{
+	AtpLabelsMessage msg = {.base = any_size(100)};
+	AtpLabel	label;
+	size_t		at;
+	AtpErr		err;
+
+	ANY_BUFFER(s, n, 4);
+	atp_cbor_init(&msg.reader, s, n, ATP_CBOR_DEPTH_MAX);
 	err = atp_labels_next(&msg, &label, &at);
-	LAW_OF_ERRORS(err, at, frame.payload_at + n);
-	if (err != ATP_OK)
-		return;
-	LAW(label.map.ptr >= s && label.map.ptr + label.map.len <= s + n);
+	LAW(err != ATP_OK || label.map.len > 0);
+	LAW(label.map.ptr == NULL || (label.map.ptr == s && label.map.len <= n));
+	if (label.map.len == 3)
+		REACHED("a label without some fields");
 }
 
 int
@@ -117,5 +129,6 @@ main(void)
 	field();
 	seq();
 	message();
+	label();
 	return 0;
 }
