@@ -153,6 +153,9 @@ shape("load-car", 19000, 256, "repo/export-short", "SELECT atproto.load_car('%s'
 shape("load-car-again", 19000, 256, "repo/export-short", "SELECT atproto.load_car('%s', $1)" % DID, ["SELECT atproto.load_car('%s', b) FROM input" % DID])
 retry("ops", 200, 200, "repo/frame-ops", "repos")
 retry("links", 100000, (512, 16384), "repo/frame-links", "repos")
+retry("jetstream", 1666536, (4096, 65536), "wire/jetstream-record", "jetstream")
+retry("events", 384600, 2048, "wire/jetstream-wrapped", "jetstream")
+retry("messages", 499984, (4096, 65536), "wire/identity-fields", "messages")
 retry("labels", 60000, 256, "wire/labels", "labels")
 retry("labels-bad", 1248, 256, "wire/labels-bad", "labels")
 
@@ -162,6 +165,8 @@ CREATE TABLE input (b bytea)
 ALTER TABLE input ALTER b SET STORAGE EXTERNAL
 SELECT atproto.create_tables('atproto')
 INSERT INTO atproto.subscription (name, url, enabled, links) VALUES ('repos', 'wss://a.example/xrpc/com.atproto.sync.subscribeRepos', false, 'all')
+INSERT INTO atproto.subscription (name, url, enabled) VALUES ('jetstream', 'wss://c.example/subscribe', false)
+INSERT INTO atproto.subscription (name, url, enabled) VALUES ('messages', 'wss://d.example/xrpc/a.b.subscribeThings', false)
 INSERT INTO atproto.subscription (name, url, enabled) VALUES ('labels', 'wss://b.example/xrpc/com.atproto.label.subscribeLabels', false)
 """
 
