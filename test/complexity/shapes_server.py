@@ -14,13 +14,13 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 DID = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
 
 # name, the limit of n, the largest n of the short form (0: not in the short form; a pair: also that for memory), the argument (SQL, with {n}; a name with a slash: that shape's
-# input), the statement, and statements before
-Shape = collections.namedtuple("Shape", "name limit quick arg sql before")
+# input), the statement, statements before, and a condition that must be true afterwards: input that is refused costs little
+Shape = collections.namedtuple("Shape", "name limit quick arg sql before after")
 SHAPES = []
 
 
-def shape(name, limit, quick, arg, sql, before=()):
-    SHAPES.append(Shape(name, limit, quick, arg, sql, before))
+def shape(name, limit, quick, arg, sql, before=(), after="true"):
+    SHAPES.append(Shape(name, limit, quick, arg, sql, before, after))
 
 
 def series(element, end=""):
@@ -145,19 +145,20 @@ LETTER = ("INSERT INTO atproto.dead_frame SELECT '{s}', sha256(b), b, NULL, NULL
 RETRY = "SELECT atproto.retry(id) FROM atproto.dead_letter WHERE $1 IS NOT NULL"
 
 
-def retry(name, limit, quick, source, subscription):
-    shape("retry-" + name, limit, quick, source, RETRY, [s.replace("{s}", subscription) for s in LETTER])
+def retry(name, limit, quick, source, subscription, letters="0"):
+    shape("retry-" + name, limit, quick, source, RETRY, [s.replace("{s}", subscription) for s in LETTER],
+          "(SELECT count(*) FROM atproto.dead_letter) = " + letters)
 
 
 shape("load-car", 19000, 256, "repo/export-short", "SELECT atproto.load_car('%s', $1)" % DID)
 shape("load-car-again", 19000, 256, "repo/export-short", "SELECT atproto.load_car('%s', $1)" % DID, ["SELECT atproto.load_car('%s', b) FROM input" % DID])
 retry("ops", 200, 200, "repo/frame-ops", "repos")
-retry("links", 100000, (512, 16384), "repo/frame-links", "repos")
-retry("jetstream", 1666536, (4096, 65536), "wire/jetstream-record", "jetstream")
+retry("links", 55000, (512, 16384), "repo/frame-links", "repos")
+retry("jetstream", 992000, (4096, 65536), "wire/jetstream-record", "jetstream")
 retry("events", 384600, 2048, "wire/jetstream-wrapped", "jetstream")
 retry("messages", 499984, (4096, 65536), "wire/identity-fields", "messages")
 retry("labels", 60000, 256, "wire/labels", "labels")
-retry("labels-bad", 1248, 256, "wire/labels-bad", "labels")
+retry("labels-bad", 1248, 256, "wire/labels-bad", "labels", "{n}")
 
 SETUP = """CREATE EXTENSION atproto
 CREATE FUNCTION measure(name text, n integer, sql text, arg anyelement) RETURNS void LANGUAGE c STRICT AS '{dir}/server.so', 'measure'
@@ -188,6 +189,7 @@ def statements(chosen, long, where, which):
                 arg = "(SELECT b FROM input)"
             yield from s.before
             yield "SELECT measure('server/%s', %d, $sql$%s$sql$, %s)" % (s.name, n, s.sql, arg)
+            yield "SELECT 1 / (%s)::integer" % s.after.format(n=size)
             yield "ROLLBACK"
 
 
@@ -215,9 +217,13 @@ def measure(names, long, where):
     # bytes are counted without callgrind, and so faster than instructions
     out = run(statements(chosen, long, where, 1), "env", "LD_PRELOAD=%s/memory.so" % where)
     memory = read_numbers("\n".join(line[len("MEMORY "):] for line in out.splitlines() if line.startswith("MEMORY ")))
+    last = None
     for line in out.splitlines():
+        if line.startswith("MEMORY "):
+            last = line.split()[1]
         if "ERROR:" in line or "FATAL:" in line:
             print("# " + line[:300])
+            memory.pop(last, None)
     run(statements(chosen, long, where, 0), "env", "GLIBC_TUNABLES=" + TUNABLES, "valgrind", "-q", "--tool=callgrind", "--collect-atstart=no", "--callgrind-out-file=%s/server.%%p" % where)
     for s in chosen:
         memory["server/" + s.name].update()  # a shape whose statement failed was not measured

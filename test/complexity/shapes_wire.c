@@ -336,7 +336,7 @@ make_v1_members(size_t n)
 	put(",\"record\":{}}}");
 }
 
-/* A record of empty arrays. */
+/* A record of empty arrays, in arrays of a thousand: a longer list of a record is refused at its limit (B-28). */
 static void
 make_v1_record(size_t n)
 {
@@ -345,9 +345,10 @@ make_v1_record(size_t n)
 	begin_v1();
 	put(",\"record\":");
 	at = input.len;
-	put("{\"a\":[0");
-	put_times(n, ",[]");
-	put("]}");
+	put("{\"$type\":\"app.bsky.feed.post\",\"a\":[[0");
+	for (size_t i = 0; i < n; i++)
+		put(i % 1000 == 999 ? "],[[]" : ",[]");
+	put("]]}");
 	put_cid(at, input.len - at);
 	put("}}");
 }
@@ -447,7 +448,7 @@ const Shape wire_shapes[] = {
 	{"labels", ATP_FRAME_MAX / 80 - 8, 2048, make_labels, run_labels},
 	{"labels-fields", ATP_FRAME_MAX / 10 - 16, 16384, make_labels_fields, run_labels},
 	{"jetstream-members", ATP_FRAME_MAX / 7 - 64, 8192, make_v1_members, run_v1},
-	{"jetstream-record", ATP_FRAME_MAX / 3 - 128, 65536, make_v1_record, run_v1},
+	{"jetstream-record", ATP_FRAME_MAX / 3 - 2000, 65536, make_v1_record, run_v1},
 	{"jetstream-wrapped", ATP_FRAME_MAX / 13 - 16, 2048, make_v1_wrapped, run_v1_wrapped},
 	{"jetstream2-members", ATP_FRAME_MAX / 7 - 64, 8192, make_v2_members, run_v2_members},
 	{"jetstream2-escapes", ATP_FRAME_MAX / 2 - 256, 65536, make_v2, run_v2},
