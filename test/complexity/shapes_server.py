@@ -85,7 +85,7 @@ shape("doc-required", DOC_MAX // 96, 1024, lexicon(members("'property' || i", "j
                                                    record=", 'required', " + series("'property' || i") + ", 'nullable', " + series("'property' || i")), CHECK)
 shape("doc-union", DOC_MAX // 96, 1024, lexicon("jsonb_build_object('a', jsonb_build_object('type', 'union', 'refs', " + series("'#def' || i") + "))", members("'def' || i", DEF)), CHECK)
 shape("doc-union-same", DOC_MAX // 16, 2048, lexicon("jsonb_build_object('a', jsonb_build_object('type', 'union', 'refs', " + series("'d.e.f'::text") + "))"), CHECK)
-shape("doc-enum", DOC_MAX // 24, 2048, lexicon("jsonb_build_object('a', jsonb_build_object('type', 'string', 'enum', " + series("md5(i::text)") + "))"), CHECK)
+shape("doc-enum", DOC_MAX // 40, 2048, lexicon("jsonb_build_object('a', jsonb_build_object('type', 'string', 'enum', " + series("md5(i::text)") + "))"), CHECK)
 shape("doc-known", DOC_MAX // 24, 0, lexicon("jsonb_build_object('a', jsonb_build_object('type', 'string', 'knownValues', " + series("'value' || i") + "))"), CHECK)
 shape("doc-integers", DOC_MAX // 24, 2048, lexicon("jsonb_build_object('a', jsonb_build_object('type', 'integer', 'enum', " + series("{n} - i") + "))"), CHECK)
 shape("doc-chain", DOC_MAX // 128, 512,

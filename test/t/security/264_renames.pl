@@ -163,10 +163,14 @@ query('SELECT pg_reload_conf(), atproto.unsubscribe(name) FROM atproto.subscript
 foreach my $case (
 	[ 'its schema gets another name', 'ALTER SCHEMA m1 RENAME TO m3', 'm3', 'm3' ],
 	[ 'another schema gets its name', q{ALTER SCHEMA m1 RENAME TO m3; ALTER SCHEMA m2 RENAME TO m1; UPDATE atproto.subscription SET target = 'm1'}, 'm1', '' ],
-	[ 'another schema is the target', q{UPDATE atproto.subscription SET target = 'm2'}, 'm2', '' ])
+	[ 'another schema is the target', q{UPDATE atproto.subscription SET target = 'm2'}, 'm2', '' ],
+	# the settings that the cursor notes, and the position, are equal: only the id differs
+	[ 'another subscription of its name, without fetches', sub { q{SELECT atproto.unsubscribe('m'); } . subscribe_sql('m', $_[0], cursor => 1, target => "'m1'", verify => "'chain'") }, 'm1', '' ])
 {
 	my ($what, $sql, $target, $queued) = @$case;
 	my $stream = AtprotoTest::Server->start($lacking, '--hold-at', 2);
+
+	$sql = $sql->($stream) if ref $sql;
 
 	query(q{CREATE SCHEMA m1; CREATE SCHEMA m2; SELECT atproto.create_tables('m2')});
 	query(subscribe_sql('m', $stream, cursor => 0, target => "'m1'", verify => "'chain'", backfill => "'repair'"));
