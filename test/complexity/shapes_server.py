@@ -151,6 +151,7 @@ def retry(name, limit, quick, source, subscription, letters="0"):
 
 
 shape("load-car", 19000, 256, "repo/export-short", "SELECT atproto.load_car('%s', $1)" % DID)
+shape("load-car-large", 58000, 0, "repo/export-large", "SELECT atproto.load_car('%s', $1)" % DID)
 shape("load-car-again", 19000, 256, "repo/export-short", "SELECT atproto.load_car('%s', $1)" % DID, ["SELECT atproto.load_car('%s', b) FROM input" % DID])
 retry("ops", 200, 200, "repo/frame-ops", "repos")
 retry("links", 55000, (512, 16384), "repo/frame-links", "repos")
