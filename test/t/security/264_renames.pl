@@ -256,5 +256,16 @@ $other->quit;
 $leaves->finish;
 is(query('SELECT count(*) FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription WHERE j.target <> s.target'), '0', 'R-02: a change of the target waits for transactions that request fetches');
 
+# So it is if the subscription ends to fetch, and another one fetches into the same tables.
+query(subscribe_sql('later', $steps, cursor => 0, target => "'m2'", backfill => "'repair'"));
+$other = $node->background_psql('postgres');
+$other->query_safe(qq{BEGIN; SELECT atproto.resync('$did', 'm2')});
+my $ends = $points->session('ends', q{UPDATE atproto.subscription SET backfill = 'none' WHERE name = 'fetches'});
+$points->blocked('ends');
+$other->query_safe('COMMIT');
+$other->quit;
+$ends->finish;
+is(query("SELECT subscription FROM atproto.repo_job WHERE did = '$did' AND target = 'm2'"), 'later', 'R-02: a job that was requested meanwhile goes to the subscription that still fetches');
+
 $node->stop;
 done_testing();
