@@ -162,7 +162,7 @@ query('ALTER SYSTEM SET atproto.multi_source_wait = 0');
 query('SELECT pg_reload_conf(), atproto.unsubscribe(name) FROM atproto.subscription; SELECT 1');
 foreach my $case (
 	[ 'its schema gets another name', 'ALTER SCHEMA m1 RENAME TO m3', 'm3', 'm3' ],
-	# the cursor keeps the settings that it has noted
+	# the cursor's row still has the settings from before: only its layout changes
 	[ 'its schema gets another name after another setting', q{UPDATE atproto.subscription SET keep_raw = true; ALTER SCHEMA m1 RENAME TO m3}, 'm3', 'm3' ],
 	[ 'another schema gets its name', q{ALTER SCHEMA m1 RENAME TO m3; ALTER SCHEMA m2 RENAME TO m1; UPDATE atproto.subscription SET target = 'm1'}, 'm1', '' ],
 	[ 'another schema is the target', q{UPDATE atproto.subscription SET target = 'm2'}, 'm2', '' ])
@@ -226,7 +226,7 @@ wait_for_seq($node, "m$_", 2) foreach 1, 2;
 is(query('SELECT (SELECT count(*) FROM m1.record), (SELECT count(*) FROM m2.record)'), '2|2', 'F-08: a batch does not move the cursor of the subscription that has the name now');
 query(q{SELECT atproto.unsubscribe('m1'), atproto.unsubscribe('m2'); DROP SCHEMA m1, m2 CASCADE});
 
-# The same with equal settings in the same tables: only the id tells the two apart, and only one of them fetches.
+# Two subscriptions with equal settings and the same tables exchange their names: only their ids differ, and only m1 has fetches.
 {
 	my $stream = AtprotoTest::Server->start($lacking, '--hold-at', 2);
 
@@ -256,7 +256,7 @@ $other->quit;
 $leaves->finish;
 is(query('SELECT count(*) FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription WHERE j.target <> s.target'), '0', 'R-02: a change of the target waits for transactions that request fetches');
 
-# So it is if the subscription ends to fetch, and another one fetches into the same tables.
+# A change of backfill waits for such a batch, too: subscription later gets the job.
 query(subscribe_sql('later', $steps, cursor => 0, target => "'m2'", backfill => "'repair'"));
 $other = $node->background_psql('postgres');
 $other->query_safe(qq{BEGIN; SELECT atproto.resync('$did', 'm2')});
