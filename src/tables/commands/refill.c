@@ -25,6 +25,7 @@
 #include "tables/base/audit_request.h"
 #include "tables/base/gap.h"
 #include "tables/base/table.h"
+#include "tables/repos/dead_letter.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -49,6 +50,21 @@ find_subscription(const char *name)
 	return sub;
 }
 
+/* This refill replaces those that have not come to their end (atp_dead_letters_supersede_refilled()). */
+static void
+supersede_letters(const AtpSubscription *sub, AtpArg dids)
+{
+	AtpResult	found = atp_query(atp_expand_sql("SELECT array_agg(did) AS dids, array_agg(rev) AS revs FROM #.repo WHERE refill_by IS NOT NULL"
+												 " AND refill_sync IS NOT NULL AND ($1 IS NULL OR did OPERATOR(@.=) ANY ($1))", sub->target),
+								  ATP_ARGS(dids));
+	AtpTuple	row = atp_result_row(found, 0);
+	AtpArg		some = atp_get_arg(row, "dids", get_array_type(atp_type("did")));
+
+	if (!some.isnull)
+		atp_dead_letters_supersede_refilled(sub->target, some, atp_get_arg(row, "revs", get_array_type(atp_type("tid"))));
+	atp_result_free(found);
+}
+
 /*
  * The lock keeps consumers from changing repositories meanwhile: a batch that is being applied ends
  * first, and the next batch finds the cursor moved.
@@ -61,9 +77,12 @@ mark_repos(const AtpSubscription *sub, AtpArg dids)
 	uint64		n;
 
 	atp_run(atp_expand_sql("LOCK TABLE #.repo IN SHARE ROW EXCLUSIVE MODE", sub->target), ATP_NO_ARGS);
+	supersede_letters(sub, dids);
+	/* a deleted repository without a new commit has nothing to be read again: its last commit is not newer than deleted_rev */
 	n = atp_run(atp_expand_sql("UPDATE #.repo SET refill_by = $1, refill_rev = deleted_rev, refill_data = NULL,"
 							   " refill_sync = NULL, refill_to = rev, refill_at = clock_timestamp()"
 							   " WHERE rev IS NOT NULL AND (active OR status IS DISTINCT FROM 'deleted')"
+							   " AND (deleted_rev OPERATOR(@.=) rev) IS NOT TRUE"
 							   " AND ($2 IS NULL OR did OPERATOR(@.=) ANY ($2))", sub->target),
 				ATP_ARGS(atp_text_arg(sub->id), dids));
 	found = atp_query(atp_expand_sql("SELECT FROM #.repo WHERE " ATP_IS_AUDITED " LIMIT 1", sub->target), ATP_NO_ARGS);
@@ -94,6 +113,9 @@ atp_refill(PG_FUNCTION_ARGS)
 	SPI_connect();
 	nest = atp_caller_begin();
 	atp_rev_cache_forget_at_commit();
+	(void) find_subscription(TextDatumGetCString(name.value));
+	/* the subscription before the repositories, in the order of a session that changes the target; set_cursor() needs the same lock */
+	atp_run_unnamed("SELECT FROM atproto.subscription WHERE name = $1 FOR NO KEY UPDATE", ATP_ARGS(name));
 	n = mark_repos(find_subscription(TextDatumGetCString(name.value)),
 				   ATP_FUNCTION_ARG(1, get_array_type(atp_type("did"))));
 	atp_run_unnamed("SELECT atproto.set_cursor($1, $2)", ATP_ARGS(name, seq));

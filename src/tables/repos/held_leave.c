@@ -233,43 +233,31 @@ mark_lettered(AtpApply *a, int unused, int unused2)
 	request_fetch(l, marked, n);
 }
 
-/* Mark the repositories in a subtransaction.  False: the tables could not be written; *error has the reason, if the database gave one. */
+/* Mark the repositories.  False: the tables could not be written, so only a row of atproto.gap records the loss. */
 static bool
-try_marks(Leaving *l, AtpStep step, ErrorData **error)
+mark_repos(Leaving *l, AtpStep step)
 {
 	AtpBatch	batch = {.cxt = CurrentMemoryContext};
 	Marking		m = {.apply = {.sub = l->sub, .sink = l->sub->source->sink, .batch = &batch}, .leaving = l};
-	ErrorData  *volatile refused;
+	ErrorData  *volatile error;
 
-	*error = NULL;
 	if (!(m.apply.sink->uses & ATP_USE_REPOS) || !OidIsValid(l->sub->owner))
 		return false;
 	m.apply.statements = atp_statements_create(l->sub->target, ATP_WRITER_OTHER);
 	PG_TRY();
 	{
-		refused = atp_attempt(&m.apply, step, 0, 0);
+		error = atp_attempt(&m.apply, step, 0, 0);
 	}
 	PG_FINALLY();
 	{
 		atp_statements_free(m.apply.statements);
 	}
 	PG_END_TRY();
-	*error = refused;
-	return refused == NULL;
-}
-
-/* Mark the repositories.  False: the tables could not be written, so only a row of atproto.gap records the loss. */
-static bool
-mark_repos(Leaving *l, AtpStep step)
-{
-	ErrorData  *error;
-	bool		marked = try_marks(l, step, &error);
-
 	if (error != NULL)
 		ereport(WARNING,
 				(errmsg("repositories could not be marked as desynchronized in schema \"%s\": %s", l->sub->target, error->message),
 				 errdetail("A row of atproto.gap tells how many events or dead letters are dropped.")));
-	return marked;
+	return error == NULL;
 }
 
 /* The target's table of repositories; InvalidOid if the target has none. */
@@ -313,24 +301,6 @@ leave_letters(const AtpSubscription *sub, bool removed)
 	atp_caller_end(nest);
 }
 
-void
-atp_subscription_leaves(const char *name)
-{
-	Leaving		l = {.sub = atp_subscription_get(name, CurrentMemoryContext), .removed = true};
-	ErrorData  *error;
-	int			nest;
-
-	if (l.sub == NULL)
-		return;
-	find_letters(&l);
-	if (l.ndids == 0)
-		return;
-	nest = atp_caller_begin();
-	/* if the database refuses, it will refuse the trigger's attempt, too, which tells */
-	(void) try_marks(&l, mark_lettered, &error);
-	atp_caller_end(nest);
-}
-
 /* Does the target have repositories that the subscription's owner may change? */
 static bool
 may_end_refills(const AtpSubscription *sub)
@@ -350,7 +320,8 @@ may_end_refills(const AtpSubscription *sub)
  * fetched for another subscription.
  *
  * A cursor that jumps over events ends the refills that have written records: the refill may not reach the repository's revision any
- * more.  A refill that has written none goes on with the events after the jump.
+ * more.  A refill that has written none goes on with the events after the jump.  So does a change of the stream, whose
+ * cursor begins elsewhere.
  */
 static void
 end_refills(AtpApply *a, int unused, int unused2)
@@ -369,22 +340,29 @@ end_refills(AtpApply *a, int unused, int unused2)
 							   "  AND r.refill_rev IS NOT NULL AND (r.refill_rev OPERATOR(@.=) r.deleted_rev) IS NOT TRUE"
 							   "  THEN 'desynchronized' ELSE r.sync END, refill_by = NULL, refill_rev = NULL, refill_data = NULL, refill_sync = NULL,"
 							   " refill_to = NULL, refill_at = NULL, updated_at = now()%s"
-							   " RETURNING CASE WHEN r.sync = 'desynchronized' THEN r.did END AS did", locked, of_refill);
+							   " RETURNING r.did, r.rev, r.sync = 'desynchronized' AS marked", locked, of_refill);
 	AtpResult	found = atp_query(atp_expand_sql(sql, sub->target), ATP_ARGS(atp_text_arg(sub->id), atp_text_arg(sub->name)));
 	struct varlena **marked = palloc(sizeof(struct varlena *) * Max(found.n, 1));
+	Datum	   *dids = palloc(sizeof(Datum) * Max(found.n, 1));
+	Datum	   *revs = palloc(sizeof(Datum) * Max(found.n, 1));
 	int			n = 0;
 
 	atp_owner_end(caller);
 	for (uint64 i = 0; i < found.n; i++)
 	{
+		AtpTuple	row = atp_result_row(found, i);
 		bool		isnull;
-		Datum		did = atp_get(atp_result_row(found, i), "did", atp_type("did"), &isnull);
 
-		if (!isnull)
-			marked[n++] = PG_DETOAST_DATUM_COPY(did);
+		dids[i] = PointerGetDatum(PG_DETOAST_DATUM_COPY(atp_get(row, "did", atp_type("did"), &isnull)));
+		revs[i] = atp_get(row, "rev", atp_type("tid"), &isnull);
+		if (atp_get_bool(row, "marked"))
+			marked[n++] = (struct varlena *) DatumGetPointer(dids[i]);
 	}
 	if (found.n > 0)
 		atp_audit_request(sub->target);
+	if (found.n > 0 && l->jumps)
+		atp_dead_letters_supersede_refilled(sub->target, atp_array_arg(atp_type("did"), dids, NULL, found.n),
+											atp_array_arg(atp_type("tid"), revs, NULL, found.n));
 	atp_result_free(found);
 	/* no later commit of these repositories may come that would have them fetched */
 	request_fetch(l, marked, atp_sort_dids(marked, n));
@@ -454,6 +432,13 @@ is_another(AtpTuple old, AtpTuple row)
 		(before != NULL && after != NULL && before->sink != after->sink);
 }
 
+/* Does the subscription follow another stream now, with a cursor of its own? */
+static bool
+is_elsewhere(AtpTuple old, AtpTuple row)
+{
+	return strcmp(atp_endpoint_parse(atp_get_text(old, "url"))->scope, atp_endpoint_parse(atp_get_text(row, "url"))->scope) != 0;
+}
+
 /*
  * Lock the cursors: what batches have written is visible to the next statement.  The new layout of the cursors has a batch read
  * again that was read before.  Where all statements have one snapshot (REPEATABLE READ), the statement cannot see a batch that has committed
@@ -520,6 +505,17 @@ atp_subscription_held(PG_FUNCTION_ARGS)
 		sub = atp_subscription_get(atp_get_text(old, "name"), CurrentMemoryContext);
 		if (sub != NULL)
 			leave_held(sub, removed);
+		SPI_finish();
+	}
+	else if (!removed && is_elsewhere(old, row))
+	{
+		const AtpSubscription *sub;
+
+		SPI_connect();
+		await_batches(old);
+		sub = atp_subscription_get(atp_get_text(old, "name"), CurrentMemoryContext);
+		if (sub != NULL)
+			atp_refills_jump(sub);
 		SPI_finish();
 	}
 	if (!removed)

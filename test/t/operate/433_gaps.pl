@@ -227,9 +227,10 @@ foreach my $workers (1, 3)
 
 # --- the cursor jumps while repositories are refilled: an audit, and no longer the stream, proves the records of the refill ---
 
+my $another = AtprotoTest::Server->start($pds);
 foreach my $workers (1, 2)
 {
-	foreach my $jump ('an operator', 'the server')
+	foreach my $jump ('an operator', 'the server', 'another server')
 	{
 		start_over('gap');
 		query(subscribe_sql('s', $server, cursor => 1, workers => $workers));
@@ -239,7 +240,8 @@ foreach my $workers (1, 2)
 		query(q{SELECT atproto.refill('s', seq => 1); SELECT atproto.resume('s')});
 		wait_for_seq($node, 's', 500);
 		pause();
-		query("SELECT atproto.set_cursor('s', 999)") if $jump eq 'an operator';
+		query(sprintf "UPDATE atproto.subscription SET url = '%s'", $another->url) if $jump eq 'another server';
+		query("SELECT atproto.set_cursor('s', 999)") if $jump =~ /^an/;
 		$server->restart($jump eq 'the server' ? ('--oldest', 1000) : ());
 		query(q{SELECT atproto.resume('s')});
 		wait_for_seq($node, 's', $PDS_LAST);
