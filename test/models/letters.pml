@@ -2,19 +2,21 @@
  * One repository that two relays fill, both at level chain: dead letters and retry(), refill() of one source while the other
  * runs, a cursor that jumps, and #account events of two sources.
  *
- * The repository has one record.  Each relay delivers the account's commits and #account events in their order, and leaves
+ * The repository has a record that matters.  Each relay delivers the account's commits and #account events in their order, and leaves
  * out any of them; read again, it leaves out others.  A batch is one message, and each transaction is one step.  The record of
  * a commit may be invalid, or the database may refuse its row or the commit as a whole: then there is a letter, which retry()
  * tries when it likes, with success.  An audit compares the record with the tree of the last commit.
  *
  * Left out: what sources.pml has (Jetstreams, #sync, invented commits, a release that is read before it is applied); level full
- * (held.pml, repository.pml); exports and letters about them; limits; clocks that are wrong.  A kill is left out, because all
+ * (held.pml, repository.pml); exports and letters about them; limits; clocks that are wrong; a user's
+ * trigger that refuses the row of the repository when the record is written (the tables then have a record beyond the revision,
+ * and a letter).  A kill is left out, because all
  * that a process has in memory is a batch, which it reads again.
  *
- * short: -DN=3 -DEXTRA=2
- * long: -DN=4 -DEXTRA=3
+ * short: -DN=3 -DEXTRA=2 -DANY=0
+ * long: -DN=3 -DEXTRA=3 -DANY=1
  *
- * N commits; EXTRA of these happen: a letter, a refill of the first source, a jump of its cursor, an account that goes and comes back.
+ * N commits, ANY: of any kind, otherwise of a few kinds that matter; EXTRA of these happen: a letter, a refill of the first source, a jump of its cursor, an account that goes and comes back.
  *
  * Invariants:
  * - synchronized is true: the record is the account's at the revision.
@@ -51,9 +53,12 @@
 /* the account: its commits 1 to N; it goes after the commit went (0: never) and comes back before the next one */
 byte went;
 bool gone;				/* it was deleted, and begins a new repository */
-byte dels;				/* bit k: commit k deletes the record, otherwise the commit writes it */
-#define PUTS(k) (!((dels >> (k)) & 1))
-#define TRUTH(k) ((k) != 0 && PUTS(k) -> (k) : 0)
+byte value[N + 1];		/* after commit k: the commit that wrote the record; 0: there is no record */
+byte other[N + 1];		/* the last commit, up to k, that wrote another record */
+#define OTHER(k) (other[k] == (k))
+#define PUTS(k) (value[k] == (k))
+#define DELS(k) (!OTHER(k) && value[k] == 0)
+#define SAME_TREE(a, b) (value[a] == value[b] && other[a] == other[b])
 #define FIRST(k) ((k) == 1 || (gone && (k) == went + 1))
 /* the place of commit k in a stream, which is also the time of the event; after commit `went` come two #account events */
 #define PLACE(k) ((k) + (went != 0 && (k) > went -> 2 : 0))
@@ -105,8 +110,7 @@ byte bad;				/* the commit that has a letter */
 byte how;
 #define INVALID 1
 #define REFUSED 2
-#define REFUSED_WHOLE 3	/* before its row was written */
-#define REFUSED_STATE 4	/* its row was written, the repository's row was not */
+#define REFUSED_WHOLE 3
 byte c;					/* counts */
 
 /* of one transaction */
@@ -116,7 +120,7 @@ hidden byte e_held, e_old, e_holds, e_gap, e_late, e_inactive, e_misses, e_lacki
 #define EMPTY (rev == 0 || deleted_rev == rev)
 #define DELETED (status == GONE && EMPTY)
 #define REFILLED (refill_by && src == 0)
-#define EXPECTED (EMPTY -> 0 : TRUTH(rev))
+#define EXPECTED (EMPTY -> 0 : value[rev])
 #define REST (((1 << (k)) - 1))
 #define CONTINUES (!FIRST(k) && k == rev + 1)
 
@@ -140,7 +144,7 @@ inline count_held()
 inline add_letter()
 {
 	if
-	:: e_refused >= REFUSED_WHOLE -> whole[src] = whole[src] | (1 << k)
+	:: e_refused == REFUSED_WHOLE -> whole[src] = whole[src] | (1 << k)
 	:: e_refused < REFUSED_WHOLE && !((letter[src] >> k) & 1) ->
 		letter[src] = letter[src] | (1 << k);
 		/* supersede_late() */
@@ -158,7 +162,7 @@ inline add_letter()
 inline drop_letters()
 {
 	if
-	:: !PUTS(k) ->
+	:: DELS(k) ->
 #ifndef WITHOUT_overtaken
 		letter[src] = letter[src] & ~REST;
 #endif
@@ -182,7 +186,7 @@ inline write_row()
 {
 	if
 	:: PUTS(k) && rec < k -> rec = k; again = refill_by
-	:: !PUTS(k) && rec <= k && rec != 0 -> rec = 0; again = false
+	:: DELS(k) && rec <= k && rec != 0 -> rec = 0; again = false
 	:: else
 	fi
 }
@@ -245,12 +249,12 @@ inline reread()
 		e_reread = true;
 		if
 #ifndef WITHOUT_chain
-		:: refill_sync != NONE && !(!FIRST(k) && refill_data != 0 -> TRUTH(k - 1) == TRUTH(refill_data) : !FIRST(k) && refill_rev == k - 1) -> undo()
+		:: refill_sync != NONE && !(!FIRST(k) && refill_data != 0 -> SAME_TREE(k - 1, refill_data) : !FIRST(k) && refill_rev == k - 1) -> undo()
 #endif
 		:: else
 		fi;
 		if
-		:: refill_sync != NONE || (PUTS(k) && e_refused != INVALID) -> begin_refill()
+		:: refill_sync != NONE || (!DELS(k) && e_refused != INVALID) -> begin_refill()
 #ifndef WITHOUT_letter_of_refill
 		:: refill_sync == NONE && e_refused == INVALID -> begin_refill()
 #endif
@@ -302,6 +306,10 @@ inline judge_inactive()
 	e_misses = !DELETED && !(rev != 0 && k <= rev)
 }
 
+/* tells_of_loss() */
+#define LACKS (k < (sync != SYNCED && deleted_rev == 0 -> first : 0) && \
+	(e_refused == INVALID || (!OTHER(k) && rec != 0 && rec < k) || (rec == 0 && PUTS(k))))
+
 /* take_commit() */
 inline take()
 {
@@ -320,33 +328,29 @@ inline take()
 #ifndef WITHOUT_missed
 			:: !e_replay && e_misses -> sync = DESYNC
 #endif
+#ifndef WITHOUT_lacks_inactive
+			:: !e_replay && !DELETED && !e_misses && LACKS -> sync = DESYNC
+#endif
 			:: else
 			fi
 		:: !e_inactive && rev != 0 && k <= rev ->
 			e_passed = true;
 			if
 #ifndef WITHOUT_lacks
-			:: k < (sync != SYNCED && deleted_rev == 0 -> first : 0) &&
-				(e_refused == INVALID || (rec != 0 && rec < k) || (rec == 0 && PUTS(k))) -> sync = DESYNC
+			:: LACKS -> sync = DESYNC
 #endif
 			:: else
 			fi
 		:: else ->
 			/* judge_commit() */
 			if
-#ifndef WITHOUT_former
-			:: deleted_rev != 0 && EMPTY && status_by != 0 && status_by != src + 1 && PLACE(k) < status_at -> sync = DESYNC
-#endif
-			:: else ->
+			:: EMPTY && FIRST(k) -> sync = SYNCED
+			:: !(EMPTY && FIRST(k)) && rev != 0 ->
 				if
-				:: EMPTY && FIRST(k) -> if :: sync == DESYNC && rec > rev :: else -> sync = SYNCED fi
-				:: !(EMPTY && FIRST(k)) && rev != 0 ->
-					if
-					:: !EMPTY && !FIRST(k) && TRUTH(k - 1) == TRUTH(data)
-					:: else -> sync = DESYNC
-					fi
-				:: else
+				:: !EMPTY && !FIRST(k) && SAME_TREE(k - 1, data)
+				:: else -> sync = DESYNC
 				fi
+			:: else
 			fi;
 			if
 #ifndef WITHOUT_lacking
@@ -372,14 +376,13 @@ inline apply_commit()
 	if
 	:: e_late && e_refused > INVALID -> e_refused = 0
 	/* left out: the database refuses the marks of a refill */
-	:: !e_late && e_refused >= REFUSED_WHOLE && rev != 0 && k <= rev -> e_refused = 0
-	:: e_refused == INVALID && !PUTS(k) -> e_refused = 0
+	:: !e_late && e_refused == REFUSED_WHOLE && rev != 0 && k <= rev -> e_refused = 0
+	:: (e_refused == INVALID && !PUTS(k)) || (e_refused == REFUSED && OTHER(k)) -> e_refused = 0
 	:: else
 	fi;
 	e_lacking = e_refused == INVALID || e_refused == REFUSED;
 	if
 	:: e_refused == REFUSED_WHOLE
-	:: e_refused == REFUSED_STATE -> write_row()
 	:: else ->
 		take();
 		if
@@ -468,8 +471,6 @@ inline note_held()
 #define STALE (rec != 0 && rec != EXPECTED)
 #define MISSING (rec == 0 && EXPECTED != 0)
 /* a letter that says what the record lacks: of a later commit, up to the revision or after it */
-/* the database has refused a commit as a whole, after its row was written */
-#define REFUSED_LATER (((whole[0] | whole[1]) >> (rev + 1)) != 0 || (rec != 0 && ((whole[0] | whole[1]) >> rec) & 1))
 #define LETTER_AFTER(r) ((((letter[0] & ~superseded[0]) | (letter[1] & ~superseded[1]) | whole[0] | whole[1]) >> ((r) + 1)) != 0)
 
 inline check()
@@ -479,8 +480,8 @@ inline check()
 		src, k, i, went, e_held, how, rev, sync, first, status, status_at, deleted_rev, refill_by, refill_rev, refill_sync, rec, again, held[0], held[1], gap[0], gap[1],
 		queued, letter[0], superseded[0], letter[1], superseded[1], whole[0], whole[1], suspect);
 #endif
-	assert(sync != SYNCED || rec == EXPECTED || REFUSED_LATER);
-	assert(sync == DESYNC || !STALE || refill_sync != NONE || suspect || LETTER_AFTER(rec) || REFUSED_LATER);
+	assert(sync != SYNCED || rec == EXPECTED);
+	assert(sync == DESYNC || !STALE || refill_sync != NONE || suspect || LETTER_AFTER(rec));
 	assert(status_at == told);		/* without times */
 	assert(hold == ((held[0] | held[1]) != 0))
 }
@@ -493,9 +494,14 @@ end_loop:
 	do
 	:: atomic {
 		pos[s] <= LAST ->
+		/* what it leaves out */
+		do
+		:: pos[s] <= LAST -> pos[s]++
+		:: break
+		od;
 		if
-		:: pos[s]++			/* left out */
-		:: true ->
+		:: pos[s] > LAST
+		:: else ->
 			if
 			:: extra > 0 && !(went != 0 && (pos[s] == went + 1 || pos[s] == went + 2)) ->
 				extra--;
@@ -504,8 +510,6 @@ end_loop:
 				:: how = INVALID
 				:: how = REFUSED
 				:: how = REFUSED_WHOLE
-				/* left out: a trigger refuses the row of an account that goes later */
-				:: went == 0 -> how = REFUSED_STATE
 				fi
 			:: true
 			fi;
@@ -686,11 +690,11 @@ end_loop:
 	/* the fetcher audits */
 	:: d_step {
 		sync == UNPROVEN && refill_sync == NONE && !EMPTY ->
-		sync = (rec == TRUTH(data) -> SYNCED : DESYNC);
+		sync = (rec == value[data] -> SYNCED : DESYNC);
 		suspect = false;
 		check()
 	   }
-	:: atomic { !over -> over = true }
+	:: atomic { !over && hold -> over = true }
 	od
 }
 
@@ -703,7 +707,8 @@ active proctype end_quiet()
 			/* the refill waits for a commit that its source does not send */
 			assert(sync != UNPROVEN || (refill_sync != NONE && !jumped) || EMPTY);		/* without jump */
 			if
-			:: MISSING && sync != DESYNC && status == 0 ->
+			/* not remembered: a deletion that comes before all commits of the repository */
+			:: MISSING && sync != DESYNC && status == 0 && !(gone && told > went && rev <= went) ->
 				k = EXPECTED;
 				assert(!((delivered >> k) & 1) || ((letter[0] | letter[1] | whole[0] | whole[1]) >> k) & 1)
 			:: else
@@ -714,7 +719,7 @@ active proctype end_quiet()
 
 init
 {
-	byte n = 1;
+	byte n = 1, from;
 
 	atomic {
 		extra = EXTRA;
@@ -724,14 +729,18 @@ init
 		fi;
 		do
 		:: n <= N ->
+			from = (gone && n == went + 1 -> 0 : n - 1);
+			value[n] = value[from]; other[n] = other[from];
 			if
-			:: true
-			:: n > 1 && PUTS(n - 1) && !FIRST(n) -> dels = dels | (1 << n)
+			/* not ANY: the record is written; removed, or another one is written; the same, or written again */
+			:: ANY || n != 2 -> value[n] = n
+			:: ANY || n != 1 -> other[n] = n
+			:: value[from] != 0 && (ANY || n == 2) -> value[n] = 0
 			fi;
 			n++
 		:: else -> break
 		od;
-		n = 0;
+		n = 0; from = 0;
 		run consumer(0); run consumer(1)
 	}
 }

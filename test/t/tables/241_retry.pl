@@ -340,7 +340,7 @@ query(subscribe_sql('behind', AtprotoTest::Server->start(make_capture('steps.py'
 wait_for_seq($node, 'behind', 3);
 $ahead->release;
 wait_for_seq($node, 'ahead', 8);
-query('UPDATE atproto.subscription SET validate = NULL');
+query(q{UPDATE atproto.subscription SET validate = 'none'});
 is(query("SELECT string_agg(right(path, 1) || ' ' || atproto.retry(id), ', ' ORDER BY seq) FROM atproto.dead_letter WHERE subscription = 'behind'"), 'x obsolete, x obsolete, y obsolete',
 	'F-03: a letter of what came too late to have an effect brings nothing back, also if the account was not active then');
 is(query("SELECT rkey FROM united.record WHERE did IN ('@{[did('e')]}', '@{[did('f')]}')"), 'z', 'what other commits have removed stays so, and what went with the account');
@@ -370,7 +370,7 @@ foreach my $how ('is set', 'jumps', 'lacks a commit', 'begins again')
 	query("SELECT atproto.set_cursor('again', 3)") if $how eq 'jumps';
 	query(sprintf "UPDATE atproto.subscription SET url = '%s'", $ahead->url) if $how eq 'is set';
 	query("SELECT atproto.refill('again', seq => 0)") if $how eq 'begins again';
-	query('UPDATE atproto.subscription SET validate = NULL');
+	query(q{UPDATE atproto.subscription SET validate = 'none'});
 	is(query("SELECT atproto.retry(id) FROM atproto.dead_letter WHERE path LIKE '%/x'"), 'obsolete', "F-03: $how: retry() does not bring the record back");
 	is(query("SELECT count(*) FROM united.record WHERE rkey = 'x'"), '0', 'it stays removed');
 	$again->stop;
