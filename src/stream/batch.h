@@ -239,7 +239,6 @@ typedef struct AtpEventEffects
 	AtpFetchWhy fetch;
 	bool		passed;			/* the repository is beyond this event, whose rows are not written */
 	bool		reread;			/* read again, after atproto.refill() */
-	uint64		undone;			/* the last revision of a refill whose chain this event has broken; 0: of none */
 	bool		closes;			/* look at the events held for this event, or behind it */
 	bool		missed;			/* ignored although signed, since the account is inactive: the tables lack its changes */
 } AtpEventEffects;

@@ -41,6 +41,23 @@
  * step refill: tables/commands/refill.c mark_repos()
  * step jump: tables/repos/held_leave.c end_refills()
  * step erase: tables/apply/repos_sink.c erase_repo()
+ *
+ * guard late: a source has brought commit 1 and commit 2, which removes the record; the other source brings commit 1 with a letter, and retry() brings the record back
+ * guard late_inactive: the same, but the account is deleted when the letter is written, and active when it is tried
+ * guard superseded: commit 1 has a letter; another source brings commit 2, which removes the record; retry() brings it back
+ * guard obsolete: the letter says so, and nobody looks
+ * guard proven: both sources lose the commit that removes the record of a letter; an audit finds that nothing is missing; then retry() brings the record back
+ * guard letter_of_refill: a refill writes a letter, and not yet the commit that removes its record; retry() brings it back, and the repository is not unproven
+ * guard lacking: a letter is written for the record of a repository that is synchronized, and goes on to be called so
+ * guard lacks: a source begins with commit 2; the other source brings commit 1, whose record is missing silently
+ * guard lacks_inactive: the same, while the account is not active
+ * guard missed: a commit that comes while the account is not active is missing silently
+ * guard times: a source that is behind brings an older #account event, which replaces the newer one
+ * guard unproven: a refill has put a record that a later commit removes; until it reaches this commit the repository is called partial
+ * guard chain: a refill has put a record, and lacks the commit that removes it: the record stays
+ * guard beyond: the same, and the refill's next event is newer than the repository
+ * guard jump: a refill has put a record, and its cursor jumps: the repository stays unproven for ever
+ * guard refill_of_deleted: an account was deleted, and is active again without a commit; a refill brings back a record of before
  */
 #include "observe.h"
 
@@ -103,6 +120,7 @@ byte told;				/* the latest #account event that was sent */
 bool suspect;			/* a jump has ended a refill, and no audit has come */
 bool jumped;			/* the cursor has jumped since refill() */
 byte extra;
+bool missed;				/* a commit came while the account was not active: no audit knows of it */
 bool over;
 
 /* what the environment chooses for one transaction; 0 otherwise */
@@ -163,22 +181,13 @@ inline drop_letters()
 {
 	if
 	:: DELS(k) ->
-#ifndef WITHOUT_overtaken
 		letter[src] = letter[src] & ~REST;
-#endif
 #ifndef WITHOUT_superseded
 		superseded[0] = superseded[0] | REST; superseded[1] = superseded[1] | REST;
 #endif
 		superseded[0] = superseded[0] & letter[0]; superseded[1] = superseded[1] & letter[1]
 	:: else
 	fi
-}
-
-/* letters of the refill: no later commit has shown that their record is not removed */
-inline supersede_until(r)
-{
-	superseded[0] = (superseded[0] | ((2 << (r)) - 1)) & letter[0];
-	superseded[1] = (superseded[1] | ((2 << (r)) - 1)) & letter[1]
 }
 
 /* the row of commit k */
@@ -224,10 +233,7 @@ inline undo()
 {
 	sync = DESYNC;
 	refill_sync = DESYNC;
-	undone = (refill_rev < refill_to -> refill_rev : refill_to);
-#ifndef WITHOUT_letters_of_broken
-	supersede_until(undone)
-#endif
+	undone = (refill_rev < refill_to -> refill_rev : refill_to)
 }
 
 /* atp_repo_take_reread() */
@@ -322,11 +328,11 @@ inline take()
 		if
 		:: e_inactive ->
 #ifndef WITHOUT_late_inactive
-			e_passed = !e_misses;
+			e_passed = true;
 #endif
 			if
 #ifndef WITHOUT_missed
-			:: !e_replay && e_misses -> sync = DESYNC
+			:: !e_replay && e_misses -> sync = DESYNC; missed = true
 #endif
 #ifndef WITHOUT_lacks_inactive
 			:: !e_replay && !DELETED && !e_misses && LACKS -> sync = DESYNC
@@ -484,6 +490,20 @@ inline check()
 	assert(sync == DESYNC || !STALE || refill_sync != NONE || suspect || LETTER_AFTER(rec));
 	assert(status_at == told);		/* without times */
 	assert(hold == ((held[0] | held[1]) != 0))
+}
+
+/* write_results(): an audit has found that nothing is missing */
+inline audited()
+{
+	sync = (rec == value[data] -> SYNCED : DESYNC);
+	suspect = false;
+#ifndef WITHOUT_proven
+	if
+	:: sync == SYNCED -> superseded[0] = (superseded[0] | ((2 << rev) - 1)) & letter[0]; superseded[1] = (superseded[1] | ((2 << rev) - 1)) & letter[1]
+	:: else
+	fi;
+#endif
+	check()
 }
 
 proctype consumer(byte s)
@@ -657,12 +677,6 @@ end_loop:
 		:: else ->
 			/* an audit is requested */
 			suspect = suspect || (sync == UNPROVEN && refill_sync != NONE);
-			if
-#ifndef WITHOUT_letters_of_replaced
-			:: refill_sync != NONE -> supersede_until(rev)
-#endif
-			:: else
-			fi;
 			refill_by = true; refill_rev = deleted_rev; refill_data = 0; refill_sync = NONE; refill_to = rev; again = false
 		fi;
 		pos[0] = 1; jumped = false;
@@ -678,9 +692,6 @@ end_loop:
 #ifndef WITHOUT_jump
 		:: refill_sync != NONE ->
 			suspect = suspect || sync == UNPROVEN;
-#ifndef WITHOUT_letters_of_ended
-			supersede_until(rev);
-#endif
 			forget_refill()
 #endif
 		:: else
@@ -688,12 +699,9 @@ end_loop:
 		check()
 	   }
 	/* the fetcher audits */
-	:: d_step {
-		sync == UNPROVEN && refill_sync == NONE && !EMPTY ->
-		sync = (rec == value[data] -> SYNCED : DESYNC);
-		suspect = false;
-		check()
-	   }
+	:: d_step { sync == UNPROVEN && refill_sync == NONE && !EMPTY -> audited() }
+	/* audit_all() */
+	:: d_step { sync == DESYNC && rec == value[data] && !EMPTY && !missed -> audited() }
 	:: atomic { !over && hold -> over = true }
 	od
 }

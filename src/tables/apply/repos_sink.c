@@ -224,7 +224,7 @@ drop_superseded_letters(AtpApply *a)
 	AtpBatch   *batch = a->batch;
 	static const AtpType removed_types[] = {ATP_TYPE_DID, ATP_TYPE_TEXT, ATP_TYPE_TID, ATP_TYPE_END};
 	AtpRows    *rows = atp_rows_create(a->statements, types, batch->nrows + batch->nevents);
-	AtpRows    *removed = atp_rows_create(a->statements, removed_types, batch->nrows + 2 * batch->nevents);
+	AtpRows    *removed = atp_rows_create(a->statements, removed_types, batch->nrows + batch->nevents);
 
 	for (int i = a->lo; i < a->hi; i++)
 	{
@@ -243,9 +243,6 @@ drop_superseded_letters(AtpApply *a)
 		/* F-42: all records before this #sync were deleted */
 		if (event->kind == ATP_REPOS_SYNC && event->partial && event->rev > 0)
 			put_removed(removed, event, (AtpSpan) {NULL, 0}, event->rev - 1);
-		/* V-33: nobody knows which records of the refill were removed */
-		if (event->effects.undone > 0)
-			put_removed(removed, event, (AtpSpan) {NULL, 0}, event->effects.undone);
 		if (atp_is_deletion(event) && !event->effects.unconfirmed)
 			put_overtaken(a, rows, event, (AtpSpan) {NULL, 0});
 		else if (event->kind == ATP_REPOS_ACCOUNT || (event->kind == ATP_REPOS_IDENTITY && event->handle != NULL))

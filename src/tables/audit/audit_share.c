@@ -20,6 +20,7 @@
 #include "tables/base/distributed.h"
 #include "tables/base/job.h"
 #include "tables/base/table.h"
+#include "tables/repos/dead_letter.h"
 #include "types/types.h"
 #include "utils/array.h"
 #include "utils/lsyscache.h"
@@ -178,7 +179,10 @@ write_results(AuditShare *share)
 											 column_arg(share, TIMESTAMPTZOID, get_updated_at)));
 	const struct varlena **dids = palloc(sizeof(struct varlena *) * Max(settled.n, 1));
 	struct varlena **wrong = palloc(sizeof(struct varlena *) * Max(share->nchanged, 1));
+	Datum	   *proven = palloc(sizeof(Datum) * Max(share->nchanged, 1));
+	Datum	   *revs = palloc(sizeof(Datum) * Max(share->nchanged, 1));
 	int			nwrong = 0;
+	int			nproven = 0;
 	int			left = 0;
 
 	for (uint64 i = 0; i < settled.n; i++)
@@ -196,12 +200,19 @@ write_results(AuditShare *share)
 			count_audit(share->counts, &share->audits[k]);
 			if (!share->audits[k].equal)
 				wrong[nwrong++] = share->audits[k].did;
+			else
+			{
+				proven[nproven] = get_did(&share->audits[k]);
+				revs[nproven++] = get_rev(&share->audits[k]);
+			}
 		}
 	}
 	share->nchanged = left;
 	/* repositories with wrong records are fetched again */
 	if (nwrong > 0)
 		atp_jobs_repair(share->target, wrong, atp_sort_dids(wrong, nwrong), ATP_JOB_BREAK, "audit");
+	if (nproven > 0)
+		atp_dead_letters_supersede_proven(share->target, array_arg(atp_type("did"), proven, nproven), array_arg(atp_type("tid"), revs, nproven));
 	atp_result_free(settled);
 }
 

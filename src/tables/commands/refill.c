@@ -25,7 +25,6 @@
 #include "tables/base/audit_request.h"
 #include "tables/base/gap.h"
 #include "tables/base/table.h"
-#include "tables/repos/dead_letter.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -50,21 +49,6 @@ find_subscription(const char *name)
 	return sub;
 }
 
-/* This refill replaces those that have not come to their end (atp_dead_letters_supersede_refilled()). */
-static void
-supersede_letters(const AtpSubscription *sub, AtpArg dids)
-{
-	AtpResult	found = atp_query(atp_expand_sql("SELECT array_agg(did) AS dids, array_agg(rev) AS revs FROM #.repo WHERE refill_by IS NOT NULL"
-												 " AND refill_sync IS NOT NULL AND ($1 IS NULL OR did OPERATOR(@.=) ANY ($1))", sub->target),
-								  ATP_ARGS(dids));
-	AtpTuple	row = atp_result_row(found, 0);
-	AtpArg		some = atp_get_arg(row, "dids", get_array_type(atp_type("did")));
-
-	if (!some.isnull)
-		atp_dead_letters_supersede_refilled(sub->target, some, atp_get_arg(row, "revs", get_array_type(atp_type("tid"))));
-	atp_result_free(found);
-}
-
 /*
  * The lock keeps consumers from changing repositories meanwhile: a batch that is being applied ends
  * first, and the next batch finds the cursor moved.
@@ -77,7 +61,6 @@ mark_repos(const AtpSubscription *sub, AtpArg dids)
 	uint64		n;
 
 	atp_run(atp_expand_sql("LOCK TABLE #.repo IN SHARE ROW EXCLUSIVE MODE", sub->target), ATP_NO_ARGS);
-	supersede_letters(sub, dids);
 	/* a deleted repository without a new commit has nothing to be read again: its last commit is not newer than deleted_rev */
 	n = atp_run(atp_expand_sql("UPDATE #.repo SET refill_by = $1, refill_rev = deleted_rev, refill_data = NULL,"
 							   " refill_sync = NULL, refill_to = rev, refill_at = clock_timestamp()"

@@ -517,9 +517,12 @@ atp_dead_letters_supersede_repo(AtpApply *a, struct varlena *did, uint64 rev)
 	supersede_letters(a, rows, true);
 }
 
-/* A letter of a whole event needs no note: retry() inserts no record of an old event. */
+/*
+ * No source may have brought the commit that has removed a letter's record, so the letter was not superseded.  A letter of a
+ * whole event needs no note: retry() inserts no record of an old event.
+ */
 void
-atp_dead_letters_supersede_refilled(const char *target, AtpArg dids, AtpArg revs)
+atp_dead_letters_supersede_proven(const char *target, AtpArg dids, AtpArg revs)
 {
 	AtpCaller	caller = atp_as_table_owner("dead_letter");
 

@@ -41,10 +41,10 @@ extern void atp_dead_letters_forget_account(const char *subscription, struct var
 extern void atp_dead_letters_supersede(AtpApply *a, const AtpRows *removed);
 
 /*
- * A refill that has written records or letters of these repositories ends before it has come to their revisions: note in
- * their letters that retry() must not write a record, because a later commit may have removed it.  dids and revs: arrays.
+ * An audit has found that the tables have all records of these repositories, at these revisions: note in their letters that
+ * retry() must not write a record.  dids and revs: arrays.
  */
-extern void atp_dead_letters_supersede_refilled(const char *target, AtpArg dids, AtpArg revs);
+extern void atp_dead_letters_supersede_proven(const char *target, AtpArg dids, AtpArg revs);
 
 /* Note in the letters about a repository's records that an export of revision rev has been applied since. */
 extern void atp_dead_letters_supersede_repo(AtpApply *a, struct varlena *did, uint64 rev);

@@ -340,29 +340,22 @@ end_refills(AtpApply *a, int unused, int unused2)
 							   "  AND r.refill_rev IS NOT NULL AND (r.refill_rev OPERATOR(@.=) r.deleted_rev) IS NOT TRUE"
 							   "  THEN 'desynchronized' ELSE r.sync END, refill_by = NULL, refill_rev = NULL, refill_data = NULL, refill_sync = NULL,"
 							   " refill_to = NULL, refill_at = NULL, updated_at = now()%s"
-							   " RETURNING r.did, r.rev, r.sync = 'desynchronized' AS marked", locked, of_refill);
+							   " RETURNING CASE WHEN r.sync = 'desynchronized' THEN r.did END AS did", locked, of_refill);
 	AtpResult	found = atp_query(atp_expand_sql(sql, sub->target), ATP_ARGS(atp_text_arg(sub->id), atp_text_arg(sub->name)));
 	struct varlena **marked = palloc(sizeof(struct varlena *) * Max(found.n, 1));
-	Datum	   *dids = palloc(sizeof(Datum) * Max(found.n, 1));
-	Datum	   *revs = palloc(sizeof(Datum) * Max(found.n, 1));
 	int			n = 0;
 
 	atp_owner_end(caller);
 	for (uint64 i = 0; i < found.n; i++)
 	{
-		AtpTuple	row = atp_result_row(found, i);
 		bool		isnull;
+		Datum		did = atp_get(atp_result_row(found, i), "did", atp_type("did"), &isnull);
 
-		dids[i] = PointerGetDatum(PG_DETOAST_DATUM_COPY(atp_get(row, "did", atp_type("did"), &isnull)));
-		revs[i] = atp_get(row, "rev", atp_type("tid"), &isnull);
-		if (atp_get_bool(row, "marked"))
-			marked[n++] = (struct varlena *) DatumGetPointer(dids[i]);
+		if (!isnull)
+			marked[n++] = PG_DETOAST_DATUM_COPY(did);
 	}
 	if (found.n > 0)
 		atp_audit_request(sub->target);
-	if (found.n > 0 && l->jumps)
-		atp_dead_letters_supersede_refilled(sub->target, atp_array_arg(atp_type("did"), dids, NULL, found.n),
-											atp_array_arg(atp_type("tid"), revs, NULL, found.n));
 	atp_result_free(found);
 	/* no later commit of these repositories may come that would have them fetched */
 	request_fetch(l, marked, atp_sort_dids(marked, n));

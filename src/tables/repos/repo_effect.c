@@ -365,7 +365,6 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 	if (event->proven == ATP_OPS_REFUTED || event->proven == ATP_REV_AHEAD)
 		return;
 	effect->reread = event->effects.reread = atp_repo_take_reread(s, repo, event, effect);
-	event->effects.undone = effect->undo_rev;
 	effect->rows = effect->reread && event->nrows > 0;
 	if (effect->reread)
 		return;
@@ -373,8 +372,8 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 	if (atp_repo_is_inactive(s, repo, event))
 	{
 		skips[ATP_SKIP_INACTIVE]++;
-		/* retry() must not write a record of the event later */
-		event->effects.passed = atp_repo_is_deleted(repo) || is_applied(repo, event);
+		/* retry() must not write a single record of the event later */
+		event->effects.passed = true;
 		if (!s->apply->replay && atp_repo_misses(s, repo, event))
 			repo->row.changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 		return;
@@ -494,7 +493,6 @@ atp_repos_take(AtpRepos *s, int index)
 
 	event->effects.fetch = ATP_FETCH_NOT;
 	event->effects.passed = event->effects.reread = false;
-	event->effects.undone = 0;
 	event->effects.closes = false;
 	if (!s->judged)
 		atp_admission_judge(s, index);

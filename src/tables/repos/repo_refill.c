@@ -65,8 +65,7 @@ end_refill(AtpRepoState *repo)
 
 /*
  * V-33: a commit is missing between the last event of the refill and this event.  The missing commit may have removed
- * records that the refill has written, so delete these records (effect->undo).  For the same reason retry() must not write
- * records of the refill's letters (effects.undone).
+ * records that the refill has written, so delete these records (effect->undo).
  */
 static void
 break_refill(AtpRepos *s, AtpRepoState *repo, AtpEffect *effect)
@@ -117,7 +116,7 @@ follow_refill(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect 
 {
 	if (repo->refill.sync != NULL && !continues_refill(repo, event))
 		break_refill(s, repo, effect);
-	/* lacking: retry() may write the record before the refill comes to a commit that has removed it */
+	/* lacking: retry() may write the record before the refill comes to a commit that has removed the record */
 	if (repo->refill.sync != NULL || puts_records(s->apply->batch, event) || event->lacking)
 		begin_refill(repo);
 	note_unproven(repo, event);
