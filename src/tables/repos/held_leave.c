@@ -320,8 +320,8 @@ may_end_refills(const AtpSubscription *sub)
  * fetched for another subscription.
  *
  * A cursor that jumps over events ends the refills that have written records: the refill may not reach the repository's revision any
- * more.  A refill that has written none goes on with the events after the jump.  So does a change of the stream, whose
- * cursor begins elsewhere.
+ * more.  A refill by a Jetstream does not tell whether it has written records, so one that has read an event counts.  A refill that
+ * has written none goes on with the events after the jump.  So does a change of the stream, whose cursor begins elsewhere.
  */
 static void
 end_refills(AtpApply *a, int unused, int unused2)
@@ -332,7 +332,7 @@ end_refills(AtpApply *a, int unused, int unused2)
 	bool		distributed = atp_is_distributed(atp_table_in(sub->target, atp_repo_table.name));
 
 	/* the rows are locked in the order in which consumers lock them, except by Citus, which cannot */
-	const char *begun = l->jumps ? " AND refill_sync IS NOT NULL" : "";
+	const char *begun = l->jumps ? " AND (refill_sync IS NOT NULL OR (data IS NULL AND refill_rev IS NOT NULL AND (refill_rev OPERATOR(@.=) deleted_rev) IS NOT TRUE))" : "";
 	const char *of_refill = distributed ? psprintf(" WHERE r.refill_by IN ($1, $2)%s", begun) : " FROM l WHERE r.did OPERATOR(@.=) l.did";
 	const char *locked = distributed ? ""
 		: psprintf("WITH l AS MATERIALIZED (SELECT did FROM #.repo WHERE refill_by IN ($1, $2)%s ORDER BY did FOR NO KEY UPDATE) ", begun);
