@@ -828,7 +828,7 @@ fault("held-format-present", "tables/apply/release_find.c", "if (row->source == 
 fault("held-left-unmarked", "tables/repos/held_leave.c", "int			n = atp_repos_mark_left(a, l->dids, l->ndids, &marked);", "int			n = atp_repos_mark_left(a, l->dids, 0, &marked);", "t/282_full_owners")
 fault("letters-left-unmarked", "tables/repos/held_leave.c", "	leave_letters(sub, removed);\n", "	if (!OidIsValid(sub->owner))\n		leave_letters(sub, removed);\n", "t/356_repo_owners")
 fault("retry-repository-first", "tables/apply/dead_letter_retry.c", "while (!atp_jobs_hold(name))", "while (name == NULL)", "t/286_races_letters")
-fault("refill-repositories-first", "tables/commands/refill.c", "	atp_run_unnamed(\"SELECT FROM atproto.subscription WHERE name = $1 FOR NO KEY UPDATE\", ATP_ARGS(name));\n", "", "t/285_races")
+fault("refill-repositories-first", "tables/commands/refill.c", "	atp_run_unnamed(\"SELECT FROM atproto.subscription WHERE name = $1 FOR NO KEY UPDATE\", ATP_ARGS(name));\n", "", "t/286_races_letters")
 fault("refill-goes-on-elsewhere", "tables/repos/held_leave.c", "	else if (!removed && is_elsewhere(old, row))\n", "	else if (removed && is_elsewhere(old, row))\n", "t/433_gaps")
 fault("unsubscribe-repositories-first", "process/manager/control.c", "	atp_jobs_await(name);\n", "", "t/356_repo_owners")
 fault("letter-of-refill", "tables/repos/repo_refill.c", "puts_records(s->apply->batch, event) || event->lacking)", "puts_records(s->apply->batch, event))", "t/241_retry")

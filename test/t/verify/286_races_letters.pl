@@ -156,6 +156,21 @@ foreach my $change ("UPDATE atproto.subscription SET target = 'elsewhere'", q{SE
 	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock'});
 }
 
+# refill() locks all repositories: also after the subscription
+{
+	follow(1, ['a 1 +x']);
+	my $cursor = $node->background_psql('postgres');
+	$cursor->query_safe('BEGIN; SELECT FROM atproto.cursor FOR UPDATE');
+	my $change = $points->session('change', "UPDATE atproto.subscription SET target = 'elsewhere'");
+	$points->blocked('change');
+	my $refill = $points->session('refill', "SELECT atproto.refill('s')");
+	$points->blocked('refill');
+	$cursor->query_safe('COMMIT');
+	$cursor->quit;
+	is(($change->finish)[1], '', 'the target changes');
+	is(($refill->finish)[1], '', 'then a refill begins');
+}
+
 unlike(slurp_file($node->logfile), qr/deadlock/, 'nobody got into the way of another');
 
 $node->stop;
