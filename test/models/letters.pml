@@ -41,6 +41,7 @@
  * step refill: tables/commands/refill.c mark_repos()
  * step jump: tables/repos/held_leave.c end_refills()
  * step erase: tables/apply/repos_sink.c erase_repo()
+ * step audited: tables/audit/audit_share.c write_results()
  *
  * guard late: a source has brought commit 1 and commit 2, which removes the record; the other source brings commit 1 with a letter, and retry() brings the record back
  * guard late_inactive: the same, but the account is deleted when the letter is written, and active when it is tried

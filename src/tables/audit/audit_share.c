@@ -20,7 +20,6 @@
 #include "tables/base/distributed.h"
 #include "tables/base/job.h"
 #include "tables/base/table.h"
-#include "tables/repos/dead_letter.h"
 #include "types/types.h"
 #include "utils/array.h"
 #include "utils/lsyscache.h"
@@ -158,6 +157,23 @@ get_updated_at(const AtpAudit *audit)
 	" AND COALESCE(p.updated_at, '-infinity') = u.updated_at AND p.sync IS DISTINCT FROM 'resyncing'"
 
 /*
+ * The tables have all records of these repositories, at these revisions.  No source may have brought the commit that has
+ * removed the record of a dead letter: so note in the letters that retry() must not write the record.  A letter of a whole
+ * event needs no note: retry() inserts no record of an old event.
+ */
+static void
+supersede_letters(const char *target, AtpArg dids, AtpArg revs)
+{
+	AtpCaller	caller = atp_as_table_owner("dead_letter");
+
+	atp_run(atp_identity_sql("UPDATE atproto.dead_letter d SET superseded_rev = u.rev FROM unnest($2, $3) u (did, rev), atproto.subscription s"
+							 " WHERE d.did OPERATOR(@.=) u.did AND d.seq IS NOT NULL AND d.path LIKE '%/%' AND s.name = d.subscription AND s.target = $1::name"
+							 "  AND (d.superseded_rev IS NULL OR d.superseded_rev OPERATOR(@.<) u.rev)"),
+			ATP_ARGS(atp_text_arg(target), dids, revs));
+	atp_owner_end(caller);
+}
+
+/*
  * Write the results of repositories that are still at the audited commit and state; lock rows in
  * the order of DIDs.  The remaining audits stay in changed[].  updated_at is compared, too, since
  * an export of the same commit may have changed the rows.
@@ -212,7 +228,7 @@ write_results(AuditShare *share)
 	if (nwrong > 0)
 		atp_jobs_repair(share->target, wrong, atp_sort_dids(wrong, nwrong), ATP_JOB_BREAK, "audit");
 	if (nproven > 0)
-		atp_dead_letters_supersede_proven(share->target, array_arg(atp_type("did"), proven, nproven), array_arg(atp_type("tid"), revs, nproven));
+		supersede_letters(share->target, array_arg(atp_type("did"), proven, nproven), array_arg(atp_type("tid"), revs, nproven));
 	atp_result_free(settled);
 }
 

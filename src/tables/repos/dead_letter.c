@@ -517,22 +517,6 @@ atp_dead_letters_supersede_repo(AtpApply *a, struct varlena *did, uint64 rev)
 	supersede_letters(a, rows, true);
 }
 
-/*
- * No source may have brought the commit that has removed a letter's record, so the letter was not superseded.  A letter of a
- * whole event needs no note: retry() inserts no record of an old event.
- */
-void
-atp_dead_letters_supersede_proven(const char *target, AtpArg dids, AtpArg revs)
-{
-	AtpCaller	caller = atp_as_table_owner("dead_letter");
-
-	atp_run(atp_identity_sql("UPDATE atproto.dead_letter d SET superseded_rev = u.rev FROM unnest($2, $3) u (did, rev), atproto.subscription s"
-							 " WHERE d.did OPERATOR(@.=) u.did AND d.seq IS NOT NULL AND d.path LIKE '%/%' AND s.name = d.subscription AND s.target = $1::name"
-							 "  AND (d.superseded_rev IS NULL OR d.superseded_rev OPERATOR(@.<) u.rev)"),
-			ATP_ARGS(atp_text_arg(target), dids, revs));
-	atp_owner_end(caller);
-}
-
 void
 atp_dead_letters_forget_repo(AtpApply *a, struct varlena *did)
 {

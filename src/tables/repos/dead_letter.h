@@ -40,12 +40,6 @@ extern void atp_dead_letters_forget_account(const char *subscription, struct var
  */
 extern void atp_dead_letters_supersede(AtpApply *a, const AtpRows *removed);
 
-/*
- * An audit has found that the tables have all records of these repositories, at these revisions: note in their letters that
- * retry() must not write a record.  dids and revs: arrays.
- */
-extern void atp_dead_letters_supersede_proven(const char *target, AtpArg dids, AtpArg revs);
-
 /* Note in the letters about a repository's records that an export of revision rev has been applied since. */
 extern void atp_dead_letters_supersede_repo(AtpApply *a, struct varlena *did, uint64 rev);
 
