@@ -432,6 +432,16 @@ is_elsewhere(AtpTuple old, AtpTuple row)
 	return strcmp(atp_endpoint_parse(atp_get_text(old, "url"))->scope, atp_endpoint_parse(atp_get_text(row, "url"))->scope) != 0;
 }
 
+static void
+lock_cursors(AtpTuple old)
+{
+	AtpCaller	caller = atp_as_table_owner("cursor");
+
+	atp_run("SELECT FROM atproto.cursor WHERE subscription = $1 ORDER BY endpoint, shard FOR NO KEY UPDATE",
+			ATP_ARGS(atp_text_arg(atp_get_text(old, "name"))));
+	atp_owner_end(caller);
+}
+
 /*
  * Lock the cursors: what batches have written is visible to the next statement.  The new layout of the cursors has a batch read
  * again that was read before.  Where all statements have one snapshot (REPEATABLE READ), the statement cannot see a batch that has committed
@@ -442,11 +452,11 @@ is_elsewhere(AtpTuple old, AtpTuple row)
 static void
 await_batches(AtpTuple old)
 {
-	AtpCaller	caller = atp_as_table_owner("cursor");
-	AtpArg		name = atp_text_arg(atp_get_text(old, "name"));
+	AtpCaller	caller;
 
-	atp_run("SELECT FROM atproto.cursor WHERE subscription = $1 ORDER BY endpoint, shard FOR NO KEY UPDATE", ATP_ARGS(name));
-	atp_run("UPDATE atproto.cursor SET layout = layout + 1 WHERE subscription = $1", ATP_ARGS(name));
+	lock_cursors(old);
+	caller = atp_as_table_owner("cursor");
+	atp_run("UPDATE atproto.cursor SET layout = layout + 1 WHERE subscription = $1", ATP_ARGS(atp_text_arg(atp_get_text(old, "name"))));
 	atp_owner_end(caller);
 }
 
@@ -505,7 +515,8 @@ atp_subscription_held(PG_FUNCTION_ARGS)
 		const AtpSubscription *sub;
 
 		SPI_connect();
-		await_batches(old);
+		/* a batch that has not moved its cursor is applied again, and finds no refill any more */
+		lock_cursors(old);
 		sub = atp_subscription_get(atp_get_text(old, "name"), CurrentMemoryContext);
 		if (sub != NULL)
 			atp_refills_jump(sub);
