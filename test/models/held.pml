@@ -260,6 +260,9 @@ inline release()
 	:: nheld > 0 && verdict == HELD && reason == SIGNATURE && since[0] != asked ->
 		behind[0] = false;
 		i = 0;
+#ifdef TRACE
+		changed = true;
+#endif
 		do
 		:: i < nheld ->
 			if
@@ -305,7 +308,7 @@ hidden int whys, what;
 active proctype shown()
 {
 	byte i, w, n;
-	bool waits_behind;
+	bool waits_behind, changed;
 
 	atomic { PEEK; set_account(next_a); OBSERVE(BEGIN, ACCOUNT, 0, 0) }
 	do
@@ -314,15 +317,16 @@ active proctype shown()
 		PEEK;
 		next_step == TOOK && ((next_c >> 14) & 15) == 0 ->
 		do
-		:: ((next_a >> 6) & 1) && (!said || !stale || !doubted) -> announce()
+		:: ((next_a >> 6) & 1) && (!said || !stale || !doubted) -> announce(); changed = true
 		:: ((next_b >> (2 * nheld)) != 0 || ((next_a & 256) && !applied)) && nheld < EVENTS - 1 ->
 			n = nheld + applied;
 			take_commit(0);
 			/* a commit that leaves nothing is no step */
 			nheld + applied > n;
-			n = 0
-		:: break
+			changed = true; n = 0
+		:: changed -> break
 		od;
+		changed = false;
 		took(0)
 	   }
 	:: atomic {
@@ -330,7 +334,9 @@ active proctype shown()
 		next_step == TOOK && nheld > 0 ->
 		old = next_c >> 22; n = old;
 		release();
-		old == 0 -> took(n);
+		old == 0 && (changed || released > 0) ->
+		changed = false;
+		took(n);
 		n = 0
 	   }
 	/* a look-up begins */
