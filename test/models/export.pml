@@ -41,6 +41,7 @@
  *
  * mark STREAM: repository, held, record: a transaction that moves the cursor has changed one of the three
  * mark OTHER: repository, held, record: another transaction has done so: a slice, the begin and the end of a fetch, a release
+ * mark AGAIN: a transaction inserts a row of the record that is there, or deletes one that is not: no step does
  *     repository: sync (0 partial, 1 unproven, 2 desynchronized, 3 resyncing, 4 synchronized) + 8 * (hold is resync) + 16 * rev;
  *     held: a bit for each held revision; record: the revision of a row of the table record + 32 * its value; 0: no row
  * A trace is about one record of a repository; there are as many objects as the repository has records with different stories.  Revisions and
@@ -51,6 +52,7 @@
 #include "observe.h"
 #define STREAM	1	/* marks */
 #define OTHER	2
+#define AGAIN	3
 
 #ifdef TRACE
 /* ------------------------------------------------------------------------
@@ -107,6 +109,7 @@ inline apply(r)
 	if
 	:: sync = DESYNC
 	:: sync == SYNC -> sync = UNPROVEN
+	/* the first one that is seen */
 	:: rev == 0 && sync == PARTIAL -> sync = UNPROVEN
 	:: rev == 0 && sync == PARTIAL -> sync = SYNC
 	:: true
@@ -140,51 +143,54 @@ active proctype shown()
 {
 	byte r;
 
+	/* A transaction need not be atomic where no other process is; between its events Spin then notices what it has seen before. */
 	do
 	/* a batch */
-	:: atomic {
-		PEEK;
-		next_step == STREAM ->
-		r = 1;
+	:: atomic { PEEK; next_step == STREAM -> r = 1 };
 		do
-		:: r <= REVS ->
+		:: atomic {
+			r <= REVS ->
+			PEEK;
 			if
-			:: true
+			:: r <= rev || (r > NEXT_REV && !(next_b & BIT(r)) && !waits)
+			:: r > rev && (r < NEXT_REV || waits)
 			:: r > rev && r <= NEXT_REV && !waits -> apply(r)
 			:: r > rev && !(held & BIT(r)) && (next_b & BIT(r)) && (waits || KEYS) -> held = held | BIT(r)
-			:: waits && next_b == 0 -> held = 0; sync = DESYNC
+			:: r > rev && waits && next_b == 0 -> held = 0; sync = DESYNC
 			fi;
-			r++
-		:: else -> break
+			r++;
+			next_step = 0; next_a = 0; next_b = 0; next_c = 0
+		   }
+		:: r > REVS -> break
 		od;
-		r = 0;
-		/* another loss that the stream shows */
-		if
-		:: true
-		:: !fetching -> sync = DESYNC
-		fi;
-		mark_of(STREAM)
-	   }
-	/* release */
-	:: atomic {
-		PEEK;
-		next_step == OTHER && held != 0 && !fetching ->
-		r = 1;
-		do
-		:: r <= REVS && !(held & BIT(r)) -> r++
-		:: r <= REVS && (held & BIT(r)) ->
+		atomic {
+			r = 0;
+			/* another loss that the stream shows */
 			if
-			:: r <= rev -> held = held & ~BIT(r)
-			:: r > rev -> held = held & ~BIT(r); apply(r)
-			/* its key is not known */
-			:: KEYS -> break
+			:: true
+			:: !fetching -> sync = DESYNC
 			fi;
-			r++
-		:: else -> break
+			mark_of(STREAM)
+		}
+	/* release */
+	:: atomic { PEEK; next_step == OTHER && held != 0 && !fetching -> r = 1 };
+		do
+		:: atomic {
+			r <= REVS ->
+			PEEK;
+			if
+			:: !(held & BIT(r))
+			:: (held & BIT(r)) && r <= rev -> held = held & ~BIT(r)
+			:: (held & BIT(r)) && r > rev -> held = held & ~BIT(r); apply(r)
+			/* its key is not known */
+			:: (held & BIT(r)) && KEYS -> r = REVS
+			fi;
+			r++;
+			next_step = 0; next_a = 0; next_b = 0; next_c = 0
+		   }
+		:: r > REVS -> break
 		od;
-		r = 0;
-		mark_of(OTHER)
-	   }
+		atomic { r = 0; mark_of(OTHER) }
 	/* begin */
 	:: atomic {
 		PEEK;

@@ -20,7 +20,7 @@ class Repository:
         self.held = {}
         self.records = collections.defaultdict(list)    # path: (number of the transaction, rev, cid)
         self.ends = {}          # path: the number of the transaction with which it ends; None: all paths
-        self.fetched = False
+        self.again = {}         # path: the number of the transaction that inserts a row which is there, or deletes one which is not
 
     def end(self, transaction, path=None):
         self.ends.setdefault(path, transaction.number)
@@ -39,6 +39,7 @@ class Repository:
         rank = {rev: k for k, rev in enumerate(sorted(revs - {None}), 1)}
         if len(rank) > MOST or not any(state & 8 for state, _, _ in repo.values()):
             return None
+        most = len(rank)
         rank[None] = 0
         values = {None: 0}
         (state, rev, held), (row_rev, cid), found = (0, None, frozenset()), (None, None), []
@@ -46,8 +47,12 @@ class Repository:
             state, rev, held = repo.get(n, (state, rev, held))
             row_rev, cid = rows.get(n, (row_rev, cid))
             value = values.setdefault(cid, len(values))
+            if self.again.get(path, n) < n:
+                break
             found.append(("STREAM" if n in streamed else "OTHER", state + 16 * rank[rev], sum(1 << rank[h] for h in held), rank[row_rev] + 32 * value, times[n]))
-        return found
+        if self.again.get(path, ends) < ends:
+            found.append(("AGAIN", 0, 0, 0, times[self.again[path]]))
+        return found, most
 
 
 def objects(transactions, mark):
@@ -95,6 +100,9 @@ def objects(transactions, mark):
                 r = repositories[schema, row["did"]]
                 found = r.records[row["collection"] + "/" + row["rkey"]]
                 state = (None, None) if change.kind == "DELETE" else (row["rev"], row["cid"])
+                former = found[-1][1:] if found else (None, None)
+                if (change.kind == "DELETE" and former == (None, None)) or (change.kind == "INSERT" and change.old):
+                    r.again.setdefault(row["collection"] + "/" + row["rkey"], transaction.number)
                 if found and found[-1][0] == transaction.number:
                     found.pop()
                 if state != (found[-1][1:] if found else (None, None)):
@@ -111,7 +119,7 @@ def objects(transactions, mark):
         for path in sorted(r.records) or ["no record"]:
             found = r.marks(path, times, streamed)
             if found:
-                stories.setdefault(tuple(f[:4] for f in found), (path, found, []))[2].append(path)
-        for path, found, alike in stories.values():
+                stories.setdefault(tuple(f[:4] for f in found[0]), (path, found, []))[2].append(path)
+        for path, (found, most), alike in stories.values():
             name = "%s of %s/%s%s" % (target, did, path, " and %d others" % (len(alike) - 1) if len(alike) > 1 else "")
-            yield "record " + name, [mark(*f) for f in found], ["-DREVS=%d" % MOST] + ["-DKEYS=1"] * (sub["verify"] == "full")
+            yield "record " + name, [mark(*f) for f in found], ["-DREVS=%d" % max(most, 1)] + ["-DKEYS=1"] * (sub["verify"] == "full")
