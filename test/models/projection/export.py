@@ -20,6 +20,7 @@ class Repository:
         self.held = {}
         self.records = collections.defaultdict(list)    # path: (number of the transaction, rev, cid)
         self.ends = {}          # path: the number of the transaction with which it ends; None: all paths
+        self.table = {}         # path: the table or partition that has the row
         self.again = {}         # path: the number of the transaction that inserts a row which is there, or deletes one which is not
 
     def end(self, transaction, path=None):
@@ -96,13 +97,18 @@ def objects(transactions, mark):
                 for (_, did), r in repositories.items():
                     if did == row["did"]:
                         r.end(transaction, row["path"] if row["path"] and not row["path"].startswith("#") else None)
-            elif table == "record" or table.startswith("record_") and "rkey" in row and "cid" in row and not table.startswith("record_event"):
+            elif table == "record" or table.startswith("record_") and not table.startswith("record_event"):
                 r = repositories[schema, row["did"]]
                 found = r.records[row["collection"] + "/" + row["rkey"]]
+                path = row["collection"] + "/" + row["rkey"]
+                if change.kind == "DELETE" and r.table.get(path, table) != table:
+                    # it has gone to another partition
+                    continue
+                r.table[path] = table
                 state = (None, None) if change.kind == "DELETE" else (row["rev"], row["cid"])
                 former = found[-1][1:] if found else (None, None)
                 if (change.kind == "DELETE" and former == (None, None)) or (change.kind == "INSERT" and change.old):
-                    r.again.setdefault(row["collection"] + "/" + row["rkey"], transaction.number)
+                    r.again.setdefault(path, transaction.number)
                 if found and found[-1][0] == transaction.number:
                     found.pop()
                 if state != (found[-1][1:] if found else (None, None)):
@@ -122,4 +128,4 @@ def objects(transactions, mark):
                 stories.setdefault(tuple(f[:4] for f in found[0]), (path, found, []))[2].append(path)
         for path, (found, most), alike in stories.values():
             name = "%s of %s/%s%s" % (target, did, path, " and %d others" % (len(alike) - 1) if len(alike) > 1 else "")
-            yield "record " + name, [mark(*f) for f in found], ["-DREVS=%d" % max(most, 1)] + ["-DKEYS=1"] * (sub["verify"] == "full")
+            yield "record " + name, [mark(*f) for f in found], ["-DREVS=%d" % next(n for n in (4, 8, 14, MOST) if most <= n)] + ["-DKEYS=1"] * (sub["verify"] == "full")
