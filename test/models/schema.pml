@@ -38,6 +38,7 @@
  * mark dropped: place, value, links: maintain_partitions() removes the record, with its links
  * mark rebuilt: place, value, links: only links were changed
  * mark noted: settings: the consumer notes other settings about links in the cursor
+ * mark again: a row is inserted that is there, or deleted that is not: no step does
  * mark wanted: settings: a session changes these settings
  *     place: the number of the table that has the record, 1: a plain one, 0: none; value: 0: none; links: their number.  The settings 0 want no
  *     links; 0 are noted at first, and until the subscription's first batch.
@@ -71,6 +72,7 @@
 #define MARK_rebuilt 6
 #define MARK_noted 7
 #define MARK_wanted 8
+#define MARK_again 9
 
 #ifdef TRACE
 /* ------------------------------------------------------------------------
@@ -81,6 +83,7 @@
 
 byte place = 0, value = 0, has = 0;
 byte wants = 0, notes = 0;
+bool divided = false;
 byte known[VALUES * SETTINGS];	/* how many links a value has with these settings, + 1; 0: nobody has said it */
 
 /* With these settings the value has so many links. */
@@ -110,12 +113,12 @@ active proctype shown()
 		:: notes == 0
 		:: notes != 0 -> learn(next_b, notes, next_c); has = next_c
 		fi;
-		value != next_b || place != next_a;
+		(value != next_b || place != next_a) && (place == next_a || place == 0 || next_a == 0) && !(divided && next_a == 1) ->
 		value = next_b; place = next_a;
 		mark_of(MARK_batch)
 	   }
-	:: atomic { PEEK; next_step == MARK_session -> place = next_a; value = next_b; mark_of(MARK_session) }
-	:: atomic { PEEK; next_step == MARK_swapped && place == 1 && next_a > 1 -> place = next_a; mark_of(MARK_swapped) }
+	:: atomic { PEEK; next_step == MARK_session && !(divided && next_a == 1) -> place = next_a; value = next_b; divided = divided || place > 1; mark_of(MARK_session) }
+	:: atomic { PEEK; next_step == MARK_swapped && place == 1 && next_a > 1 -> place = next_a; divided = true; mark_of(MARK_swapped) }
 	:: atomic { PEEK; next_step == MARK_moved && place > 1 && next_a > 1 && next_a != place -> place = next_a; mark_of(MARK_moved) }
 	/* drop, or a step before */
 	:: atomic { PEEK; next_step == MARK_dropped && place > 1 -> place = 0; value = 0; has = 0; mark_of(MARK_dropped) }

@@ -74,7 +74,7 @@ def objects(transactions, mark):
                         t.noted = t.wanted
                         t.marks.append((transaction, "noted", t.noted))
         touched = collections.defaultdict(dict)
-        fetched, partitioned, linked = set(), set(), set()
+        fetched, partitioned, linked, again = set(), set(), set(), set()
         for change in transaction.changes:
             schema, table = change.table.split(".", 1)
             row = change.new or change.old
@@ -87,6 +87,8 @@ def objects(transactions, mark):
                 key = row["did"], row["collection"], row["rkey"]
                 r = t.records[key]
                 touched[schema].setdefault(key, (r, r.state()))
+                if change.kind == "INSERT" and change.old or change.kind == "DELETE" and r.table is None:
+                    again.add((schema, key))
                 if change.kind != "DELETE":
                     if r.table == "record" and table != "record":
                         partitioned.add(schema)
@@ -100,6 +102,8 @@ def objects(transactions, mark):
                 r = t.records[key]
                 touched[schema].setdefault(key, (r, r.state()))
                 link = row["source"], row["target"]
+                if (change.kind == "DELETE") != (link in r.links):
+                    again.add((schema, key))
                 if change.kind == "DELETE":
                     r.links.discard(link)
                 else:
@@ -115,9 +119,11 @@ def objects(transactions, mark):
                     if r.table == "record" and key not in records:
                         records[key] = (r, r.state())
                         r.table = r.cid = None
-            for r, before in records.values():
+            for key, (r, before) in records.items():
                 table, cid, links = r.state()
-                if schema in partitioned and not consumer:
+                if (schema, key) in again:
+                    word = "again"
+                elif schema in partitioned and not consumer:
                     word = "swapped"
                 elif r.state() == before:
                     continue
