@@ -411,7 +411,13 @@ inline take_account(kind)
 			is_active = false; deleted = true;
 			if
 			:: held != 0 -> gap = gap | held; request_status(WHY_DELETED)
+#ifdef TRACE
+			/* an event of the same batch has waited, which no transaction shows */
+			:: held == 0 && !key_known -> request_status(WHY_DELETED)
+			:: held == 0
+#else
 			:: else
+#endif
 			fi;
 			/* erase_export() */
 			job = NO_JOB;
