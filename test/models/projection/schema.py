@@ -74,7 +74,7 @@ def objects(transactions, mark):
                         t.noted = t.wanted
                         t.marks.append((transaction, "noted", t.noted))
         touched = collections.defaultdict(dict)
-        fetched, partitioned, linked, again = set(), set(), set(), set()
+        fetched, partitioned, again = set(), set(), set()
         for change in transaction.changes:
             schema, table = change.table.split(".", 1)
             row = change.new or change.old
@@ -109,7 +109,6 @@ def objects(transactions, mark):
                 else:
                     r.links.add(link)
                     r.linked = True
-                linked.add(schema)
         for schema, records in touched.items():
             t = targets[schema]
             consumer = bool(moved & t.fillers) or schema in fetched
@@ -133,7 +132,7 @@ def objects(transactions, mark):
                     word = "moved"
                 elif cid == before[1]:
                     word = "rebuilt"
-                elif cid is None and schema in linked:
+                elif cid is None:
                     word = "dropped"
                 else:
                     word = "session"
