@@ -1167,3 +1167,6 @@ fault("trace-jump-silent", "process/manager/control.c", " > 0 AND ($2 > \" POSIT
 K = "trace/351_repo_kills"
 fault("trace-order", "tables/repos/hold.c", "	if (h->order.stays || !h->waits)\n		return h->order.stays;\n", "	if (event->held == NULL || !h->waits)\n		return false;\n", K)
 fault("trace-held-gone", "tables/apply/release_progress.c", "a->lo, a->hi, true, args);", "a->lo, a->hi, false, args);", K)
+fault("trace-wait-behind", "tables/repos/held.c", "(rev OPERATOR(@.=) $6 AND seq = $7 AND endpoint = $8))\"", "rev OPERATOR(@.=) $6 OR seq <> $7 OR endpoint = $8)\"", "trace/289_full_network")
+fault("trace-equal-but-newer", "tables/export/merge.c", " && row->rev <= m->event.rev)", ")", "trace/354_repo_meanwhile")
+fault("trace-month-links", "tables/commands/partition_keep.c", "if (n > 0 && links)", "if (n < 0 && links)", "trace/233_partition_months")
