@@ -35,6 +35,8 @@ step(size_t n)
 	AtpJsonReader r;
 	AtpJsonItem item;
 	unsigned	depth;
+	bool		key_follows;
+	bool		end_may_follow;
 	size_t		at;
 	AtpErr		err;
 
@@ -48,6 +50,8 @@ step(size_t n)
 	r.after_key = any_bool();
 	ASSUME(is_between(&r));
 	depth = r.depth;
+	key_follows = depth > 0 && r.is_object[depth - 1] && !r.after_key;
+	end_may_follow = depth > 0 && !r.after_key;
 	err = atp_json_next(&r, &item, &at);
 	LAW_OF_ERRORS(err, at, n);
 	LAW(r.pos <= n);
@@ -55,6 +59,8 @@ step(size_t n)
 		return;
 	LAW(is_between(&r));
 	LAW(r.started && r.pos > 0);
+	LAW(r.after_key == (item.kind == ATP_JSON_KEY));
+	LAW(item.kind == ATP_JSON_END ? end_may_follow : (item.kind == ATP_JSON_KEY) == key_follows);
 	if (item.kind == ATP_JSON_OBJECT || item.kind == ATP_JSON_ARRAY)
 		LAW(r.depth == depth + 1);
 	else if (item.kind == ATP_JSON_END)

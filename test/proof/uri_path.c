@@ -90,6 +90,7 @@ main(void)
 	any_packed();
 	compare("x1a", "x0aaaaaa");
 	compare("x0a", "x/aaaaaaaaaa");
+	compare("x0a", "x/aaaaaaaa/");
 	compare("x1", "x2a");
 	compare("x1T", "x0T");
 	compare("x0a?a", "x/");
