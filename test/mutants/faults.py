@@ -90,8 +90,8 @@ fault("prove-json-depth", "core/codec/json.c", "if (r->depth == r->max_depth)", 
 fault("prove-json-escape-end", "core/codec/json.c", "		if (++p == end)\n", "		if (++p > end)\n", "proof/json")
 fault("prove-json-low", "core/codec/json.c", "if (low < 0xdc00 || low > 0xdfff)", "if (low < 0xd800 || low > 0xdfff)", "proof/json_escape")
 fault("prove-json-integer", "core/codec/json_text.c", "if (u > (uint64_t) INT64_MAX / 10)", "if (u > UINT64_MAX / 10)", "proof/json_number")
-fault("prove-did-collapse", "core/syntax/did.c", "while (out - start >= 5 &&", "while (out - start >= 3 &&", "proof/did_normalize")
-fault("prove-markup-prefix", "core/syntax/markup.c", "if (i >= n || lower_case(s[i])", "if (i > n || lower_case(s[i])", "proof/markup")
+fault("prove-did-collapse", "core/syntax/did.c", "while (out - start >= 5 &&", "while (out - start >= 3 &&", "proof/did_collapse")
+fault("prove-markup-prefix", "core/syntax/markup.c", "if (i >= n || lower_case(s[i])", "if (i > n || lower_case(s[i])", "proof/markup_skip")
 
 # --- src/core: DAG-CBOR, CIDs, CAR files ---
 

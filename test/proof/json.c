@@ -3,7 +3,7 @@
  *		One step of the JSON reader from any state: it stays in the text, moves on, and leaves a state from which the next
  *		step may begin.  So each number of steps does, and at most as many steps succeed as the text has bytes.
  *
- * proves: atp_json_next read_member read_value read_text read_number read_word skip_space plain_text
+ * proves: atp_json_next read_member read_value read_text read_number read_word skip_space
  * sources: core/syntax/chars.c
  * replaces: plain_text:proof_plain_text
  * short: -DN=4 --unwind 7 --unwindset strchr.0:10,memcpy.0:9
@@ -21,30 +21,12 @@ atp_utf8_valid(const uint8_t *s, size_t n, bool *has_nul)
 	return any_size(n);
 }
 
-/* In place of plain_text(), which skips eight characters or none; plain() proves it. */
+/* In place of plain_text(), which skips eight characters or none; json_escape.c proves it. */
 const char *
 proof_plain_text(const char *p, const char *end, uint64_t *bits)
 {
 	LAW(end - p < 8);
 	return p;
-}
-
-/* Through a pointer, since the calls by name are replaced. */
-static const char *(*const skip) (const char *p, const char *end, uint64_t *bits) = plain_text;
-
-static void
-plain(size_t n)
-{
-	char		s[9];
-	const char *start = s + sizeof(s) - n;
-	uint64_t	bits = 0;
-	const char *end = skip(start, start + n, &bits);
-
-	LAW(end == start || end == start + 8);
-	for (const char *p = start; p < start + n; p++)
-		LAW(p >= end || ((uint8_t) *p >= ' ' && *p != '"' && *p != '\\' && ((uint8_t) *p < 0x80 || (bits & EACH(0x80)) != 0)));
-	if (end > start)
-		REACHED("eight plain characters");
 }
 
 /* What holds between two steps. */
@@ -105,8 +87,6 @@ step(size_t n)
 int
 main(void)
 {
-	plain(7);
-	plain(9);
 	step(0);
 	step(1);
 	step(N);

@@ -1,12 +1,12 @@
 /*
  * json_escape.c
  *		An escape of a JSON text, or a pair of them, becomes one character of UTF-8, or is refused as half of a surrogate
- *		pair; a text is never longer than with its escapes, and is not written behind its room.
+ *		pair; a text is never longer than with its escapes, and is not written behind its room.  Eight plain characters at once.
  *
- * proves: atp_json_text read_escape put_utf8 parse_hex4
+ * proves: atp_json_text read_escape put_utf8 parse_hex4 plain_text
  * sources: core/syntax/chars.c
- * short: -DN=3 --unwind 7
- * long: -DN=5 --unwind 8
+ * short: -DN=3 --unwind 7 --unwindset memcpy.0:9,plain.0:10,atp_json_text.0:4
+ * long: -DN=5 --unwind 10
  * assumes: the escapes are those that atp_json_next() accepts; a whole text has no \u
  */
 #include "core/codec/json.c"
@@ -92,9 +92,27 @@ decode(void)
 	}
 }
 
+/* Plain text is skipped by eight characters, or not at all. */
+static void
+plain(size_t n)
+{
+	char		s[9];
+	const char *start = s + sizeof(s) - n;
+	uint64_t	bits = 0;
+	const char *end = plain_text(start, start + n, &bits);
+
+	LAW(end == start || end == start + 8);
+	for (const char *p = start; p < start + n; p++)
+		LAW(p >= end || ((uint8_t) *p >= ' ' && *p != '"' && *p != '\\' && ((uint8_t) *p < 0x80 || (bits & EACH(0x80)) != 0)));
+	if (end > start)
+		REACHED("eight plain characters");
+}
+
 int
 main(void)
 {
+	plain(7);
+	plain(9);
 	escape();
 	decode();
 	return 0;
