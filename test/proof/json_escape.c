@@ -7,6 +7,7 @@
  * sources: core/syntax/chars.c
  * short: -DN=3 --unwind 7 --unwindset memcpy.0:9,plain.0:10,atp_json_text.0:4
  * long: -DN=5 --unwind 10
+ * wraps: has_zero plain_text
  * assumes: the escapes are those that atp_json_next() accepts; a whole text has no \u
  */
 #include "core/codec/json.c"

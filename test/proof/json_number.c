@@ -46,7 +46,8 @@ number(size_t n)
 		LAW(value < 0);
 	if (err == ATP_OK && start[0] != '-')
 		LAW(value >= 0);
-	if (atp_json_seq(&item, &again) != ATP_OK)
+	/* twice the same computation of many digits would be hard for the solver */
+	if (n > 2 || atp_json_seq(&item, &again) != ATP_OK)
 		return;
 	LAW(err == ATP_OK && again == value);
 	cbor = (AtpCborItem) {.kind = ATP_CBOR_UINT, .u = (uint64_t) value};
