@@ -8,8 +8,8 @@
  * later: the write fails if the row has changed, and whoever changes held events has written the row (asserted below).  A kill
  * is left out: all that a process has in memory is a batch, which it reads again.
  *
- * Left out: levels that differ and what they leave to one another (held_by.c), signatures, status of the account, exports,
- * refill and letters, limits of held events, three and more sources.  Two Jetstreams have no chain: sources.md
+ * Left out: status of the account, refill and letters (letters.pml); levels that differ and what they leave to one another
+ * (held_by.c), signatures, exports, limits of held events, three and more sources.  Two Jetstreams have no chain: sources.md
  * says what they lose.
  *
  * short: -DN=3 -DBATCH=1 -DANY=0
@@ -34,6 +34,8 @@
  * - what a Jetstream has left out of a commit, of which the relay has nothing;
  * - a commit that neither source has sent, if the relay sends the next commit when the Jetstream's events of that commit, or of a
  *   later one, were applied already: that commit's since is not compared with anything.
+ *   The root from before the Jetstream's events, if it were kept, would tell only where these are of one revision: with events of
+ *   two, prevData of the relay's commit differs from it also if nothing is missing.
  *
  * step judge: tables/repos/admission.c judge_event()
  * step stops: tables/repos/hold.c atp_hold_stops()
