@@ -5,7 +5,8 @@
  * proves: atp_list_open atp_list_next read_list_entry read_member next_member read_name atp_status_text atp_status_rev
  *	atp_repo_status_parse atp_repo_refusal read_object atp_json_frame_parse atp_json_frame_bare atp_json_read_object
  * sources: core/wire/json_frame.c test/proof/lib/any_json.c
- * short: -DN=5 -DANY_TEXT_MAX=3 --unwind 7 --unwindset atp_json_text.0:4,strlen.0:16,memcmp.0:4,memchr.0:4
+ * short: -DN=3 -DANY_TEXT_MAX=3 --unwind 5 --unwindset atp_json_text.0:4,strlen.0:16,memcmp.0:4,memchr.0:4,atp_repo_refusal.0:6
+ * by hand: yes
  * long: -DN=8 -DANY_TEXT_MAX=5 --unwind 10 --unwindset atp_json_text.0:6,strlen.0:16,memcmp.0:6,memchr.0:6
  * assumes: JSON's readers do what lib/any_json.c says; DIDs, hosts and TIDs are checked by functions that only read
  */
@@ -43,6 +44,21 @@ atp_json_take_text(AtpJsonTexts *texts, const AtpJsonItem *item, AtpSpan *out)
 	return item->kind == ATP_JSON_TEXT && any_bool();
 }
 
+/* Any state between two members of a page, or between two entries of its list, or the first state. */
+static void
+between_members(AtpListPage *page)
+{
+	if (any_bool())
+		return;
+	page->started = page->r.started = true;
+	page->has_list = any_bool();
+	page->in_list = page->has_list && any_bool();
+	page->has_cursor = any_bool();
+	page->r.depth = page->in_list ? 2 : 1;
+	page->r.is_object[0] = true;
+	page->r.is_object[1] = false;
+}
+
 static void
 list(void)
 {
@@ -54,6 +70,7 @@ list(void)
 	ANY_TEXT(s, n, N);
 	err = atp_list_open(&page, any_bool() ? ATP_LIST_REPOS : ATP_LIST_HOSTS, s, n, &at);
 	LAW(err == ATP_OK && at == 0);
+	between_members(&page);
 	err = atp_list_next(&page, &entry, &at);
 	LAW_OF_ERRORS(err, at, n);
 	LAW(page.r.pos <= n && page.cursor_len <= sizeof(page.cursor));
