@@ -6,7 +6,7 @@
  * sources: test/proof/lib/any_cbor.c
  * replaces: atp_span_is:any_is
  * short: -DN=5 --unwind 5 --unwindset atp_varint_read.0:7
- * by hand: yes
+ * by hand: 8 s
  * long: -DN=9 --unwind 10
  * wraps: atp_fields_next
  * assumes: atp_cid_prefix() does what cid.c proves; DAG-CBOR's readers what lib/any_cbor.c says; any key may be "roots" or "version"

@@ -5,7 +5,7 @@
  * proves: atp_cbor_item atp_cbor_head atp_cbor_easy_head atp_cbor_put_text atp_cbor_put_bytes
  * sources: core/codec/dagcbor.c core/codec/cbor_write.c core/codec/cid.c core/syntax/utf8.c test/proof/lib/libcbor.c
  * short: -DN=2 --unwind 10
- * by hand: yes
+ * by hand: 14 s
  * long: -DN=9 --unwind 11
  * wraps: atp_utf8_unplain
  * assumes: libcbor does what lib/libcbor.c says

@@ -5,7 +5,7 @@
  * proves: atp_cid_check atp_cid_prefix atp_cid_parse atp_cid_format atp_cid_is_raw atp_cid_is_node atp_cid_is_syntax
  * sources: core/codec/cid.c
  * short: -DN=7 -DM=9 --unwind 11
- * by hand: yes
+ * by hand: 8 s
  * long: -DN=12 -DM=20 --unwind 22
  */
 #include "core/codec/cid.h"

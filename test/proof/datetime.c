@@ -5,7 +5,7 @@
  * proves: atp_datetime_parse
  * replaces: days_from_civil:any_day
  * short: -DN=25 --unwind 26
- * by hand: yes
+ * by hand: 8 s
  * long: -DN=30 --unwind 31
  * assumes: days_from_civil() gives a number between the first and the last day of the years 0 to 9999
  */

@@ -6,7 +6,7 @@
  *	atp_did_abbrev atp_abbrev_text atp_identifier_check
  * sources: core/syntax/did.c core/syntax/handle.c core/syntax/chars.c core/syntax/base32.c
  * short: -DN=7 --unwind 8 --unwindset abbrev_id.0:13,memcpy.0:21,memcmp.0:12,atp_get_be64.0:9
- * by hand: yes
+ * by hand: 12 s
  * long: -DN=14 --unwind 16 --unwindset memcpy.0:21
  * wraps: atp_abbrev_text
  * not proved: packed DIDs, which did_plc.c has; the longest DID (2048 bytes)

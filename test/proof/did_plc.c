@@ -6,7 +6,7 @@
  * proves: atp_did_store atp_did_text atp_did_cmp atp_did_abbrev atp_did_is_plc
  * sources: core/syntax/did.c core/syntax/chars.c core/syntax/base32.c
  * short: --unwind 34
- * by hand: yes
+ * by hand: 22 s
  * long: --unwind 34
  * assumes: both texts begin with "did:plc:"
  */

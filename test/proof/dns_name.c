@@ -5,7 +5,7 @@
  * proves: add_label read_name
  * sources: core/syntax/chars.c
  * short: -DN=3 --unwind 4 --unwindset read_name.0:7,main.0:6
- * by hand: yes
+ * by hand: 11 s
  * long: -DN=5 --unwind 6 --unwindset read_name.0:11,main.0:6
  */
 #include "core/wire/dns_txt.c"

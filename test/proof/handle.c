@@ -5,7 +5,7 @@
  * proves: atp_handle_check atp_handle_normalize atp_handle_tld_allowed
  * sources: core/syntax/handle.c core/syntax/did.c core/syntax/chars.c core/syntax/base32.c
  * short: -DN=5 --unwind 6 --unwindset atp_handle_tld_allowed.2:9
- * by hand: yes
+ * by hand: 11 s
  * long: -DN=11 --unwind 14
  */
 #include "core/syntax/chars.h"

@@ -5,7 +5,7 @@
  * proves: atp_host_port_parse atp_host_spell
  * sources: core/syntax/host_port.c core/syntax/chars.c
  * short: -DN=5 --unwind 6 --unwindset port.0:8,memchr.0:9,atp_host_port_parse.0:6
- * by hand: yes
+ * by hand: 8 s
  * long: -DN=9 --unwind 10
  */
 #include "core/syntax/chars.h"

@@ -6,7 +6,7 @@
  *	atp_repo_status_parse atp_repo_refusal read_object atp_json_frame_parse atp_json_frame_bare atp_json_read_object
  * sources: core/wire/json_frame.c test/proof/lib/any_json.c
  * short: -DN=3 -DANY_TEXT_MAX=3 --unwind 5 --unwindset atp_json_text.0:4,strlen.0:16,memcmp.0:4,memchr.0:4,atp_repo_refusal.0:6
- * by hand: yes
+ * by hand: 18 s
  * long: -DN=8 -DANY_TEXT_MAX=5 --unwind 10 --unwindset atp_json_text.0:6,strlen.0:16,memcmp.0:6,memchr.0:6
  * assumes: JSON's readers do what lib/any_json.c says; DIDs, hosts and TIDs are checked by functions that only read
  */

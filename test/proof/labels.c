@@ -7,7 +7,7 @@
  * replaces: atp_span_is:any_is
  * wraps: atp_fields_next
  * short: -DN=5 --unwind 5 --unwindset memset.0:300
- * by hand: yes
+ * by hand: 14 s
  * long: -DN=10 --unwind 8 --unwindset memset.0:300
  * assumes: DAG-CBOR's readers do what lib/any_cbor.c says; any key may be any field's; DIDs, URIs, CIDs and datetimes are checked by functions that only read
  */

@@ -6,7 +6,7 @@
  *	read_node_tail
  * sources: core/codec/cid.c test/proof/lib/any_cbor.c
  * short: -DN=58 -DM=14 --unwind 6 --unwindset memcmp.0:12
- * by hand: yes
+ * by hand: 21 s
  * long: -DN=100 -DM=54 --unwind 6 --unwindset memcmp.0:12
  * assumes: DAG-CBOR's readers do what lib/any_cbor.c says
  */
