@@ -5,7 +5,7 @@
  *
  * proves: atp_utf8_valid atp_is_short_plain atp_utf8_unplain
  * replaces: next_state:proof_next_state
- * short: -DN=11 --unwind 12
+ * short: -DN=11 --unwind 16 --unwindset atp_utf8_valid.1:5
  * long: -DN=40 --unwind 42
  * wraps: atp_utf8_unplain
  * assumes: the automaton is the formula of lib/utf8.h
@@ -15,11 +15,12 @@
 
 #include "lib/utf8.h"
 
+/* The first bytes are plain: behind them, another eight are checked at once if so many are there. */
 static void
-valid(size_t n)
+valid(size_t n, size_t first)
 {
-	uint8_t		memory[N];
-	uint8_t    *s = memory + N - n;
+	uint8_t		memory[N > 15 ? N : 15];
+	uint8_t    *s = memory + sizeof(memory) - n;
 	uint64_t	state = WHOLE;
 	size_t		whole = 0;
 	bool		has_nul;
@@ -27,6 +28,8 @@ valid(size_t n)
 	bool		plain = true;
 	size_t		end;
 
+	for (size_t i = 0; i < first; i++)
+		s[i] = 'x';
 	for (size_t i = 0; i < n; i++)
 	{
 		state = proof_next_state(state, s[i]);
@@ -47,10 +50,11 @@ valid(size_t n)
 int
 main(void)
 {
-	valid(0);
-	valid(3);
-	valid(7);
-	valid(8);
-	valid(N);
+	valid(0, 0);
+	valid(3, 0);
+	valid(7, 0);
+	valid(8, 0);
+	valid(N, 0);
+	valid(15, 8);
 	return 0;
 }
