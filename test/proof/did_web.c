@@ -102,6 +102,7 @@ txt(size_t before, bool first)
 	AtpHandleTxt t;
 	size_t		n = any_size(3);
 	char		s[3];
+	const char	last = t.record[sizeof(t.record) - 1];
 
 	t.found = (AtpHandleFound) any_size(ATP_HANDLE_SEVERAL);
 	t.record_len = before;
@@ -111,6 +112,8 @@ txt(size_t before, bool first)
 	atp_handle_txt_string(&t, s, n, first);
 	LAW(t.record_len == before + n || t.record_len == sizeof(t.record) + 1);
 	LAW(t.record_len <= sizeof(t.record) || before + n > sizeof(t.record));
+	/* without room nothing is copied: the law of memcpy() sees the end of the whole state only */
+	LAW(before + n <= sizeof(t.record) || t.record[sizeof(t.record) - 1] == last);
 	LAW(t.did_len <= sizeof(t.did));
 	if (t.record_len == sizeof(t.record) && n == 3)
 		REACHED("the longest record");
@@ -139,6 +142,7 @@ main(void)
 	txt(0, false);
 	txt(7, true);
 	txt(4 + ATP_DID_MAX - 3, false);
+	txt(4 + ATP_DID_MAX - 2, false);
 	txt(4 + ATP_DID_MAX, false);
 	txt(4 + ATP_DID_MAX + 1, true);
 	file();
