@@ -5,7 +5,7 @@
  * proves: next_line trim_span equals_nocase has_token parse_status_line atp_retry_after_seconds
  * sources: core/syntax/chars.c
  * short: -DN=6 --unwind 7 --unwindset status_line.0:15,memcpy.0:13,memcmp.0:8,atp_retry_after_seconds.0:10,strlen.0:4
- * by hand: 16 s
+ * by hand: 20 s
  * long: -DN=10 --unwind 11 --unwindset status_line.0:15,memcpy.0:13,memcmp.0:8
  */
 #include "core/wire/http_head.c"

@@ -6,7 +6,7 @@
  * sources: core/syntax/chars.c
  * replaces: parse_status_line:any_status_line
  * short: -DN=5 --unwind 6 --unwindset strlen.0:3
- * by hand: 5 s
+ * by hand: 13 s
  * long: -DN=8 --unwind 9
  * assumes: parse_status_line() does what http_head.c proves
  */

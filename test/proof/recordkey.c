@@ -6,7 +6,7 @@
  * proves: atp_rkey_check atp_rkey_check_strict atp_rkey_store atp_rkey_text atp_rkey_cmp atp_rkey_abbrev
  * sources: core/syntax/recordkey.c core/syntax/tid.c core/syntax/base32.c core/syntax/nsid.c core/syntax/chars.c
  * short: -DN=14 -DM=4 --unwind 15
- * by hand: 8 s
+ * by hand: 5 s
  * long: -DN=14 -DM=20 --unwind 22
  * assumes: of the laws the keys have 3 and 2, 12 and 13, 13 and 13, 13 and 14 bytes
  */

@@ -5,7 +5,7 @@
  * proves: atp_uri_pointer_next
  * sources: core/syntax/uri_pointer.c core/syntax/chars.c
  * short: -DN=5 --unwind 7
- * by hand: 10 s
+ * by hand: 8 s
  * long: -DN=9 --unwind 11
  * assumes: the fragment is one that atp_uri_parse() accepts: '/' and characters of queries, %HH complete
  */
