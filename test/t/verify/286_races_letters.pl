@@ -171,6 +171,48 @@ foreach my $change ("UPDATE atproto.subscription SET target = 'elsewhere'", q{SE
 	is(($refill->finish)[1], '', 'then a refill begins');
 }
 
+# --- a batch of a refill comes after the change of the stream: it would begin a refill that no later event ends ---
+
+{
+	follow(3, [ 'a 1 +x', 'a 2 -x', 'a 3 +y' ]);
+	query(q{SELECT atproto.pause('s')});
+	wait_for('SELECT pid IS NULL FROM atproto.stat_subscription');
+	$server->restart('--hold-at', 2);
+	$points->hold('cursor next', 'atproto s');
+	query(q{SELECT atproto.refill('s', seq => 0), atproto.resume('s')});
+	$points->wait('cursor next', 'atproto s');
+	query(q{UPDATE atproto.subscription SET url = 'ws://127.0.0.1:1'});
+	$points->release('cursor next', 'atproto s');
+	wait_for('SELECT count(*) = 2 FROM atproto.cursor');
+	is(query(q{SELECT sync, refill_sync, (SELECT string_agg(rkey::text, ',') FROM atproto.record) FROM atproto.repo}), 'synchronized||y',
+		'a batch of the former stream brings no record back');
+}
+
+# --- retry() asks for an account's status, while a session removes the subscription that has asked before ---
+
+foreach my $change ("UPDATE atproto.subscription SET target = 'elsewhere' WHERE name = 's'", q{SELECT atproto.unsubscribe('s')}, q{DELETE FROM atproto.subscription WHERE name = 's'})
+{
+	my $a = did('a');
+
+	query(q{CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON atproto.repo FOR EACH ROW WHEN (NOT NEW.active) EXECUTE FUNCTION public.refuse()});
+	follow(2, [ 'a 1 +x', 'a deleted' ]);
+	query(subscribe_sql('t', $server, cursor => 0));
+	wait_for_seq($node, 't', 2);
+	query(qq{DROP TRIGGER refuse ON atproto.repo; UPDATE atproto.subscription SET verify = 'full';
+		UPDATE atproto.repo SET refill_at = now(), refill_by = (SELECT id FROM atproto.subscription WHERE name = 's');
+		INSERT INTO atproto.status_request (target, did, subscription, why, requested_at, next_try) VALUES ('atproto', '$a', 's', 'inactive', now(), 'infinity')});
+	my $id = query(q{SELECT id FROM atproto.dead_letter WHERE subscription = 't'});
+	$points->hold('states read', 'retry');
+	my $retry = $points->session('retry', "SELECT atproto.retry($id)");
+	$points->wait('states read', 'retry');
+	my $session = $points->session('change', $change);
+	$points->blocked('change');
+	$points->release('states read', 'retry');
+	is_deeply([ $retry->finish ], [ 'applied', '' ], "$change: the account is deleted");
+	is(($session->finish)[1], '', 'and then that');
+	is(query('SELECT subscription, why FROM atproto.status_request'), 't|deleted', 'the other subscription asks');
+}
+
 unlike(slurp_file($node->logfile), qr/deadlock/, 'nobody got into the way of another');
 
 $node->stop;
