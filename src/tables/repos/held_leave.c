@@ -409,6 +409,39 @@ leave_refills(Leaving *l)
 				(errmsg("a refill of subscription \"%s\" could not be ended in schema \"%s\": %s", sub->name, sub->target, error->message)));
 }
 
+/* Consumers lock repositories in the order of DIDs: so lock all that leave_target() will change, before it changes them one after the other. */
+static void
+lock_repos(AtpApply *a, int unused, int unused2)
+{
+	const Leaving *l = ((Marking *) a)->leaving;
+	AtpCaller	caller = atp_owner_begin(a->sub->owner);
+
+	if (!atp_is_distributed(atp_table_in(a->sub->target, atp_repo_table.name)))
+		atp_run(atp_expand_sql("SELECT FROM #.repo WHERE refill_by IN ($1, $2) OR did OPERATOR(@.=) ANY ($3) ORDER BY did FOR NO KEY UPDATE", a->sub->target),
+				ATP_ARGS(atp_text_arg(a->sub->id), atp_text_arg(a->sub->name), atp_dids_arg(l->dids, l->ndids)));
+	atp_owner_end(caller);
+}
+
+static void
+lock_first(const AtpSubscription *sub)
+{
+	AtpBatch	batch = {.cxt = CurrentMemoryContext};
+	Leaving		l = {.sub = sub};
+	Marking		m = {.apply = {.sub = sub, .sink = sub->source->sink, .batch = &batch}, .leaving = &l};
+	struct varlena **held;
+	int			nheld;
+
+	if (!may_end_refills(sub))
+		return;
+	find_letters(&l);
+	nheld = find_dids(&l, "held_event", "target = $2::name", &held);
+	l.dids = repalloc(l.dids, sizeof(struct varlena *) * (l.ndids + nheld + 1));
+	memcpy(l.dids + l.ndids, held, sizeof(struct varlena *) * nheld);
+	l.ndids = atp_sort_dids(l.dids, l.ndids + nheld);
+	/* an error that the tables cause will be raised again, by the changes */
+	(void) atp_attempt(&m.apply, lock_repos, 0, 0);
+}
+
 void
 atp_refills_jump(const AtpSubscription *sub)
 {
@@ -442,7 +475,7 @@ leave_held(Leaving *l)
 
 /*
  * retry() of another subscription and the fetcher lock a repository, then the gap and the held events of this subscription, then the
- * request for a status, and none of them limits its waits.  So the rows are changed in this order, and jobs last.
+ * request for a status, and wait without a limit.  So change the rows in the same order, and jobs last.
  */
 static void
 leave_target(const char *name, const char *target, bool removed)
@@ -451,6 +484,7 @@ leave_target(const char *name, const char *target, bool removed)
 
 	if (l.sub != NULL)
 	{
+		lock_first(l.sub);
 		leave_refills(&l);
 		leave_letters(&l);
 		if (removed)

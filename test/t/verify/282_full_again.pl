@@ -171,7 +171,7 @@ none_waits('same');
 is(of('same', 'shared'), '10,20,30|', 'R-32: what waits of a refill is taken as such, whoever takes it');
 is(query("SELECT hold, refill_by FROM shared.repo WHERE did = '$did'"), '|', 'and the refill is at its end');
 
-# --- the cursor jumps while an event of a refill waits: the event would begin a refill that no later event ends ---
+# --- the cursor jumps while an event of a refill waits: no later event would end the refill ---
 
 begin_again();
 know($did, $who{same}{first});

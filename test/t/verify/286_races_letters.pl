@@ -171,7 +171,7 @@ foreach my $change ("UPDATE atproto.subscription SET target = 'elsewhere'", q{SE
 	is(($refill->finish)[1], '', 'then a refill begins');
 }
 
-# --- a batch of a refill comes after the change of the stream: it would begin a refill that no later event ends ---
+# --- a batch of a refill comes after the change of the stream: no later event would end the refill ---
 
 {
 	follow(3, [ 'a 1 +x', 'a 2 -x', 'a 3 +y' ]);
@@ -188,7 +188,7 @@ foreach my $change ("UPDATE atproto.subscription SET target = 'elsewhere'", q{SE
 		'a batch of the former stream brings no record back');
 }
 
-# --- retry() asks for an account's status, while a session removes the subscription that has asked before ---
+# --- retry() asks for an account's status, while a session removes the subscription with the earlier request ---
 
 foreach my $change ("UPDATE atproto.subscription SET target = 'elsewhere' WHERE name = 's'", q{SELECT atproto.unsubscribe('s')}, q{DELETE FROM atproto.subscription WHERE name = 's'})
 {
@@ -209,8 +209,34 @@ foreach my $change ("UPDATE atproto.subscription SET target = 'elsewhere' WHERE 
 	$points->blocked('change');
 	$points->release('states read', 'retry');
 	is_deeply([ $retry->finish ], [ 'applied', '' ], "$change: the account is deleted");
-	is(($session->finish)[1], '', 'and then that');
+	is(($session->finish)[1], '', 'and then the change');
 	is(query('SELECT subscription, why FROM atproto.status_request'), 't|deleted', 'the other subscription asks');
+}
+
+# --- a session removes a subscription with a refill of one repository and a letter about another; a batch locks both ---
+
+{
+	my ($low, $high) = split /\n/, query("SELECT d FROM unnest('{@{[did('a')]},@{[did('b')]}}'::did[]) d ORDER BY d");
+	my ($first, $second) = $low eq did('a') ? ('a', 'b') : ('b', 'a');
+
+	query(q{CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON atproto.record FOR EACH ROW WHEN (NEW.value->>'text' = 'x 2') EXECUTE FUNCTION public.refuse()});
+	follow(3, [ "$first 1 +y", "$second 1 +x", "$first 2 =x", "$first 3 +z", "$second 2 +z" ]);
+	query(q{DROP TRIGGER refuse ON atproto.record});
+	query(qq{UPDATE atproto.repo SET refill_at = now(), refill_by = (SELECT id FROM atproto.subscription) WHERE did = '$high'});
+	query(q{SELECT atproto.pause('s')});
+	wait_for('SELECT pid IS NULL FROM atproto.stat_subscription');
+	query(subscribe_sql('t', $server, cursor => 3));
+	wait_for("SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = 't'");
+	my $locks = $node->background_psql('postgres');
+	$locks->query_safe("BEGIN; SELECT FROM atproto.repo WHERE did = '$high' FOR UPDATE");
+	my $session = $points->session('change', q{SELECT atproto.unsubscribe('s')});
+	$points->blocked('change');
+	$server->release;
+	$points->blocked('atproto t');
+	$locks->query_safe('COMMIT');
+	$locks->quit;
+	is(($session->finish)[1], '', 'a refill and a letter: the subscription is removed');
+	wait_for_seq($node, 't', 5);
 }
 
 unlike(slurp_file($node->logfile), qr/deadlock/, 'nobody got into the way of another');
