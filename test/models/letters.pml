@@ -112,6 +112,7 @@ byte begins[N + 1];		/* likewise, how it begins */
 #define UNKNOWN 2		/* a commit is before it that leaves no mark */
 #define FIRST_ONE 3
 bool lacking;			/* chosen: do the tables lack another record of the commit? */
+bool removes;			/* chosen: does a commit of the same batch before it, which leaves no mark, remove the record? */
 bool impatient;			/* chosen: does a commit wait for the other source? */
 NUMBER letters_before, held_before;
 byte at;				/* the place of the last message of this transaction */
@@ -124,6 +125,7 @@ byte at;				/* the place of the last message of this transaction */
 #else
 #define Set byte
 #define lacking false
+#define removes false
 #define impatient (e_held && over)
 byte value[N + 1];		/* after commit k: the commit that wrote the record; 0: there is no record */
 byte other[N + 1];		/* the last commit, up to k, that wrote another record */
@@ -238,7 +240,7 @@ inline add_letter()
 inline drop_letters()
 {
 	if
-	:: DELS(k) ->
+	:: DELS(k) || removes ->
 		letter[src] = letter[src] & ~REST;
 #ifndef WITHOUT_superseded
 		superseded[0] = superseded[0] | REST; superseded[1] = superseded[1] | REST;
@@ -754,7 +756,7 @@ inline forget_choices()
 {
 	k = 0; i = 0; m = 0; h_first = 0; h_n = 0; e_held = 0; e_old = 0; e_holds = 0; e_gap = 0; e_late = 0; e_inactive = 0; e_misses = 0; e_lacking = 0;
 	e_reread = 0; e_passed = 0; e_refused = 0; e_replay = 0; h_stays = 0; h_gap = 0; closes = 0; undone = 0;
-	lacking = false; impatient = false; bad = 0; how = 0; c = 0
+	lacking = false; removes = false; impatient = false; bad = 0; how = 0; c = 0
 }
 
 #define ALL_LETTERS ((letter[0] | whole[0]) + ((letter[1] | whole[1]) << 15))
@@ -803,6 +805,10 @@ inline deliver()
 		:: else
 		fi;
 		choose(next_a & 2);
+		if
+		:: PUTS(k) && ALL_LETTERS != 0 -> removes = true
+		:: true
+		fi;
 		if
 		:: impatient = true
 		:: next_a & 4 -> impatient = false

@@ -16,6 +16,7 @@ SINCE = re.compile(r"6573696e6365(?:6d([0-9a-f]{26})|f6)")
 LONGEST = 14        # revisions of a repository that the model can have
 PUT = 1
 CONTINUING, UNKNOWN, FIRST_ONE = 1, 2, 3
+YES = ("t", "true")
 NO_ROW = {"rev": None, "first_rev": None, "deleted_rev": None, "sync": "partial", "hold": None, "active": "t", "status": None,
           "refill_by": None, "refill_rev": None, "refill_sync": None, "refill_at": None, "audited_at": None}
 
@@ -105,7 +106,7 @@ class Repository:
         for step in self.steps:
             record, over, whole, held = masks(step)
             row = step.row
-            status = 0 if row["active"] == "t" else 2 if row["status"] == "deleted" else 1
+            status = 0 if row["active"] in YES else 2 if row["status"] == "deleted" else 1
             revisions = place[row["rev"]] + (place[step.records.get(path)] << 7) + (place[row["refill_rev"]] << 14) + (place[row["deleted_rev"]] << 21)
             state = SYNC[row["sync"]] + 4 * status + 16 * (row["hold"] is not None) + 32 * (row["refill_by"] is not None) + 64 * SYNC[row["refill_sync"]]
             now = revisions, state, record, over, whole, held
@@ -216,21 +217,30 @@ class Tables:
             repository.ended = True
             return
         new = row.new if row else old
-        gone = new["active"] != "t"
-        if new["sync"] not in SYNC or new["hold"] not in (None, "gap") or gone and old["active"] == "t" and repository.went is not None \
-                or gone and old["active"] != "t" and new["status"] != old["status"] \
+        gone = new["active"] not in YES
+        if new["sync"] not in SYNC or new["hold"] not in (None, "gap") or gone and old["active"] in YES and repository.went is not None \
+                or gone and old["active"] not in YES and new["status"] != old["status"] \
                 or new["refill_by"] and repository.refiller not in (None, self.filler(new["refill_by"])):
             repository.ended = True
             return
+        # an account that goes and comes back in one batch is known only by deleted_rev
+        deleted = new["deleted_rev"] != old["deleted_rev"]
+        if deleted and repository.went is not None:
+            repository.ended = True
+            return
         repository.row = new
-        if gone and repository.went is None:
-            repository.went = 2 if new["status"] == "deleted" else 1
+        if (gone or deleted) and repository.went is None:
+            repository.went = 2 if deleted or new["status"] == "deleted" else 1
         if new["refill_by"]:
             repository.refiller = self.filler(new["refill_by"])
         for change in records:
             self.record(repository, change)
         retried = [self.letter(repository, change) for change in letters]
         retried = [r for r in retried if r]
+        # a commit that is refused whole, and has an invalid record
+        whole = {(source, rev) for source, rev, path in repository.letters.values() if path == ""}
+        if any(path and (source, rev) in whole for source, rev, path in repository.letters.values()):
+            repository.ended = True
         if repository.ended:
             return
         if moved:
