@@ -318,7 +318,10 @@ def objects(transactions, mark):
     tables = Tables()
     for transaction in transactions:
         tables.transaction(transaction)
+    names = {}
     for repository in tables.done + list(tables.repositories.values()):
         found = repository.marks(mark)
         if found:
-            yield "record of " + repository.name, found[1], ("-DN=%d" % found[0],)
+            # a test that empties the tables begins the repository again
+            n = names[repository.name] = names.get(repository.name, 0) + 1
+            yield "record of %s%s" % (repository.name, " (%d)" % n if n > 1 else ""), found[1], ("-DN=%d" % found[0],)
