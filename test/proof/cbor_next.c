@@ -46,15 +46,33 @@ atp_cid_is_blessed(const uint8_t *bytes, size_t n)
 	return any_bool();
 }
 
+/* The last key of a container, if there was one, has been read. */
+static bool
+is_key_inside(const AtpCborReader *r, const AtpCborLevel *level)
+{
+	return level->key.ptr == NULL || (level->key.ptr >= r->buf && level->key.ptr + level->key.len <= r->buf + r->pos);
+}
+
 /*
  * What holds between two steps.  The level without end begins with UINT64_MAX items, and each item takes a byte: so it
- * never ends.
+ * never ends.  It is no map.
  */
 static bool
 is_between(const AtpCborReader *r)
 {
+	const AtpCborLevel *all = r->depth == 0 ? &r->now : &r->outer[0];
+	bool		keys = is_key_inside(r, &r->now);
+
+	for (unsigned i = 0; i <= DEPTH; i++)
+		keys = keys && (i >= r->depth || is_key_inside(r, &r->outer[i]));
 	return r->pos <= r->len && r->depth <= r->max_depth && r->max_depth <= ATP_CBOR_DEPTH_MAX && r->now.left > 0 &&
-		(r->depth == 0 ? r->now.left : r->outer[0].left) >= UINT64_MAX - r->pos;
+		all->left >= UINT64_MAX - r->pos && !all->is_map && keys;
+}
+
+static bool
+same_level(const AtpCborLevel *a, const AtpCborLevel *b)
+{
+	return a->left == b->left && a->is_map == b->is_map && a->key.ptr == b->key.ptr && (a->key.ptr == NULL || a->key.len == b->key.len);
 }
 
 /* The number of open containers is a constant: this keeps the formula small. */
@@ -64,6 +82,7 @@ step(unsigned depth, size_t n)
 	uint8_t		s[2 + N];
 	AtpCborReader r;
 	AtpCborItem item;
+	AtpCborLevel before;
 	AtpBytes	last;
 	bool		before_key;
 	size_t		at;
@@ -78,8 +97,10 @@ step(unsigned depth, size_t n)
 	r.now.key.ptr = any_bool() ? NULL : s;
 	r.now.key.len = any_size(2);
 	r.now.is_map = any_bool();
+	for (unsigned i = 0; i < depth; i++)
+		r.outer[i].key = (AtpBytes) {any_bool() ? NULL : s, any_size(2)};
 	ASSUME(is_between(&r));
-	ASSUME(r.depth > 0 || !r.now.is_map);
+	before = r.now;
 	last = r.now.key;
 	before_key = r.now.is_map && r.now.left % 2 == 0;
 	err = atp_cbor_read_next(&r, &item, &at);
@@ -98,15 +119,35 @@ step(unsigned depth, size_t n)
 		if (last.ptr != NULL && last.len == 2)
 			REACHED("a key behind another of the same length");
 	}
+	/* the level of the item has one item less and knows the key; the levels around it stay what they were */
+	before.left--;
+	if (item.is_key)
+		before.key = item.str;
+	if (r.depth < depth)
+		LAW(before.left == 0 && same_level(&r.now, &r.outer[r.depth]));
+	else
+		LAW(same_level(r.depth > depth ? &r.outer[depth] : &r.now, &before));
 	if (item.kind == ATP_CBOR_MAP && item.u > 0)
 		LAW(r.depth == depth + 1 && r.now.left == 2 * item.u && r.now.left <= r.len - r.pos && r.now.key.ptr == NULL);
 	if (depth == 2 && r.depth == 0)
 		REACHED("the ends of two containers");
 }
 
+/* The first state is one of these. */
+static void
+begin(void)
+{
+	AtpCborReader r;
+	uint8_t		s[1];
+
+	atp_cbor_begin(&r, s, any_size(sizeof(s)), (unsigned) any_u64());
+	LAW(is_between(&r));
+}
+
 int
 main(void)
 {
+	begin();
 	step(0, N);
 	step(DEPTH, N);
 	step(1, 0);

@@ -145,8 +145,10 @@ int
 main(void)
 {
 	any_packed();
-	/* packed DIDs and TIDs on both sides */
-	compare("D/xT", "D/xT?");
+	/* packed DIDs and TIDs on both sides, and behind them '/' and '?', whose weights are not ordered as their codes */
+	compare("D/xT?", "D/xT/");
+	compare("D/a", "D?a");
+	compare("D", "D?");
 	/* a packed DID beside any other authority */
 	compare("D/a", "did:plc:aaaaaaaaaaaaaaaaaaaaaaaa?a");
 	compare("D", "did:plc:aaaaaaaaaaaaaaaaaaaaaaaaa");
