@@ -46,8 +46,8 @@ CARES := $(shell (pkg-config --exists libcares || \
 ifdef CARES
 PG_CPPFLAGS += -DATP_CARES
 endif
-PG_CFLAGS = -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare \
-	-Wno-missing-field-initializers
+# No -std: PostgreSQL's headers use what the compiler's default standard has, as its configure has found.
+PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers
 # A function without a declaration is one that this minor version of PostgreSQL does not have: the server would not start.
 PG_CFLAGS += -Werror=implicit-function-declaration
 # The compiler writes down beside each object which headers it has read.

@@ -27,8 +27,10 @@ SELECT parameter_types FROM pg_prepared_statements WHERE name = 'typed';
 DEALLOCATE ALL;
 
 -- What there is not says what to do
+\set VERBOSITY terse
 SELECT upper(did) FROM every;
 SELECT did ~ '^did:web' FROM every;
+\set VERBOSITY default
 
 -- Indexes on the text serve
 CREATE TEMP TABLE indexed (did did, uri aturi);

@@ -135,16 +135,22 @@ SELECT did, dids, uri, rkey, at FROM kept WHERE 'did:web:c.d'::text = ANY (dids)
 SELECT aturi('did:web:a.b'::text, 'a.b.c'::text, 'self'::text), aturi('did:web:a.b'::varchar, 'a.b.c'::varchar, 'self'::varchar), aturi('Foo.com', 'a.b.c', 'self'),
 	aturi('did:web:a.b'::did, 'a.b.c'::text, '3jwdwj2ctlk26'::atproto.tid), aturi('Foo.com'::text, 'a.b.c'::text), did_method('did:web:a.b'::text), tid_timestamp('3jwdwj2ctlk26'::varchar) IS NOT NULL AS tid;
 -- What could be a URI or a DID is neither; a modifier is none of the cast's.
+\set VERBOSITY terse
 SELECT count(*) FROM item WHERE uri <@ 'did:web:w1.x'::text;
+\set VERBOSITY default
 -- Functions of one name: a text is nearer to text than to any of our types, and no nearer to others.
 CREATE FUNCTION pg_temp.kind(anyelement) RETURNS text LANGUAGE sql AS $$SELECT 'anyelement'$$;
 CREATE FUNCTION pg_temp.kind(did) RETURNS text LANGUAGE sql AS $$SELECT 'did'$$;
 SELECT pg_temp.kind('did:web:a.b'::did), pg_temp.kind(1);
+\set VERBOSITY terse
 SELECT pg_temp.kind('did:web:a.b'::text);
+\set VERBOSITY default
 CREATE FUNCTION pg_temp.kind(text) RETURNS text LANGUAGE sql AS $$SELECT 'text'$$;
 SELECT pg_temp.kind('did:web:a.b'::did), pg_temp.kind(1), pg_temp.kind('did:web:a.b'::text), pg_temp.kind('did:web:a.b'::varchar), pg_temp.kind('did:web:a.b');
 -- Nothing becomes a text by itself.
+\set VERBOSITY terse
 SELECT lower('did:web:a.b'::did);
+\set VERBOSITY default
 -- What may be anything: read by try_did, an error of nobody.
 SELECT try_did('nonsense') = 'did:web:a.b'::text;
 DROP TABLE item, kept;

@@ -34,6 +34,7 @@
 #include "utils/syscache.h"
 #include "utils/timeout.h"
 #include "utils/timestamp.h"
+#include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(atp_progress);
 
@@ -63,7 +64,7 @@ static int	depth;				/* nesting of triggers in which the command began */
 /* Of the statement that is counted. */
 static Oid	counted = InvalidOid;	/* the table; InvalidOid: no statement is counted */
 static QueryDesc *query = NULL;
-static Instrumentation *scans[SCANS_MAX];
+static AtpNodeInstrumentation *scans[SCANS_MAX];
 static volatile int nscans = 0;
 
 static TimeoutId timer;

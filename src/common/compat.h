@@ -1,6 +1,6 @@
 /*
  * compat.h
- *		Differences between PostgreSQL 15 and 18, so that no function body needs a
+ *		Differences between PostgreSQL 15 and 19, so that no function body needs a
  *		PG_VERSION_NUM test.  Include after postgres.h.
  */
 #ifndef ATP_COMPAT_H
@@ -11,6 +11,9 @@
 #endif
 
 #include "access/htup_details.h"
+#if PG_VERSION_NUM >= 190000
+#include "utils/wait_event.h"
+#endif
 #if PG_VERSION_NUM >= 160000
 #include "catalog/pg_database.h"
 #include "catalog/pg_namespace.h"
@@ -100,6 +103,20 @@
  */
 #if PG_VERSION_NUM >= 160000
 #define AtpUpdateIndexes TU_UpdateIndexes
+#else
+#define AtpUpdateIndexes bool
+#endif
+#if PG_VERSION_NUM >= 190000
+#define atp_insert_index_tuples(result, slot, estate, duplicate) \
+	ExecInsertIndexTuples((result), (estate), EIIT_NO_DUPE_ERROR, (slot), NIL, (duplicate))
+#define atp_update_index_tuples(result, slot, estate, indexes) \
+	do { \
+		if ((indexes) != TU_None) \
+			(void) ExecInsertIndexTuples((result), (estate), \
+										 EIIT_IS_UPDATE | ((indexes) == TU_Summarizing ? EIIT_ONLY_SUMMARIZING : 0), \
+										 (slot), NIL, NULL); \
+	} while (0)
+#elif PG_VERSION_NUM >= 160000
 #define atp_insert_index_tuples(result, slot, estate, duplicate) \
 	ExecInsertIndexTuples((result), (slot), (estate), false, true, (duplicate), NIL, false)
 #define atp_update_index_tuples(result, slot, estate, indexes) \
@@ -109,7 +126,6 @@
 										 (indexes) == TU_Summarizing); \
 	} while (0)
 #else
-#define AtpUpdateIndexes bool
 #define atp_insert_index_tuples(result, slot, estate, duplicate) \
 	ExecInsertIndexTuples((result), (slot), (estate), false, true, (duplicate), NIL)
 #define atp_update_index_tuples(result, slot, estate, indexes) \
@@ -151,8 +167,11 @@
 #define atp_map_to_partition(leaf, estate)	((leaf)->ri_RootToPartitionMap)
 #endif
 
-/* Since 18 index_beginscan() takes a counter of scans. */
-#if PG_VERSION_NUM >= 180000
+/* Since 18 index_beginscan() takes a counter of scans, and since 19 flags. */
+#if PG_VERSION_NUM >= 190000
+#define atp_index_beginscan(heap, index, snapshot, nkeys) \
+	index_beginscan((heap), (index), (snapshot), NULL, (nkeys), 0, SO_NONE)
+#elif PG_VERSION_NUM >= 180000
 #define atp_index_beginscan(heap, index, snapshot, nkeys) \
 	index_beginscan((heap), (index), (snapshot), NULL, (nkeys), 0)
 #else
@@ -165,6 +184,64 @@
 #define atp_executor_run(desc)	ExecutorRun((desc), ForwardScanDirection, 0)
 #else
 #define atp_executor_run(desc)	ExecutorRun((desc), ForwardScanDirection, 0, true)
+#endif
+
+/* Update or delete a row that the active snapshot sees.  Since 19 both functions take options. */
+#if PG_VERSION_NUM >= 190000
+#define atp_table_tuple_update(rel, place, slot, failure, mode, indexes) \
+	table_tuple_update((rel), (place), (slot), GetCurrentCommandId(true), 0, GetActiveSnapshot(), InvalidSnapshot, true, \
+					   (failure), (mode), (indexes))
+#define atp_table_tuple_delete(rel, place, failure) \
+	table_tuple_delete((rel), (place), GetCurrentCommandId(true), 0, GetActiveSnapshot(), InvalidSnapshot, true, (failure))
+#else
+#define atp_table_tuple_update(rel, place, slot, failure, mode, indexes) \
+	table_tuple_update((rel), (place), (slot), GetCurrentCommandId(true), GetActiveSnapshot(), InvalidSnapshot, true, \
+					   (failure), (mode), (indexes))
+#define atp_table_tuple_delete(rel, place, failure) \
+	table_tuple_delete((rel), (place), GetCurrentCommandId(true), GetActiveSnapshot(), InvalidSnapshot, true, (failure), false)
+#endif
+
+/*
+ * Prune a page that this transaction is about to write.  Since 19 pruning may also set the page's bit in the
+ * visibility map, for which the caller keeps the map's page pinned from call to call.
+ */
+#if PG_VERSION_NUM >= 190000
+#define atp_heap_page_prune(rel, buffer) \
+	do { \
+		Buffer		map_ = InvalidBuffer; \
+		heap_page_prune_opt((rel), (buffer), &map_, false); \
+		if (BufferIsValid(map_)) \
+			ReleaseBuffer(map_); \
+	} while (0)
+#else
+#define atp_heap_page_prune(rel, buffer) heap_page_prune_opt((rel), (buffer))
+#endif
+
+/* Since 19 the planner is told whether EXPLAIN has asked for the plan. */
+#if PG_VERSION_NUM >= 190000
+#define atp_plan_query(query, sql, params)	pg_plan_query((query), (sql), 0, (params), NULL)
+#else
+#define atp_plan_query(query, sql, params)	pg_plan_query((query), (sql), 0, (params))
+#endif
+
+/* Counters of one node of a plan. */
+#if PG_VERSION_NUM >= 190000
+#define AtpNodeInstrumentation NodeInstrumentation
+#else
+#define AtpNodeInstrumentation Instrumentation
+#endif
+
+/* The hook that may change what the planner knows of a table, and its parameters; rel->indexlist is complete. */
+#if PG_VERSION_NUM >= 190000
+#define AtpRelationHook build_simple_rel_hook_type
+#define atp_relation_hook build_simple_rel_hook
+#define ATP_RELATION_HOOK_PARAMETERS PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte
+#define ATP_RELATION_HOOK(hook) hook(root, rel, rte)
+#else
+#define AtpRelationHook get_relation_info_hook_type
+#define atp_relation_hook get_relation_info_hook
+#define ATP_RELATION_HOOK_PARAMETERS PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel
+#define ATP_RELATION_HOOK(hook) hook(root, relid, inhparent, rel)
 #endif
 
 /* The buffer argument of FileWrite() is const since 16. */

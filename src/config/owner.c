@@ -101,18 +101,18 @@ static bool
 owns_any(Relation rel, int column, Oid role)
 {
 	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	TableScanDesc scan = table_beginscan(rel, snapshot, 0, NULL);
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, snapshot, 0, NULL);
 	HeapTuple	tuple;
 	bool		found = false;
 
-	while (!found && HeapTupleIsValid(tuple = heap_getnext(scan, ForwardScanDirection)))
+	while (!found && HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		bool		isnull;
 		Datum		owner = atp_tuple_column(tuple, column, RelationGetDescr(rel), &isnull);
 
 		found = !isnull && DatumGetObjectId(owner) == role;
 	}
-	table_endscan(scan);
+	systable_endscan(scan);
 	UnregisterSnapshot(snapshot);
 	return found;
 }

@@ -22,6 +22,7 @@
 #include "utils/memutils.h"
 #include "utils/plancache.h"
 #include "utils/timestamp.h"
+#include "utils/tuplestore.h"
 
 AtpArg
 atp_text_arg(const char *value)

@@ -56,8 +56,8 @@ add_value(Found *found, const JsonbValue *text)
 		return;
 	found->seen++;
 	for (int i = 0; i < found->n; i++)
-		if (VARSIZE_ANY(found->values[i]) == VARSIZE_ANY(value) &&
-			memcmp(DatumGetPointer(found->values[i]), DatumGetPointer(value), VARSIZE_ANY(value)) == 0)
+		if (VARSIZE_ANY(DatumGetPointer(found->values[i])) == VARSIZE_ANY(DatumGetPointer(value)) &&
+			memcmp(DatumGetPointer(found->values[i]), DatumGetPointer(value), VARSIZE_ANY(DatumGetPointer(value))) == 0)
 		{
 			pfree(DatumGetPointer(value));
 			return;

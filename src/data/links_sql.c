@@ -9,6 +9,7 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "types/types.h"
+#include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(atp_pg_record_links);
 PG_FUNCTION_INFO_V1(atp_pg_dagcbor_links);

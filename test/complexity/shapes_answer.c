@@ -8,7 +8,44 @@
 #include "core/wire/dns_txt.h"
 #include "core/wire/http_head.h"
 #include "core/wire/list_page.h"
+#include "core/wire/repo_status.h"
 #include "measure.h"
+
+/* ------------------------------------------------------------------------
+ * Answers about one repository
+ * ------------------------------------------------------------------------
+ */
+static void
+make_status(size_t n)
+{
+	put("{\"did\":\"" DID "\",\"active\":true,\"rev\":\"3jzfcijpj2z2a\"");
+	put_times(n, ",\"st\\u0061tu\":[]");
+	put("}");
+}
+
+static bool
+run_status(void)
+{
+	AtpRepoStatus status;
+	size_t		at;
+
+	return atp_repo_status_parse(INPUT_TEXT, input.len, (AtpSpan) {DID, strlen(DID)}, &status, &at) == ATP_OK && status.has_rev;
+}
+
+/* The name of an error has escapes, and is no name that is known. */
+static void
+make_error(size_t n)
+{
+	put("{\"error\":\"");
+	put_times(n, "\\u0052");
+	put("\"}");
+}
+
+static bool
+run_error(void)
+{
+	return atp_repo_refusal(INPUT_TEXT, input.len) == ATP_REPO_REFUSED;
+}
 
 /* ------------------------------------------------------------------------
  * Lists
@@ -408,6 +445,8 @@ const Shape answer_shapes[] = {
 	{"list-members", ATP_LIST_PAGE_MAX / 14 - 8, 4096, make_repos_members, run_repos},
 	{"list-page", ATP_LIST_PAGE_MAX / 14 - 4, 4096, make_repos_page, run_repos},
 	{"list-hosts", ATP_LIST_PAGE_MAX / 53 - 2, 2048, make_hosts, run_hosts},
+	{"status-members", ATP_ANSWER_MAX / 16 - 8, 0, make_status, run_status},
+	{"status-error", ATP_ANSWER_MAX / 6 - 4, 0, make_error, run_error},
 	{"did-keys", ATP_DIDDOC_ENTRIES, 0, make_doc_keys, run_doc},
 	{"did-services", ATP_DIDDOC_MAX / 40 - 3, 0, make_doc_services, run_doc},
 	{"did-services-empty", ATP_DIDDOC_MAX / 3 - 32, 0, make_doc_empty_services, run_doc},

@@ -256,6 +256,35 @@ run_zstd(void)
 	return atp_unzstd(z, input.buf, input.len, &len, &end) != NULL;
 }
 
+/* A dictionary with contents of n bytes more. */
+static void
+make_dictionary(size_t n)
+{
+	static char samples[1000 * 100];
+	static size_t lengths[1000];
+	size_t		len = n + 1024;
+	uint8_t    *contents = malloc(len);
+	uint32_t	random = 1;
+	ZDICT_params_t params = {0};
+
+	for (size_t i = 0; i < 1000; i++)
+		lengths[i] = (size_t) snprintf(samples + 99 * i, 100, "{\"number\":%090zu}", i * 7919);
+	for (size_t i = 0; i < len; i++)
+		contents[i] = (uint8_t) ((random = random * 1664525 + 1013904223) >> 24);
+	input.len = ZDICT_finalizeDictionary(input.buf, INPUT_ROOM, contents, len, samples, lengths, 1000, params);
+	free(contents);
+}
+
+static bool
+run_dictionary(void)
+{
+	AtpUnzstd  *z = input.len <= ATP_ZSTD_DICTIONARY_MAX ? atp_unzstd_new(input.buf, input.len) : NULL;
+	bool		good = z != NULL && atp_zstd_is_dictionary(input.buf, input.len);
+
+	atp_unzstd_free(z);
+	return good;
+}
+
 static void
 make_inflate(size_t n)
 {
@@ -314,5 +343,6 @@ const Shape net_shapes[] = {
 	{"gzip-members", 65536, 2048, make_members, run_inflate},
 	{"zstd", ATP_FRAME_MAX, 262144, make_zstd, run_zstd},
 	{"zstd-blocks", ATP_FRAME_MAX / 3 - 4, 16384, make_zstd_blocks, run_zstd},
+	{"dictionary", ATP_ZSTD_DICTIONARY_MAX - 4096, 65536, make_dictionary, run_dictionary},
 	{NULL}
 };

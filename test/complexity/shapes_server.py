@@ -14,13 +14,13 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 DID = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
 
 # name, the limit of n, the largest n of the short form (0: not in the short form; a pair: also that for memory), the argument (SQL, with {n}; a name with a slash: that shape's
-# input), the statement, and statements before
-Shape = collections.namedtuple("Shape", "name limit quick arg sql before")
+# input), the statement, statements before, and a condition that must be true afterwards: input that is refused costs little
+Shape = collections.namedtuple("Shape", "name limit quick arg sql before after")
 SHAPES = []
 
 
-def shape(name, limit, quick, arg, sql, before=()):
-    SHAPES.append(Shape(name, limit, quick, arg, sql, before))
+def shape(name, limit, quick, arg, sql, before=(), after="true"):
+    SHAPES.append(Shape(name, limit, quick, arg, sql, before, after))
 
 
 def series(element, end=""):
@@ -77,7 +77,8 @@ shape("repo-root", 100000, 128, "coalesce((SELECT array_agg('a.b.c/' || lpad(i::
 
 # --- Lexicons: the document ---
 
-CHECK = "SELECT atproto.lexicon_check($1)"
+# a result would be what is wrong
+CHECK = "SELECT 1 / (atproto.lexicon_check($1) IS NULL)::integer"
 DEF = "jsonb_build_object('type', 'token')"
 shape("doc-defs", DOC_MAX // 64, 0, lexicon("'{{}}'::jsonb", members("'def' || i", DEF)), CHECK)
 shape("doc-properties", DOC_MAX // 64, 1024, lexicon(members("'property' || i", "jsonb_build_object('type', 'string')")), CHECK)
@@ -85,7 +86,7 @@ shape("doc-required", DOC_MAX // 96, 1024, lexicon(members("'property' || i", "j
                                                    record=", 'required', " + series("'property' || i") + ", 'nullable', " + series("'property' || i")), CHECK)
 shape("doc-union", DOC_MAX // 96, 1024, lexicon("jsonb_build_object('a', jsonb_build_object('type', 'union', 'refs', " + series("'#def' || i") + "))", members("'def' || i", DEF)), CHECK)
 shape("doc-union-same", DOC_MAX // 16, 2048, lexicon("jsonb_build_object('a', jsonb_build_object('type', 'union', 'refs', " + series("'d.e.f'::text") + "))"), CHECK)
-shape("doc-enum", DOC_MAX // 24, 2048, lexicon("jsonb_build_object('a', jsonb_build_object('type', 'string', 'enum', " + series("md5(i::text)") + "))"), CHECK)
+shape("doc-enum", DOC_MAX // 40, 2048, lexicon("jsonb_build_object('a', jsonb_build_object('type', 'string', 'enum', " + series("md5(i::text)") + "))"), CHECK)
 shape("doc-known", DOC_MAX // 24, 0, lexicon("jsonb_build_object('a', jsonb_build_object('type', 'string', 'knownValues', " + series("'value' || i") + "))"), CHECK)
 shape("doc-integers", DOC_MAX // 24, 2048, lexicon("jsonb_build_object('a', jsonb_build_object('type', 'integer', 'enum', " + series("{n} - i") + "))"), CHECK)
 shape("doc-chain", DOC_MAX // 128, 512,
@@ -101,7 +102,7 @@ shape("doc-permission", DOC_MAX // 16, 0,
 
 # --- Lexicons: records of n parts, checked against documents of n parts ---
 
-VALID = "SELECT atproto.lexicon_valid($1->'r' || jsonb_build_object('$type', 'a.b.c'), 'a.b.c', NULL, $1->'l')"
+VALID = "SELECT 1 / (atproto.lexicon_valid($1->'r' || jsonb_build_object('$type', 'a.b.c'), 'a.b.c', NULL, $1->'l') IS NULL)::integer"
 
 
 def valid(name, limit, quick, doc, record):
@@ -110,7 +111,7 @@ def valid(name, limit, quick, doc, record):
 
 ARRAY = "jsonb_build_object('a', jsonb_build_object('type', 'array', 'items', jsonb_build_object('type', '%s'%s)))"
 EMPTY = "jsonb_build_object('type', 'object', 'properties', '{{}}'::jsonb)"
-valid("union", RECORD_MAX // 64, 1024, lexicon(ARRAY % ("union", ", 'refs', " + series("'#def' || i")), members("'def' || i", EMPTY)),
+valid("union", RECORD_MAX // 80, 1024, lexicon(ARRAY % ("union", ", 'refs', " + series("'#def' || i")), members("'def' || i", EMPTY)),
       "jsonb_build_object('a', " + series("jsonb_build_object('$type', 'a.b.c#def' || i)") + ")")
 valid("enum", RECORD_MAX // 40, 1024, lexicon(ARRAY % ("string", ", 'enum', " + series("md5(i::text)"))), "jsonb_build_object('a', " + series("md5(i::text)") + ")")
 valid("integers", RECORD_MAX // 24, 0, lexicon(ARRAY % ("integer", ", 'enum', " + series("i"))), "jsonb_build_object('a', " + series("i") + ")")
@@ -145,16 +146,21 @@ LETTER = ("INSERT INTO atproto.dead_frame SELECT '{s}', sha256(b), b, NULL, NULL
 RETRY = "SELECT atproto.retry(id) FROM atproto.dead_letter WHERE $1 IS NOT NULL"
 
 
-def retry(name, limit, quick, source, subscription):
-    shape("retry-" + name, limit, quick, source, RETRY, [s.replace("{s}", subscription) for s in LETTER])
+def retry(name, limit, quick, source, subscription, letters="0"):
+    shape("retry-" + name, limit, quick, source, RETRY, [s.replace("{s}", subscription) for s in LETTER],
+          "(SELECT count(*) FROM atproto.dead_letter) = " + letters)
 
 
 shape("load-car", 19000, 256, "repo/export-short", "SELECT atproto.load_car('%s', $1)" % DID)
+shape("load-car-large", 58000, 0, "repo/export-large", "SELECT atproto.load_car('%s', $1)" % DID)
 shape("load-car-again", 19000, 256, "repo/export-short", "SELECT atproto.load_car('%s', $1)" % DID, ["SELECT atproto.load_car('%s', b) FROM input" % DID])
 retry("ops", 200, 200, "repo/frame-ops", "repos")
-retry("links", 100000, (512, 16384), "repo/frame-links", "repos")
+retry("links", 55000, (512, 16384), "repo/frame-links", "repos")
+retry("jetstream", 992000, (4096, 65536), "wire/jetstream-record", "jetstream")
+retry("events", 384600, 2048, "wire/jetstream-wrapped", "jetstream")
+retry("messages", 499984, (4096, 65536), "wire/identity-fields", "messages")
 retry("labels", 60000, 256, "wire/labels", "labels")
-retry("labels-bad", 1248, 256, "wire/labels-bad", "labels")
+retry("labels-bad", 1248, 256, "wire/labels-bad", "labels", "{n}")
 
 SETUP = """CREATE EXTENSION atproto
 CREATE FUNCTION measure(name text, n integer, sql text, arg anyelement) RETURNS void LANGUAGE c STRICT AS '{dir}/server.so', 'measure'
@@ -162,6 +168,8 @@ CREATE TABLE input (b bytea)
 ALTER TABLE input ALTER b SET STORAGE EXTERNAL
 SELECT atproto.create_tables('atproto')
 INSERT INTO atproto.subscription (name, url, enabled, links) VALUES ('repos', 'wss://a.example/xrpc/com.atproto.sync.subscribeRepos', false, 'all')
+INSERT INTO atproto.subscription (name, url, enabled) VALUES ('jetstream', 'wss://c.example/subscribe', false)
+INSERT INTO atproto.subscription (name, url, enabled) VALUES ('messages', 'wss://d.example/xrpc/a.b.subscribeThings', false)
 INSERT INTO atproto.subscription (name, url, enabled) VALUES ('labels', 'wss://b.example/xrpc/com.atproto.label.subscribeLabels', false)
 """
 
@@ -183,6 +191,7 @@ def statements(chosen, long, where, which):
                 arg = "(SELECT b FROM input)"
             yield from s.before
             yield "SELECT measure('server/%s', %d, $sql$%s$sql$, %s)" % (s.name, n, s.sql, arg)
+            yield "SELECT 1 / (%s)::integer" % s.after.format(n=size)
             yield "ROLLBACK"
 
 
@@ -199,7 +208,7 @@ def measure(names, long, where):
         subprocess.run(["gcc", "-O2", "-fPIC", "-shared", *more, "-o", "%s/%s.so" % (where, name), "%s/%s.c" % (HERE, name)], check=True)
     data = where + "/data"
     subprocess.run([bindir + "/initdb", "-D", data, "-A", "trust", "-N", "-E", "UTF8", "--locale=C.UTF-8"], check=True, stdout=subprocess.DEVNULL)
-    server = [bindir + "/postgres", "--single", "-D", data, "-c", "fsync=off", "-c", "jit=off", "-c", "max_parallel_workers_per_gather=0", "postgres"]
+    server = [bindir + "/postgres", "--single", "-D", data, "-c", "fsync=off", "-c", "jit=off", "-c", "work_mem=1GB", "-c", "max_parallel_workers_per_gather=0", "postgres"]
 
     def run(lines, *before):
         return subprocess.run([*before, *server], input="\n".join(lines) + "\n", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True,
@@ -210,9 +219,13 @@ def measure(names, long, where):
     # bytes are counted without callgrind, and so faster than instructions
     out = run(statements(chosen, long, where, 1), "env", "LD_PRELOAD=%s/memory.so" % where)
     memory = read_numbers("\n".join(line[len("MEMORY "):] for line in out.splitlines() if line.startswith("MEMORY ")))
+    last = None
     for line in out.splitlines():
+        if line.startswith("MEMORY "):
+            last = line.split()[1]
         if "ERROR:" in line or "FATAL:" in line:
             print("# " + line[:300])
+            memory.pop(last, None)
     run(statements(chosen, long, where, 0), "env", "GLIBC_TUNABLES=" + TUNABLES, "valgrind", "-q", "--tool=callgrind", "--collect-atstart=no", "--callgrind-out-file=%s/server.%%p" % where)
     for s in chosen:
         memory["server/" + s.name].update()  # a shape whose statement failed was not measured

@@ -3,12 +3,14 @@
  *		Messages of streams: frames, labels, Jetstream.
  */
 #include "core/codec/dagcbor.h"
+#include "core/codec/json_dagcbor.h"
 #include "core/wire/frame.h"
 #include "core/wire/jetstream_message.h"
 #include "core/wire/json_frame.h"
 #include "core/wire/labels_message.h"
 #include "core/wire/repos_message.h"
 #include "measure.h"
+#include "unit/sha.h"
 
 /* ------------------------------------------------------------------------
  * Frames
@@ -65,6 +67,54 @@ static bool
 run_identity(void)
 {
 	return read_repos(ATP_REPOS_IDENTITY);
+}
+
+/* A header with fields that nobody knows. */
+static void
+make_header(size_t n)
+{
+	atp_cbor_put_map(&input, 2 + n);
+	put_pair("t", "#info");
+	atp_cbor_put_key(&input, "op");
+	atp_cbor_put_uint(&input, 1);
+	for (size_t i = 0; i < n; i++)
+	{
+		putf("\x68%08zu", i);
+		atp_cbor_put_null(&input);
+	}
+	atp_cbor_put_map(&input, 1);
+	put_pair("name", "x");
+}
+
+static bool
+run_header(void)
+{
+	return read_repos(ATP_REPOS_INFO);
+}
+
+/* The message with which a server ends a stream, with fields that nobody knows. */
+static void
+make_error(size_t n)
+{
+	atp_cbor_put_map(&input, 1);
+	atp_cbor_put_key(&input, "op");
+	atp_cbor_put_raw(&input, (const uint8_t *) "\x20", 1);
+	atp_cbor_put_map(&input, 1 + n);
+	put_pair("error", "x");
+	for (size_t i = 0; i < n; i++)
+	{
+		putf("\x68%08zu", i);
+		atp_cbor_put_null(&input);
+	}
+}
+
+static bool
+run_error(void)
+{
+	AtpFrame	frame;
+	size_t		at;
+
+	return atp_frame_parse(input.buf, input.len, &frame, &at) == ATP_OK && frame.kind == ATP_FRAME_ERROR;
 }
 
 /* A field with arrays in arrays, as deep as they may be, again and again. */
@@ -247,12 +297,33 @@ run_labels_bad(void)
  * Messages in JSON
  * ------------------------------------------------------------------------
  */
+#define ANY_CID	"bafyreidfayvfuwqa7qlnopdjiqrxzs6blmoeu4rujcjtnci5beludirz2a"
+
 static void
 begin_v1(void)
 {
 	put("{\"did\":\"" DID "\",\"time_us\":7,\"kind\":\"commit\",\"commit\":{\"rev\":\"3jzfcijpj2z2a\","
-		"\"operation\":\"create\",\"collection\":\"app.bsky.feed.post\",\"rkey\":\"a\","
-		"\"cid\":\"bafyreidfayvfuwqa7qlnopdjiqrxzs6blmoeu4rujcjtnci5beludirz2a\"");
+		"\"operation\":\"create\",\"collection\":\"app.bsky.feed.post\",\"rkey\":\"a\",\"cid\":\"" ANY_CID "\"");
+}
+
+/* The CID of the record in the input, in the place of ANY_CID: a consumer converts the record and compares. */
+static void
+put_cid(size_t record_at, size_t record_len)
+{
+	size_t		size = atp_json_dagcbor_room(record_len);
+	uint8_t    *room = malloc(size);
+	uint8_t		cid[ATP_CID_BLESSED_LEN];
+	char		text[ATP_CID_TEXT_MAX];
+	AtpBytes	block;
+	size_t		at;
+
+	if (atp_json_to_dagcbor(INPUT_TEXT + record_at, record_len, room, size, &block, &at) != ATP_OK)
+		exit(2);
+	atp_cid_of(ATP_CID_CODEC_DAG_CBOR, block.ptr, block.len, sha256, NULL, cid);
+	if (atp_cid_format(cid, sizeof(cid), text) != strlen(ANY_CID))
+		exit(2);
+	memcpy(strstr((char *) input.buf, ANY_CID), text, strlen(ANY_CID));
+	free(room);
 }
 
 /* Unknown members, each with an escape. */
@@ -265,14 +336,21 @@ make_v1_members(size_t n)
 	put(",\"record\":{}}}");
 }
 
-/* A record of empty arrays. */
+/* A record of empty arrays, in arrays of a thousand: a longer list of a record is refused at its limit (B-28). */
 static void
 make_v1_record(size_t n)
 {
+	size_t		at;
+
 	begin_v1();
-	put(",\"record\":{\"a\":[0");
-	put_times(n, ",[]");
-	put("]}}}");
+	put(",\"record\":");
+	at = input.len;
+	put("{\"$type\":\"app.bsky.feed.post\",\"a\":[[0");
+	for (size_t i = 0; i < n; i++)
+		put(i % 1000 == 999 ? "],[[]" : ",[]");
+	put("]]}");
+	put_cid(at, input.len - at);
+	put("}}");
 }
 
 static AtpJetstream more;
@@ -286,6 +364,55 @@ run_v1(void)
 
 	return atp_json_frame_bare(INPUT_TEXT, input.len, &frame, &at) == ATP_OK &&
 		atp_jetstream_parse_v1(frame.payload, &msg, &more, &at) == ATP_OK && msg.nops == 1;
+}
+
+/* An event with members that nobody knows, in falling order: a consumer converts the event to DAG-CBOR. */
+static void
+make_v1_wrapped(size_t n)
+{
+	put("{\"did\":\"" DID "\",\"time_us\":7,\"kind\":\"identity\",\"identity\":{\"did\":\"" DID "\",\"seq\":7,\"time\":\"2026-01-01T00:00:00Z\"");
+	while (n-- > 0)
+		putf(",\"%08zu\":0", n);
+	put("}}");
+}
+
+static bool
+run_v1_wrapped(void)
+{
+	static AtpReposMessage msg;
+	AtpFrame	frame;
+	AtpBytes	cbor;
+	uint8_t    *room;
+	size_t		size;
+	size_t		at;
+	bool		good;
+
+	if (atp_json_frame_bare(INPUT_TEXT, input.len, &frame, &at) != ATP_OK || atp_jetstream_parse_v1(frame.payload, &msg, &more, &at) != ATP_OK)
+		return false;
+	size = atp_json_dagcbor_room(more.body.len);
+	room = malloc(size);
+	good = atp_json_to_dagcbor(more.body.ptr, more.body.len, room, size, &cbor, &at) == ATP_OK &&
+		atp_jetstream_unwrap(cbor, &msg, &at) == ATP_OK && msg.kind == ATP_REPOS_IDENTITY;
+	free(room);
+	return good;
+}
+
+/* Members of the frame that nobody knows, each with an escape. */
+static void
+make_v2_members(size_t n)
+{
+	put("{\"$type\":\"error\",\"error\":\"x\"");
+	put_times(n, ",\"\\t\":1");
+	put("}");
+}
+
+static bool
+run_v2_members(void)
+{
+	AtpFrame	frame;
+	size_t		at;
+
+	return atp_json_frame_parse(INPUT_TEXT, input.len, &frame, &more.texts, &at) == ATP_OK && frame.kind == ATP_FRAME_ERROR;
 }
 
 /* A record of texts with escapes, in a message of version 2. */
@@ -312,6 +439,8 @@ run_v2(void)
 
 const Shape wire_shapes[] = {
 	{"identity-fields", ATP_FRAME_MAX / 10 - 16, 16384, make_identity, run_identity},
+	{"header-fields", ATP_FRAME_MAX / 10 - 8, 16384, make_header, run_header},
+	{"error-fields", ATP_FRAME_MAX / 10 - 8, 16384, make_error, run_error},
 	{"account-nested", ATP_FRAME_MAX / 127 - 8, 512, make_account, run_account},
 	{"commit-ops", ATP_OPS_MAX, 0, make_commit_fast, run_commit},
 	{"commit-ops-unusual", ATP_OPS_MAX, 0, make_commit_slow, run_commit},
@@ -319,7 +448,9 @@ const Shape wire_shapes[] = {
 	{"labels", ATP_FRAME_MAX / 80 - 8, 2048, make_labels, run_labels},
 	{"labels-fields", ATP_FRAME_MAX / 10 - 16, 16384, make_labels_fields, run_labels},
 	{"jetstream-members", ATP_FRAME_MAX / 7 - 64, 8192, make_v1_members, run_v1},
-	{"jetstream-record", ATP_FRAME_MAX / 3 - 128, 65536, make_v1_record, run_v1},
+	{"jetstream-record", ATP_FRAME_MAX / 3 - 2000, 65536, make_v1_record, run_v1},
+	{"jetstream-wrapped", ATP_FRAME_MAX / 13 - 16, 2048, make_v1_wrapped, run_v1_wrapped},
+	{"jetstream2-members", ATP_FRAME_MAX / 7 - 64, 8192, make_v2_members, run_v2_members},
 	{"jetstream2-escapes", ATP_FRAME_MAX / 2 - 256, 65536, make_v2, run_v2},
 	{NULL}
 };

@@ -69,6 +69,9 @@ class Tables:
     @staticmethod
     def columns(table):
         schema, name = table.split(".", 1)
+        if name.startswith("record_") and not name.startswith("record_event"):
+            # a partition
+            name = "record"
         return KEYS.get(table) or (None if schema == "atproto" and table in KEYS else KEYS.get(re.split(r"_(?=p\d|default|slice|\d)", name)[0]))
 
     def change(self, table, kind, text):

@@ -38,8 +38,224 @@
  * guard whole: two events come during a fetch where one may be held; both are dropped, and the export is older than they are.
  * guard give_up: a fetch ends after a slice, and the repository stays synchronized, as before the fetch.
  * guard order: an event is applied between two slices: its record is on the side that was written already.
+ *
+ * mark STREAM: repository, held, record: a transaction that moves the cursor has changed one of the three
+ * mark OTHER: repository, held, record: another transaction has done so: a slice, the begin and the end of a fetch, a release
+ * mark AGAIN: a transaction inserts a row of the record that is there, or deletes one that is not: no step does
+ *     repository: sync (0 partial, 1 unproven, 2 desynchronized, 3 resyncing, 4 synchronized) + 8 * (hold is resync) + 16 * rev;
+ *     held: a bit for each held revision; record: the revision of a row of the table record + 32 * its value; 0: no row
+ * A trace is about one record of a repository; there are as many objects as the repository has records with different stories.  Revisions and
+ * values have the numbers in which they occur, and 0 is none.  Nothing shows the account's trees, so whether a commit continues the one
+ * before is chosen; but the value of the record at a revision stays what an event or an export has said.  Rows that a session removes, forced
+ * fetches and load_car() are not in a trace.
  */
 #include "observe.h"
+#define STREAM	1	/* marks */
+#define OTHER	2
+#define AGAIN	3
+
+#ifdef TRACE
+/* ------------------------------------------------------------------------
+ * The same steps for one record, as far as transactions show them.  KEYS: events may wait for the account's key.
+ * ------------------------------------------------------------------------
+ */
+#define PARTIAL		0
+#define UNPROVEN	1
+#define DESYNC		2
+#define RESYNCING	3
+#define SYNC		4
+#ifndef KEYS
+#define KEYS		0
+#endif
+
+byte rev = 0, sync = PARTIAL;
+bool fetching = false;		/* hold = resync */
+int held = 0;
+byte row = 0, row_rev = 0;
+/* the export: its revision; has a slice passed the record; with which value */
+byte export = 0, value = 0;
+bool written = false;
+byte known[REVS + 1];		/* the record's value + 1 at a revision; 0: nobody has said it */
+
+#define BIT(r)		(1 << (r))
+#define NEXT_REV	((next_a >> 4) & 31)
+#define NEXT_ROW	(next_c >> 5)
+#define NEXT_ROW_REV	(next_c & 31)
+#define waits		(fetching || held != 0)
+
+inline learn(r, v)
+{
+	known[r] == 0 || known[r] == v + 1 -> known[r] = v + 1
+}
+
+/* put_some(): never over a newer row */
+inline put(r, v)
+{
+	learn(r, v);
+	if
+	:: row == 0 || row_rev <= r -> row = v; row_rev = (v == 0 -> 0 : r)
+	:: else
+	fi
+}
+
+/* take_commit(): the commit may leave the record alone */
+inline apply(r)
+{
+	if
+	:: true
+	:: NEXT_ROW_REV == r -> put(r, NEXT_ROW)
+	:: next_c == 0 && row != 0 -> put(r, 0)
+	fi;
+	if
+	:: sync = DESYNC
+	:: sync == SYNC -> sync = UNPROVEN
+	/* the first one that is seen */
+	:: rev == 0 && sync == PARTIAL -> sync = UNPROVEN
+	:: rev == 0 && sync == PARTIAL -> sync = SYNC
+	:: true
+	fi;
+	rev = r
+}
+
+inline mark_of(step)
+{
+	next_step = 0; next_a = 0; next_b = 0; next_c = 0;
+	OBSERVE(step, sync + 8 * fetching + 16 * rev, held, row_rev + 32 * row)
+}
+
+/* compare_one(): the record's row becomes the export's, unless it is equal, and no newer */
+inline write(v)
+{
+	value = v;
+	if
+	:: row == v && row_rev <= export
+	:: else -> row = v; row_rev = (v == 0 -> 0 : export)
+	fi;
+	written = true
+}
+
+inline forget_export()
+{
+	export = 0; value = 0; written = false
+}
+
+active proctype shown()
+{
+	byte r;
+
+	/* A transaction need not be atomic where no other process is; between its events Spin then notices what it has seen before. */
+	do
+	/* a batch */
+	:: atomic { PEEK; next_step == STREAM -> r = 1 };
+		do
+		:: atomic {
+			r <= REVS ->
+			PEEK;
+			if
+			:: r <= rev || (r > NEXT_REV && !(next_b & BIT(r)) && !waits)
+			:: r > rev && (r < NEXT_REV || waits)
+			:: r > rev && r <= NEXT_REV && !waits -> apply(r)
+			:: r > rev && !(held & BIT(r)) && (next_b & BIT(r)) && (waits || KEYS) -> held = held | BIT(r)
+			:: r > rev && waits && next_b == 0 -> held = 0; sync = DESYNC
+			fi;
+			r++;
+			next_step = 0; next_a = 0; next_b = 0; next_c = 0
+		   }
+		:: r > REVS -> break
+		od;
+		atomic {
+			r = 0;
+			/* another loss that the stream shows */
+			if
+			:: true
+			:: !fetching -> sync = DESYNC
+			fi;
+			mark_of(STREAM)
+		}
+	/* release */
+	:: atomic { PEEK; next_step == OTHER && held != 0 && !fetching -> r = 1 };
+		do
+		:: atomic {
+			r <= REVS ->
+			PEEK;
+			if
+			:: !(held & BIT(r))
+			:: (held & BIT(r)) && r <= rev -> held = held & ~BIT(r)
+			:: (held & BIT(r)) && r > rev -> held = held & ~BIT(r); apply(r)
+			/* its key is not known */
+			:: (held & BIT(r)) && KEYS -> r = REVS
+			fi;
+			r++;
+			next_step = 0; next_a = 0; next_b = 0; next_c = 0
+		   }
+		:: r > REVS -> break
+		od;
+		atomic { r = 0; mark_of(OTHER) }
+	/* begin */
+	:: atomic {
+		PEEK;
+		next_step == OTHER && held == 0 && !fetching ->
+		fetching = true; sync = RESYNCING;
+		mark_of(OTHER)
+	   }
+	/* a fetcher was killed, and another one begins: the row says so already */
+	:: atomic { fetching && (written || export != 0) -> forget_export() }
+	/* a slice */
+	:: atomic {
+		PEEK;
+		next_step == OTHER && fetching && !written ->
+		/* of a deletion the export's revision is not shown before the end */
+		export = (NEXT_ROW_REV != 0 -> NEXT_ROW_REV : REVS);
+		export >= rev ->
+		write(NEXT_ROW);
+		export = NEXT_ROW_REV;
+		mark_of(OTHER)
+	   }
+	/* end */
+	:: atomic {
+		PEEK;
+		next_step == OTHER && fetching ->
+		/* refused */
+		NEXT_REV >= rev && (export == 0 || export == NEXT_REV) ->
+		export = NEXT_REV;
+		if
+		:: !written -> write(NEXT_ROW)
+		:: else
+		fi;
+		learn(export, value);
+		rev = export;
+		sync = (sync == RESYNCING -> SYNC : DESYNC);
+		fetching = false;
+		forget_export();
+		mark_of(OTHER)
+	   }
+	/* give_up */
+	:: atomic {
+		PEEK;
+		next_step == OTHER && fetching ->
+		if
+		:: sync == RESYNCING -> sync = DESYNC
+		:: sync == RESYNCING && rev == 0 -> sync = PARTIAL
+		:: else
+		fi;
+		fetching = false;
+		forget_export();
+		mark_of(OTHER)
+	   }
+	/* an audit */
+	:: atomic {
+		PEEK;
+		next_step == OTHER && !fetching && rev != 0 && sync != DESYNC ->
+		if
+		:: sync = SYNC
+		:: sync = DESYNC
+		fi;
+		mark_of(OTHER)
+	   }
+	od
+}
+
+#else
 
 #define DESYNC		0
 #define FETCHED		1	/* resyncing, hold = resync */
@@ -277,3 +493,4 @@ active proctype quiet()
 {
 	timeout -> assert(held == 0 && slices == 0 && empty(stream) && sync == SYNC)
 }
+#endif

@@ -411,7 +411,13 @@ inline take_account(kind)
 			is_active = false; deleted = true;
 			if
 			:: held != 0 -> gap = gap | held; request_status(WHY_DELETED)
+#ifdef TRACE
+			/* an event of the same batch has waited, which no transaction shows */
+			:: held == 0 && !key_known -> request_status(WHY_DELETED)
+			:: held == 0
+#else
 			:: else
+#endif
 			fi;
 			/* erase_export() */
 			job = NO_JOB;
@@ -442,6 +448,10 @@ inline release_all()
 		:: (held & BIT(j)) && !ignored_by_status && j <= rev -> held = held & ~BIT(j)
 		:: (held & BIT(j)) && !ignored_by_status && j > rev && key_known -> held = held & ~BIT(j); apply(COMMIT, j)
 		:: (held & BIT(j)) && !ignored_by_status && j > rev && !key_known -> break
+#ifdef TRACE
+		/* its signature does not fit (held.pml) */
+		:: (held & BIT(j)) && !ignored_by_status && j > rev && key_known -> break
+#endif
 		fi;
 		j++
 	:: else -> break
@@ -557,6 +567,8 @@ end_consumer:
 			tip++;
 			if
 			:: tip % 2 == 1
+			/* a commit of the same batch, which the trace does not show */
+			:: tip % 2 == 1 && rev == 0 && tip < next_b -> first[tip] = 0; take_event(COMMIT, tip)
 			:: tip % 2 == 0 ->
 				if
 				:: first[tip] = 0
@@ -564,7 +576,8 @@ end_consumer:
 				fi;
 				if
 				:: kind = COMMIT
-				:: kind = ANNOUNCE
+				/* of an event that waits, no kind is kept */
+				:: !(next_c & BIT(tip)) -> kind = ANNOUNCE
 				fi;
 				take_event(kind, tip);
 				kind = 0
@@ -573,7 +586,14 @@ end_consumer:
 			kind = (next_a & 64 -> ACTIVE : (next_a & 128 -> DELETED : INACTIVE));
 			take_account(kind);
 			kind = 0;
+			/* a commit behind it, which the trace does not show */
+			if
+			:: true
+			:: !is_active && key_known && !is_deleted -> sync = DESYNC
+			fi;
 			break
+		/* an #identity of the same batch */
+		:: key_known && next_c >= BIT(tip + 1) -> key_known = false
 		:: break
 		od;
 		next_step = 0; next_a = 0; next_b = 0; next_c = 0;

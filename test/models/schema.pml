@@ -31,11 +31,20 @@
  * step rebuild: tables/commands/link_rebuild.c rebuild_links()
  * step isolation: tables/commands/partition.c check_arguments()
  *
- * mark batch: key, exists, links: a batch
- * mark swapped: partition() commits
- * mark dropped: maintain_partitions() drops the month
- * mark rebuilt: warned: rebuild_links() commits
- * mark settings: links: the consumer notes other settings
+ * mark batch: place, value, links: a transaction of a consumer or the fetcher has changed the record, or its links
+ * mark session: place, value, links: another transaction has written the record
+ * mark swapped: place, value, links: partition() has replaced the table that had the record
+ * mark moved: place, value, links: the record has gone to another partition
+ * mark dropped: place, value, links: maintain_partitions() removes the record, with its links
+ * mark rebuilt: place, value, links: only links were changed
+ * mark noted: settings: the consumer notes other settings about links in the cursor
+ * mark again: a row is inserted that is there, or deleted that is not: no step does
+ * mark wanted: settings: a session changes these settings
+ *     place: the number of the table that has the record, 1: a plain one, 0: none; value: 0: none; links: their number.  The settings 0 want no
+ *     links; 0 are noted at first, and until the subscription's first batch.
+ * A trace is about one record of a target that one subscription fills, and had links at some time.  How many links a value has with some
+ * settings is learned when a transaction shows it, and stays.  Locks are in no trace, nor is a partition that is dropped with the records
+ * in it, nor a rebuild_links() that finds nothing to do.
  *
  * guard none_kept: a batch keeps the lock on record while it waits for link; a session has link and wants record
  * guard still_it: partition() replaces record between the look-up of its number and the lock; the batch has not locked the new table, and waits for it with link locked, for which the session waits that has it
@@ -55,11 +64,71 @@
 #define TABLES 4
 #define KEYS 2
 
-#define MARK_batch 1	/* key, exists, links */
-#define MARK_swapped 2
-#define MARK_dropped 3
-#define MARK_rebuilt 4
-#define MARK_settings 5	/* links */
+#define MARK_batch 1
+#define MARK_session 2
+#define MARK_swapped 3
+#define MARK_moved 4
+#define MARK_dropped 5
+#define MARK_rebuilt 6
+#define MARK_noted 7
+#define MARK_wanted 8
+#define MARK_again 9
+
+#ifdef TRACE
+/* ------------------------------------------------------------------------
+ * The same steps for one record, as far as transactions show them
+ * ------------------------------------------------------------------------
+ */
+#define AT(v, s) ((v) * SETTINGS + (s))
+
+byte place = 0, value = 0, has = 0;
+byte wants = 0, notes = 0;
+bool divided = false;
+byte known[VALUES * SETTINGS];	/* how many links a value has with these settings, + 1; 0: nobody has said it */
+
+/* With these settings the value has so many links. */
+inline learn(v, s, number)
+{
+	if
+	:: v == 0 || s == 0 -> number == 0
+	:: v != 0 && s != 0 && known[AT(v, s)] == 0 -> known[AT(v, s)] = number + 1
+	:: v != 0 && s != 0 && known[AT(v, s)] != 0 -> known[AT(v, s)] == number + 1
+	fi
+}
+
+inline mark_of(step)
+{
+	next_step = 0; next_a = 0; next_b = 0; next_c = 0;
+	OBSERVE(step, place, value, has)
+}
+
+active proctype shown()
+{
+	do
+	:: atomic {
+		PEEK;
+		next_step == MARK_batch ->
+		if
+		/* with settings that want no links, the batch leaves link alone */
+		:: notes == 0
+		:: notes != 0 -> learn(next_b, notes, next_c); has = next_c
+		fi;
+		(value != next_b || place != next_a) && (place == next_a || place == 0 || next_a == 0) && !(divided && next_a == 1) ->
+		value = next_b; place = next_a;
+		mark_of(MARK_batch)
+	   }
+	:: atomic { PEEK; next_step == MARK_session && !(divided && next_a == 1) -> place = next_a; value = next_b; divided = divided || place > 1; mark_of(MARK_session) }
+	:: atomic { PEEK; next_step == MARK_swapped && place == 1 && next_a > 1 -> place = next_a; divided = true; mark_of(MARK_swapped) }
+	:: atomic { PEEK; next_step == MARK_moved && place > 1 && next_a > 1 && next_a != place -> place = next_a; mark_of(MARK_moved) }
+	/* drop, or a step before */
+	:: atomic { PEEK; next_step == MARK_dropped && place > 1 -> place = 0; value = 0; has = 0; mark_of(MARK_dropped) }
+	:: atomic { PEEK; next_step == MARK_rebuilt && has != next_c -> learn(value, wants, next_c); has = next_c; mark_of(MARK_rebuilt) }
+	:: atomic { PEEK; next_step == MARK_wanted && next_a != wants -> wants = next_a; OBSERVE(MARK_wanted, wants, 0, 0) }
+	:: atomic { PEEK; next_step == MARK_noted && notes != wants -> notes = wants; OBSERVE(MARK_noted, notes, 0, 0) }
+	od
+}
+
+#else
 
 /* locks: who has ROW EXCLUSIVE, ACCESS SHARE (a bit for each process), SHARE ROW EXCLUSIVE, ACCESS EXCLUSIVE */
 byte rx[TABLES], as[TABLES], sre[TABLES], ax[TABLES];
@@ -119,7 +188,7 @@ proctype batch()
 	do
 	:: n == BATCHES && links == uses_links -> break
 	/* the settings are read, and noted with the position */
-	:: atomic { links != uses_links -> uses_links = links; noted = links; OBSERVE(MARK_settings, links, 0, 0) }
+	:: atomic { links != uses_links -> uses_links = links; noted = links; OBSERVE(MARK_noted, links, 0, 0) }
 	:: n < BATCHES ->
 		atomic {
 			if
@@ -185,7 +254,7 @@ again:
 			fi;
 			unlock_all();
 			check_rows();
-			OBSERVE(MARK_batch, k, record[k], uses_links);
+			OBSERVE(MARK_batch, 0, record[k], link[k]);
 			t = 0; k = 0
 		}
 		n++
@@ -321,7 +390,7 @@ proctype rebuild()
 		fi;
 		unlock_all();
 		check_rows();
-		OBSERVE(MARK_rebuilt, warns, 0, 0)
+		OBSERVE(MARK_rebuilt, 0, 0, 0)
 	}
 	ended++
 }
@@ -333,3 +402,4 @@ active proctype monitor()
 end_wait:
 	atomic { timeout -> assert(ended == 6) }	/* without give_back, none_kept, still_it */
 }
+#endif

@@ -8,8 +8,8 @@
  * later: the write fails if the row has changed, and whoever changes held events has written the row (asserted below).  A kill
  * is left out: all that a process has in memory is a batch, which it reads again.
  *
- * Left out: levels that differ and what they leave to one another (held_by.c), signatures, status of the account, exports,
- * refill and letters, limits of held events, three and more sources.  Two Jetstreams have no chain: sources.md
+ * Left out: status of the account, refill and letters (letters.pml); levels that differ and what they leave to one another
+ * (held_by.c), signatures, exports, limits of held events, three and more sources.  Two Jetstreams have no chain: sources.md
  * says what they lose.
  *
  * short: -DN=3 -DBATCH=1 -DANY=0
@@ -34,6 +34,8 @@
  * - what a Jetstream has left out of a commit, of which the relay has nothing;
  * - a commit that neither source has sent, if the relay sends the next commit when the Jetstream's events of that commit, or of a
  *   later one, were applied already: that commit's since is not compared with anything.
+ *   The root from before the Jetstream's events, if it were kept, would tell only where these are of one revision: with events of
+ *   two, prevData of the relay's commit differs from it also if nothing is missing.
  *
  * step judge: tables/repos/admission.c judge_event()
  * step stops: tables/repos/hold.c atp_hold_stops()
@@ -67,7 +69,8 @@
  * guard lacks: a commit from before the first one is old, so its records are missing silently
  * guard overtaken: a relay's commit that a Jetstream's later event has overtaken is old, and its records are missing silently
  *
- * mark BEGIN: 0, 0, 0: the first mark of a repository
+ * mark BEGIN: revision, 1 or 2, 0: the first marks of a repository.  1: the commit before this revision is the one that the trace shows before it; 2: it
+ *   is none of the trace.  Said of events that were held, whose bytes say it; of others it is chosen.  The last of these marks has 0, 0
  * mark HOLD: source, revision, 0: a row of held_event was inserted in a transaction with STREAM (in the order of the stream)
  * mark STREAM: source, revision, state: a transaction that moved the source's cursor has changed the row's revision, sync or hold, or
  *   has inserted held events; state = sync + 4 * (hold is not null) + 8 * number of held events after it
@@ -601,7 +604,7 @@ inline deliver()
 	PEEK;
 	if
 	:: c = next_b
-	:: next_step == HOLD && rev / 2 < N -> c = rev / 2 + 1
+	:: (next_step == HOLD || rev / 2 + 1 < next_b) && rev / 2 < N -> c = rev / 2 + 1
 	fi;
 	if
 	:: before[c] == 0 -> if :: before[c] = 1 :: before[c] = 2 fi
@@ -653,7 +656,13 @@ active proctype shown()
 {
 	NUMBER s, c;
 
-	atomic { PEEK; next_step == BEGIN -> OBSERVE(BEGIN, 0, 0, 0); PEEK }
+	atomic {
+		PEEK;
+		do
+		:: next_step == BEGIN && next_a != 0 -> before[next_a] = next_b; OBSERVE(BEGIN, next_a, next_b, 0); PEEK
+		:: next_step == BEGIN && next_a == 0 -> OBSERVE(BEGIN, 0, 0, 0); PEEK; break
+		od
+	}
 	do
 	:: atomic {
 		next_step == HOLD || next_step == STREAM ->
@@ -670,10 +679,15 @@ active proctype shown()
 		d_step { finish(); OBSERVE(STREAM, s, rev / 2, STATE); forget() }
 	:: atomic {
 		next_step == RELEASE ->
-		select(patient : 0 .. N + 1);
+		/* of the held events, those up to one of them have waited long enough */
 		if
-		:: s = 0
-		:: s = 1
+		:: patient = 0
+		:: patient = 1;
+			do
+			:: patient <= N && (HAS(held[0], PLACE(patient, WHOLE)) || HAS(held[1], PLACE(patient, WHOLE))) -> patient++; break
+			:: patient <= N -> patient++
+			:: patient > N -> break
+			od
 		fi;
 		if
 		:: lacking = true
@@ -690,9 +704,8 @@ active proctype shown()
 			forget()
 		}
 	   }
-	/* a consumer reads held events */
+	/* a consumer reads held events; of two that do so at the same time, one finds that the other has released them */
 	:: d_step { hold && next_step != 0 -> read_batch(0) }
-	:: d_step { hold && next_step != 0 -> read_batch(1) }
 	od
 }
 

@@ -12,7 +12,32 @@
  */
 #include "core/syntax/did.h"
 #include "core/syntax/handle.h"
-#include "lib/proof.h"
+#include "lib/grammar.h"
+
+/* I-20 */
+static bool
+is_did(const char *s, size_t n)
+{
+	size_t		i = 4;
+
+	if (n < 7 || s[0] != 'd' || s[1] != 'i' || s[2] != 'd' || s[3] != ':')
+		return false;
+	while (i < n && s[i] >= 'a' && s[i] <= 'z')
+		i++;
+	if (i == 4 || i + 1 >= n || s[i] != ':' || s[n - 1] == ':')
+		return false;
+	for (i++; i < n; i++)
+	{
+		if (s[i] == '%')
+		{
+			if (i + 2 >= n || !grammar_hex(s[i + 1]) || !grammar_hex(s[i + 2]))
+				return false;
+		}
+		else if (!grammar_letter(s[i]) && !grammar_digit(s[i]) && s[i] != '.' && s[i] != '_' && s[i] != ':' && s[i] != '-')
+			return false;
+	}
+	return true;
+}
 
 int
 main(void)
@@ -31,6 +56,7 @@ main(void)
 	ANY_TEXT(t, m, N);
 	err = atp_did_check(s, n, &at);
 	LAW_OF_ERRORS(err, at, n);
+	LAW((err == ATP_OK) == is_did(s, n));
 	if (err != ATP_OK)
 		return 0;
 	LAW(atp_identifier_check(s, n, &at) == ATP_OK);

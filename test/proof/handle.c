@@ -9,7 +9,17 @@
  */
 #include "core/syntax/chars.h"
 #include "core/syntax/handle.h"
-#include "lib/proof.h"
+#include "lib/grammar.h"
+
+/* I-10 */
+static bool
+is_handle(const char *s, size_t n)
+{
+	unsigned	dots;
+	size_t		last;
+
+	return grammar_labels(s, n, &dots, &last) && dots >= 1 && !grammar_digit(s[last]);
+}
 
 int
 main(void)
@@ -22,6 +32,7 @@ main(void)
 	ANY_TEXT(s, n, N);
 	err = atp_handle_check(s, n, &at);
 	LAW_OF_ERRORS(err, at, n);
+	LAW((err == ATP_OK) == is_handle(s, n));
 	/* of a wrong handle, too */
 	allowed = atp_handle_tld_allowed(s, n);
 	if (err != ATP_OK)

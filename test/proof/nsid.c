@@ -8,7 +8,22 @@
  * long: -DN=9 --unwind 11
  */
 #include "core/syntax/nsid.h"
-#include "lib/proof.h"
+#include "lib/grammar.h"
+
+/* I-01, I-02 */
+static bool
+is_nsid(const char *s, size_t n)
+{
+	unsigned	dots;
+	size_t		last;
+
+	if (!grammar_labels(s, n, &dots, &last) || dots < 2 || grammar_digit(s[0]) || grammar_digit(s[last]))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (i >= last && s[i] == '-')
+			return false;
+	return true;
+}
 
 int
 main(void)
@@ -22,6 +37,7 @@ main(void)
 	ANY_TEXT(s, n, N);
 	err = atp_nsid_check(s, n, &at);
 	LAW_OF_ERRORS(err, at, n);
+	LAW((err == ATP_OK) == is_nsid(s, n));
 	if (err != ATP_OK)
 		return 0;
 	name = atp_nsid_name(s, n);

@@ -23,6 +23,39 @@ gives(const char *text, int64_t expected)
 	ok(err == ATP_OK && micros == expected, "%s is %lld", text, (long long) micros);
 }
 
+/* The first and the last day of each month, and no day after it: the proof of datetime.c leaves days to this test. */
+static void
+each_month(void)
+{
+	static const int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+	int64_t		days = -719528;
+	unsigned	wrong = 0;
+
+	for (int year = 0; year <= 9999; year++)
+	{
+		bool		leaps = year % 400 == 0 || (year % 4 == 0 && year % 100 != 0);
+
+		for (int month = 1; month <= 12; month++)
+		{
+			int			length = lengths[month - 1] + (month == 2 && leaps);
+
+			for (int day = 1; day <= length + 1; day += day == 1 ? length - 1 : 1)
+			{
+				char		text[64];
+				int64_t		micros = 0;
+				size_t		at;
+				size_t		n = (size_t) snprintf(text, sizeof(text), "%04d-%02d-%02dT00:00:00Z", year, month, day);
+				AtpErr		err = atp_datetime_parse(text, n, &micros, &at);
+
+				if (day > length ? err != ATP_E_DATETIME : err != ATP_OK || micros != (days + day - 1) * INT64_C(86400000000))
+					wrong++;
+			}
+			days += length;
+		}
+	}
+	ok(wrong == 0, "the days of 10000 years are numbered");
+}
+
 int
 main(void)
 {
@@ -48,5 +81,6 @@ main(void)
 	/* digits beyond the sixth are dropped */
 	gives("1970-01-01T00:00:00.0000019Z", 1);
 	REFUSED("no such day", check, {"2023-02-29T00:00:00Z", ATP_E_DATETIME, 0});
+	each_month();
 	return done_testing();
 }

@@ -38,11 +38,12 @@ has_token(AtpSpan value, const char *token)
 	while (p < end)
 	{
 		const char *comma = memchr(p, ',', end - p);
-		const char *stop = comma ? comma : end;
 
-		if (equals_nocase(trim_span(p, stop), token))
+		if (equals_nocase(trim_span(p, comma ? comma : end), token))
 			return true;
-		p = stop + 1;
+		if (comma == NULL)
+			break;
+		p = comma + 1;
 	}
 	return false;
 }

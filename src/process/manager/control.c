@@ -381,8 +381,9 @@ atp_unsubscribe(PG_FUNCTION_ARGS)
 	/* an error about the caller's privileges comes before what the next statements lock and change */
 	on_subscription(fcinfo, "SELECT FROM atproto.subscription WHERE name = $1");
 	atp_jobs_lock_target(name);
+	/* before any repository, in the order of retry(), which locks both, too */
+	atp_jobs_await(name);
 	atp_status_requests_leave(name);
-	atp_subscription_leaves(name);
 	on_subscription(fcinfo, "DELETE FROM atproto.subscription WHERE name = $1");
 	SPI_finish();
 	PG_RETURN_VOID();

@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "common/clock.h"
 #include "fetch/engine/fetch.h"
 #include "fmgr.h"

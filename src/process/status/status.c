@@ -27,6 +27,7 @@
 #include "utils/json.h"
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
+#include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(atp_stream_status);
 PG_FUNCTION_INFO_V1(atp_consumer_pid);

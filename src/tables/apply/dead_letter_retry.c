@@ -15,6 +15,7 @@
 #include "source.h"
 #include "tables/apply/replay.h"
 #include "tables/base/error_class.h"
+#include "tables/base/job.h"
 #include "types/types.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -31,8 +32,8 @@ no_such_letter(int64 id)
 }
 
 /*
- * Lock the letter, so that no concurrent session replays or deletes it.  The lock follows that of the repository's row:
- * consumers lock in the same order, and the reverse order could deadlock.  Returns the letter's superseded_rev.
+ * Lock the letter, so that no concurrent session replays or deletes it.  The lock follows those of the subscription and of
+ * the repository's row: other processes lock in the same order, and the reverse order could deadlock.  Returns the letter's superseded_rev.
  */
 static uint64
 lock_letter(void *arg)
@@ -47,6 +48,28 @@ lock_letter(void *arg)
 	rev = atp_get(atp_result_row(found, 0), "superseded_rev", atp_type("tid"), &isnull);
 	atp_result_free(found);
 	return isnull ? 0 : DatumGetAtpTid(rev);
+}
+
+/*
+ * Lock the letter's subscription, before the repository (atp_jobs_hold()): a letter about a part of the message, or
+ * a request for a status, may refer to it.  The subscription may be renamed meanwhile, and the letter with it.
+ */
+static const AtpSubscription *
+hold_subscription(int64 id, const char *name)
+{
+	while (!atp_jobs_hold(name))
+	{
+		AtpResult	found = atp_query("SELECT subscription FROM atproto.dead_letter WHERE id = $1", ATP_ARGS(atp_int8_arg(id)));
+		const char *before = name;
+
+		if (found.n == 0)
+			no_such_letter(id);
+		name = atp_get_text(atp_result_row(found, 0), "subscription");
+		/* the letter refers to nothing: a user has dropped the foreign key */
+		if (strcmp(name, before) == 0)
+			break;
+	}
+	return atp_subscription_borrow(name, CurrentMemoryContext);
 }
 
 /* The stream that the letter's message came from; NULL: the subscription's present stream. */
@@ -124,7 +147,7 @@ retry_letter(int64 id)
 	if (atp_get_bool(letter, "exported"))
 		return "it is of a record in an export: it is tried again with the next export of the repository";
 	path = atp_get_text(letter, "path");
-	sub = atp_subscription_borrow(atp_get_text(letter, "subscription"), CurrentMemoryContext);
+	sub = hold_subscription(id, atp_get_text(letter, "subscription"));
 	outcome = try_again(sub, source_of(letter, sub), stream_of(letter), id, DatumGetByteaPP(bytes), (AtpSpan) {path, strlen(path)}, &why);
 	atp_result_free(found);
 	if (outcome == ATP_OUTCOME_STAYS)

@@ -157,6 +157,23 @@ get_updated_at(const AtpAudit *audit)
 	" AND COALESCE(p.updated_at, '-infinity') = u.updated_at AND p.sync IS DISTINCT FROM 'resyncing'"
 
 /*
+ * The tables have all records of these repositories, at these revisions.  No source may have brought the commit that has
+ * removed the record of a dead letter: so note in the letters that retry() must not write the record.  A letter of a whole
+ * event needs no note: retry() inserts no record of an old event.
+ */
+static void
+supersede_letters(const char *target, AtpArg dids, AtpArg revs)
+{
+	AtpCaller	caller = atp_as_table_owner("dead_letter");
+
+	atp_run(atp_identity_sql("UPDATE atproto.dead_letter d SET superseded_rev = u.rev FROM unnest($2, $3) u (did, rev), atproto.subscription s"
+							 " WHERE d.did OPERATOR(@.=) u.did AND d.seq IS NOT NULL AND d.path LIKE '%/%' AND s.name = d.subscription AND s.target = $1::name"
+							 "  AND (d.superseded_rev IS NULL OR d.superseded_rev OPERATOR(@.<) u.rev)"),
+			ATP_ARGS(atp_text_arg(target), dids, revs));
+	atp_owner_end(caller);
+}
+
+/*
  * Write the results of repositories that are still at the audited commit and state; lock rows in
  * the order of DIDs.  The remaining audits stay in changed[].  updated_at is compared, too, since
  * an export of the same commit may have changed the rows.
@@ -178,7 +195,10 @@ write_results(AuditShare *share)
 											 column_arg(share, TIMESTAMPTZOID, get_updated_at)));
 	const struct varlena **dids = palloc(sizeof(struct varlena *) * Max(settled.n, 1));
 	struct varlena **wrong = palloc(sizeof(struct varlena *) * Max(share->nchanged, 1));
+	Datum	   *proven = palloc(sizeof(Datum) * Max(share->nchanged, 1));
+	Datum	   *revs = palloc(sizeof(Datum) * Max(share->nchanged, 1));
 	int			nwrong = 0;
+	int			nproven = 0;
 	int			left = 0;
 
 	for (uint64 i = 0; i < settled.n; i++)
@@ -196,12 +216,19 @@ write_results(AuditShare *share)
 			count_audit(share->counts, &share->audits[k]);
 			if (!share->audits[k].equal)
 				wrong[nwrong++] = share->audits[k].did;
+			else
+			{
+				proven[nproven] = get_did(&share->audits[k]);
+				revs[nproven++] = get_rev(&share->audits[k]);
+			}
 		}
 	}
 	share->nchanged = left;
 	/* repositories with wrong records are fetched again */
 	if (nwrong > 0)
 		atp_jobs_repair(share->target, wrong, atp_sort_dids(wrong, nwrong), ATP_JOB_BREAK, "audit");
+	if (nproven > 0)
+		supersede_letters(share->target, array_arg(atp_type("did"), proven, nproven), array_arg(atp_type("tid"), revs, nproven));
 	atp_result_free(settled);
 }
 

@@ -46,6 +46,19 @@ atp_jobs_await(const char *subscription)
 }
 
 bool
+atp_jobs_hold(const char *name)
+{
+	AtpCaller	caller = atp_as_table_owner("subscription");
+	AtpResult	found = atp_query("SELECT FROM atproto.subscription WHERE name = $1 FOR KEY SHARE", ATP_ARGS(atp_text_arg(name)));
+
+	bool		there = found.n > 0;
+
+	atp_result_free(found);
+	atp_owner_end(caller);
+	return there;
+}
+
+bool
 atp_jobs_are_past(const char *target, const char *subscription)
 {
 	AtpCaller	caller = atp_as_table_owner("subscription");

@@ -56,6 +56,15 @@ extern uint64 atp_jobs_request(const char *target, const char *subscription, con
 extern void atp_jobs_await(const char *subscription);
 
 /*
+ * Keep the subscription, its name and its target until the end of the transaction.  False: no subscription has the name.
+ *
+ * A session that removes the subscription or changes its target locks this row first, and then rows of repositories.  So a
+ * session that locks a repository, and then writes a row that refers to the subscription, calls this first; consumers do not
+ * wait for the row.
+ */
+extern bool atp_jobs_hold(const char *name);
+
+/*
  * After rows of repo_job or status_request were written for this subscription and this target: has the subscription a different target
  * now?  Then the caller deletes the rows.  Otherwise the target stays until the end of the transaction.
  */

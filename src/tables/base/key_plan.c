@@ -12,11 +12,13 @@
  */
 #include "postgres.h"
 
+#include "common/compat.h"
 #include "nodes/pathnodes.h"
+#include "optimizer/pathnode.h"
 #include "optimizer/plancat.h"
 #include "tables/base/key_plan.h"
 
-static get_relation_info_hook_type next_hook = NULL;
+static AtpRelationHook next_hook = NULL;
 static bool hooked;
 static void *first_parameter;
 
@@ -34,13 +36,13 @@ is_the_statement(PlannerInfo *root)
 }
 
 static void
-offer_keys(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
+offer_keys(ATP_RELATION_HOOK_PARAMETERS)
 {
 	List	   *keys = NIL;
 	ListCell   *cell;
 
 	if (next_hook != NULL)
-		next_hook(root, relid, inhparent, rel);
+		ATP_RELATION_HOOK(next_hook);
 	if (!is_the_statement(root))
 		return;
 	foreach(cell, rel->indexlist)
@@ -60,8 +62,8 @@ atp_plan_by_key(void *first)
 {
 	if (!hooked)
 	{
-		next_hook = get_relation_info_hook;
-		get_relation_info_hook = offer_keys;
+		next_hook = atp_relation_hook;
+		atp_relation_hook = offer_keys;
 		hooked = true;
 	}
 	first_parameter = first;

@@ -52,7 +52,7 @@ COMMENT ON COLUMN atproto.dead_letter.sqlstate IS 'SQLSTATE of the error';
 COMMENT ON COLUMN atproto.dead_letter.message IS 'the reason';
 COMMENT ON COLUMN atproto.dead_letter.first_at IS 'time of the first attempt';
 COMMENT ON COLUMN atproto.dead_letter.last_at IS 'time of the last attempt';
-COMMENT ON COLUMN atproto.dead_letter.superseded_rev IS 'a commit of this revision removed the record, or an export of this revision was loaded, by any subscription of the target: retry() applies nothing up to this revision; also the newer revision that the repository had when the letter was written';
+COMMENT ON COLUMN atproto.dead_letter.superseded_rev IS 'a commit of this revision removed the record, or an export of this revision was loaded, by any subscription of the target, or an audit has found the repository synchronized at this revision: retry() applies nothing up to this revision; also the newer revision that the repository had when the letter was written';
 
 CREATE TABLE atproto.gap (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

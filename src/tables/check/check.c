@@ -33,6 +33,7 @@
 #include "utils/lsyscache.h"
 #include "utils/resowner.h"
 #include "utils/rls.h"
+#include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(atp_check);
 

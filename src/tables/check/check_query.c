@@ -173,7 +173,7 @@ plan_query(Query *query, const char *sql, bool whole, ParamListInfo params)
 		/* unavoidable loops then look so expensive that the query would be compiled */
 		set_option("jit", "off");
 	}
-	plan = pg_plan_query(linitial_node(Query, pg_rewrite_query(query)), sql, 0, params);
+	plan = atp_plan_query(linitial_node(Query, pg_rewrite_query(query)), sql, params);
 	AtEOXact_GUC(false, nest);
 	return plan;
 }

@@ -61,9 +61,11 @@ mark_repos(const AtpSubscription *sub, AtpArg dids)
 	uint64		n;
 
 	atp_run(atp_expand_sql("LOCK TABLE #.repo IN SHARE ROW EXCLUSIVE MODE", sub->target), ATP_NO_ARGS);
+	/* a deleted repository without a new commit has nothing to be read again: its last commit is not newer than deleted_rev */
 	n = atp_run(atp_expand_sql("UPDATE #.repo SET refill_by = $1, refill_rev = deleted_rev, refill_data = NULL,"
 							   " refill_sync = NULL, refill_to = rev, refill_at = clock_timestamp()"
 							   " WHERE rev IS NOT NULL AND (active OR status IS DISTINCT FROM 'deleted')"
+							   " AND (deleted_rev OPERATOR(@.=) rev) IS NOT TRUE"
 							   " AND ($2 IS NULL OR did OPERATOR(@.=) ANY ($2))", sub->target),
 				ATP_ARGS(atp_text_arg(sub->id), dids));
 	found = atp_query(atp_expand_sql("SELECT FROM #.repo WHERE " ATP_IS_AUDITED " LIMIT 1", sub->target), ATP_NO_ARGS);
@@ -94,6 +96,9 @@ atp_refill(PG_FUNCTION_ARGS)
 	SPI_connect();
 	nest = atp_caller_begin();
 	atp_rev_cache_forget_at_commit();
+	(void) find_subscription(TextDatumGetCString(name.value));
+	/* the subscription before the repositories, in the order of a session that changes the target; set_cursor() needs the same lock */
+	atp_run_unnamed("SELECT FROM atproto.subscription WHERE name = $1 FOR NO KEY UPDATE", ATP_ARGS(name));
 	n = mark_repos(find_subscription(TextDatumGetCString(name.value)),
 				   ATP_FUNCTION_ARG(1, get_array_type(atp_type("did"))));
 	atp_run_unnamed("SELECT atproto.set_cursor($1, $2)", ATP_ARGS(name, seq));

@@ -256,7 +256,7 @@ make_room(AtpDirect *d)
 	Buffer		buffer = ((BufferHeapTupleTableSlot *) d->found)->buffer;
 
 	if (PageGetHeapFreeSpace(BufferGetPage(buffer)) < MAXALIGN(tuple->t_len))
-		heap_page_prune_opt(d->rel, buffer);
+		atp_heap_page_prune(d->rel, buffer);
 }
 
 /*
@@ -278,8 +278,7 @@ atp_direct_update(AtpDirect *d, ItemPointer place, const AtpRows *rows, int row)
 		elog(ERROR, "a row of table \"%s\" has vanished", d->table->name);
 	make_version(d, rows, row);
 	make_room(d);
-	if (table_tuple_update(d->rel, place, d->changed, GetCurrentCommandId(true), GetActiveSnapshot(),
-						   InvalidSnapshot, true, &failure, &mode, &indexes) != TM_Ok)
+	if (atp_table_tuple_update(d->rel, place, d->changed, &failure, &mode, &indexes) != TM_Ok)
 		atp_direct_conflict(d);
 	atp_direct_note_place(d, rows->values[row], d->changed);
 	atp_update_index_tuples(d->result, d->changed, d->estate, indexes);
@@ -295,7 +294,6 @@ atp_direct_delete(AtpDirect *d, ItemPointer place)
 
 	CHECK_FOR_INTERRUPTS();
 	CheckCmdReplicaIdentity(d->rel, CMD_DELETE);
-	if (table_tuple_delete(d->rel, place, GetCurrentCommandId(true), GetActiveSnapshot(),
-						   InvalidSnapshot, true, &failure, false) != TM_Ok)
+	if (atp_table_tuple_delete(d->rel, place, &failure) != TM_Ok)
 		atp_direct_conflict(d);
 }

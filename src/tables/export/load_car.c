@@ -23,6 +23,7 @@
 #include "identity/identity.h"
 #include "miscadmin.h"
 #include "tables/base/error_class.h"
+#include "tables/base/job.h"
 #include "tables/export/export_owner.h"
 #include "tables/repos/dead_letter.h"
 #include "tables/base/logged.h"
@@ -171,12 +172,32 @@ apply_export(Load *load)
 	(void) atp_repo_export_end(repo, load->export, load->verified);
 }
 
+/*
+ * Lock the subscription that brings the export in, before the repository: dead letters of the export refer to it.  A session
+ * may have given it another name or target before the lock.
+ */
+static const AtpSubscription *
+hold_subscription(const Load *load)
+{
+	const AtpSubscription *sub = atp_export_owner_of(load->target, load->did);
+	const AtpSubscription *found = NULL;
+
+	while (found == NULL || strcmp(found->name, sub->name) != 0)
+	{
+		if (found != NULL)
+			sub = found;
+		(void) atp_jobs_hold(sub->name);
+		found = atp_export_owner_of(load->target, load->did);
+	}
+	return found;
+}
+
 static void
 load_car(Load *load, const bytea *file, const text *key)
 {
 	AtpCaller	caller;
 
-	load->sub = atp_export_owner_of(load->target, load->did);
+	load->sub = hold_subscription(load);
 	atp_check_logged(load->sub->target);
 	read_export(load, file);
 	load->verified = check_signature(load, key);

@@ -225,7 +225,7 @@ may_matter(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
  * By the time of the next verdict the account may be active again.  Of a deleted account the tables lack nothing.
  */
 static void
-judge_inactive(AtpRepos *s, const AtpRepoState *repo, AtpEvent *event)
+judge_inactive(AtpRepos *s, const AtpRepoState *repo, AtpEvent *event, bool old)
 {
 	const AtpIdentity *who = &s->identities[repo - s->repos];
 
@@ -243,8 +243,9 @@ judge_inactive(AtpRepos *s, const AtpRepoState *repo, AtpEvent *event)
 	}
 	if (!atp_signed_fits(event->signature, who->key))
 		return;
-	event->effects.missed = atp_repo_misses(repo, event);
-	if (event->kind == ATP_REPOS_COMMIT && (event->held == NULL || atp_repo_has_status_of(repo, event->held->endpoint)))
+	event->effects.missed = atp_repo_misses(s, repo, event);
+	/* an old commit tells nothing about the status */
+	if (event->kind == ATP_REPOS_COMMIT && !old && (event->held == NULL || atp_repo_has_status_of(repo, event->held->endpoint)))
 		atp_repo_doubt(repo, event);
 }
 
@@ -286,8 +287,9 @@ judge_event(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 	if (full && atp_repo_is_inactive(s, repo, event))
 	{
 		atp_admission_ignore(event, ATP_SKIP_INACTIVE);
-		if (!old)
-			judge_inactive(s, repo, event);
+		/* an old commit of a second source may show that the tables lack a record */
+		if (!old || atp_repo_lacks(repo, event) || atp_repo_is_overtaken(repo, event))
+			judge_inactive(s, repo, event, old);
 	}
 	else if (full && old && !may_matter(s, repo, event))
 		atp_admission_ignore(event, ATP_SKIP_OLD);

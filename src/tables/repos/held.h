@@ -120,13 +120,6 @@ extern void atp_held_erase_all(const char *target, struct varlena *did);
  */
 extern void atp_held_release(struct varlena *const *dids, int n);
 
-/*
- * R-56: a session is about to delete the subscription with this name: mark the repositories of the subscription's dead
- * letters.  The trigger on the table marks them, too; but the trigger runs with the subscription's row locked, for which
- * a consumer waits that writes a letter and has locked the repository's row.
- */
-extern void atp_subscription_leaves(const char *name);
-
 /* Call in the transaction in which the cursor of the subscription jumps over events: ends its refills that have written records. */
 extern void atp_refills_jump(const AtpSubscription *sub);
 

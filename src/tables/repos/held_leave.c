@@ -233,43 +233,31 @@ mark_lettered(AtpApply *a, int unused, int unused2)
 	request_fetch(l, marked, n);
 }
 
-/* Mark the repositories in a subtransaction.  False: the tables could not be written; *error has the reason, if the database gave one. */
+/* Mark the repositories.  False: the tables could not be written, so only a row of atproto.gap records the loss. */
 static bool
-try_marks(Leaving *l, AtpStep step, ErrorData **error)
+mark_repos(Leaving *l, AtpStep step)
 {
 	AtpBatch	batch = {.cxt = CurrentMemoryContext};
 	Marking		m = {.apply = {.sub = l->sub, .sink = l->sub->source->sink, .batch = &batch}, .leaving = l};
-	ErrorData  *volatile refused;
+	ErrorData  *volatile error;
 
-	*error = NULL;
 	if (!(m.apply.sink->uses & ATP_USE_REPOS) || !OidIsValid(l->sub->owner))
 		return false;
 	m.apply.statements = atp_statements_create(l->sub->target, ATP_WRITER_OTHER);
 	PG_TRY();
 	{
-		refused = atp_attempt(&m.apply, step, 0, 0);
+		error = atp_attempt(&m.apply, step, 0, 0);
 	}
 	PG_FINALLY();
 	{
 		atp_statements_free(m.apply.statements);
 	}
 	PG_END_TRY();
-	*error = refused;
-	return refused == NULL;
-}
-
-/* Mark the repositories.  False: the tables could not be written, so only a row of atproto.gap records the loss. */
-static bool
-mark_repos(Leaving *l, AtpStep step)
-{
-	ErrorData  *error;
-	bool		marked = try_marks(l, step, &error);
-
 	if (error != NULL)
 		ereport(WARNING,
 				(errmsg("repositories could not be marked as desynchronized in schema \"%s\": %s", l->sub->target, error->message),
 				 errdetail("A row of atproto.gap tells how many events or dead letters are dropped.")));
-	return marked;
+	return error == NULL;
 }
 
 /* The target's table of repositories; InvalidOid if the target has none. */
@@ -313,24 +301,6 @@ leave_letters(const AtpSubscription *sub, bool removed)
 	atp_caller_end(nest);
 }
 
-void
-atp_subscription_leaves(const char *name)
-{
-	Leaving		l = {.sub = atp_subscription_get(name, CurrentMemoryContext), .removed = true};
-	ErrorData  *error;
-	int			nest;
-
-	if (l.sub == NULL)
-		return;
-	find_letters(&l);
-	if (l.ndids == 0)
-		return;
-	nest = atp_caller_begin();
-	/* if the database refuses, it will refuse the trigger's attempt, too, which tells */
-	(void) try_marks(&l, mark_lettered, &error);
-	atp_caller_end(nest);
-}
-
 /* Does the target have repositories that the subscription's owner may change? */
 static bool
 may_end_refills(const AtpSubscription *sub)
@@ -350,7 +320,8 @@ may_end_refills(const AtpSubscription *sub)
  * fetched for another subscription.
  *
  * A cursor that jumps over events ends the refills that have written records: the refill may not reach the repository's revision any
- * more.  A refill that has written none goes on with the events after the jump.
+ * more.  A refill by a Jetstream does not tell whether it has written records, so one that has read an event counts.  A refill that
+ * has written none goes on with the events after the jump.  So does a change of the stream, whose cursor begins elsewhere.
  */
 static void
 end_refills(AtpApply *a, int unused, int unused2)
@@ -361,7 +332,7 @@ end_refills(AtpApply *a, int unused, int unused2)
 	bool		distributed = atp_is_distributed(atp_table_in(sub->target, atp_repo_table.name));
 
 	/* the rows are locked in the order in which consumers lock them, except by Citus, which cannot */
-	const char *begun = l->jumps ? " AND refill_sync IS NOT NULL" : "";
+	const char *begun = l->jumps ? " AND (refill_sync IS NOT NULL OR (data IS NULL AND refill_rev IS NOT NULL AND (refill_rev OPERATOR(@.=) deleted_rev) IS NOT TRUE))" : "";
 	const char *of_refill = distributed ? psprintf(" WHERE r.refill_by IN ($1, $2)%s", begun) : " FROM l WHERE r.did OPERATOR(@.=) l.did";
 	const char *locked = distributed ? ""
 		: psprintf("WITH l AS MATERIALIZED (SELECT did FROM #.repo WHERE refill_by IN ($1, $2)%s ORDER BY did FOR NO KEY UPDATE) ", begun);
@@ -454,6 +425,23 @@ is_another(AtpTuple old, AtpTuple row)
 		(before != NULL && after != NULL && before->sink != after->sink);
 }
 
+/* Does the subscription follow another stream now, with a cursor of its own? */
+static bool
+is_elsewhere(AtpTuple old, AtpTuple row)
+{
+	return strcmp(atp_endpoint_parse(atp_get_text(old, "url"))->scope, atp_endpoint_parse(atp_get_text(row, "url"))->scope) != 0;
+}
+
+static void
+lock_cursors(AtpTuple old)
+{
+	AtpCaller	caller = atp_as_table_owner("cursor");
+
+	atp_run("SELECT FROM atproto.cursor WHERE subscription = $1 ORDER BY endpoint, shard FOR NO KEY UPDATE",
+			ATP_ARGS(atp_text_arg(atp_get_text(old, "name"))));
+	atp_owner_end(caller);
+}
+
 /*
  * Lock the cursors: what batches have written is visible to the next statement.  The new layout of the cursors has a batch read
  * again that was read before.  Where all statements have one snapshot (REPEATABLE READ), the statement cannot see a batch that has committed
@@ -464,11 +452,11 @@ is_another(AtpTuple old, AtpTuple row)
 static void
 await_batches(AtpTuple old)
 {
-	AtpCaller	caller = atp_as_table_owner("cursor");
-	AtpArg		name = atp_text_arg(atp_get_text(old, "name"));
+	AtpCaller	caller;
 
-	atp_run("SELECT FROM atproto.cursor WHERE subscription = $1 ORDER BY endpoint, shard FOR NO KEY UPDATE", ATP_ARGS(name));
-	atp_run("UPDATE atproto.cursor SET layout = layout + 1 WHERE subscription = $1", ATP_ARGS(name));
+	lock_cursors(old);
+	caller = atp_as_table_owner("cursor");
+	atp_run("UPDATE atproto.cursor SET layout = layout + 1 WHERE subscription = $1", ATP_ARGS(atp_text_arg(atp_get_text(old, "name"))));
 	atp_owner_end(caller);
 }
 
@@ -520,6 +508,18 @@ atp_subscription_held(PG_FUNCTION_ARGS)
 		sub = atp_subscription_get(atp_get_text(old, "name"), CurrentMemoryContext);
 		if (sub != NULL)
 			leave_held(sub, removed);
+		SPI_finish();
+	}
+	else if (!removed && is_elsewhere(old, row))
+	{
+		const AtpSubscription *sub;
+
+		SPI_connect();
+		/* a batch that has not moved its cursor is applied again, and finds no refill any more */
+		lock_cursors(old);
+		sub = atp_subscription_get(atp_get_text(old, "name"), CurrentMemoryContext);
+		if (sub != NULL)
+			atp_refills_jump(sub);
 		SPI_finish();
 	}
 	if (!removed)

@@ -296,13 +296,6 @@ is_applied(const AtpRepoState *repo, const AtpEvent *event)
 		(event->partial && repo->head.has_rev && event->rev == repo->head.rev && atp_paths_have(repo->head.rev_paths, event->path));
 }
 
-bool
-atp_repo_misses(const AtpRepoState *repo, const AtpEvent *event)
-{
-	return !atp_repo_is_deleted(repo) && !is_applied(repo, event) &&
-		(event->kind == ATP_REPOS_COMMIT || event->partial || announces_others(repo, event));
-}
-
 /* Mark the rows of a whole commit whose operations were applied already from separate messages, so that no row is applied twice. */
 static void
 note_known(AtpBatch *batch, const AtpEvent *event, const bytea *paths)
@@ -351,6 +344,16 @@ tells_of_loss(AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 		(event->kind == ATP_REPOS_SYNC || atp_records_lack(s->apply, event));
 }
 
+bool
+atp_repo_misses(AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
+{
+	if (atp_repo_is_deleted(repo))
+		return false;
+	if (is_applied(repo, event))
+		return tells_of_loss(s, repo, event);
+	return event->kind == ATP_REPOS_COMMIT || event->partial || announces_others(repo, event);
+}
+
 static void
 take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 {
@@ -369,7 +372,9 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 	if (atp_repo_is_inactive(s, repo, event))
 	{
 		skips[ATP_SKIP_INACTIVE]++;
-		if (!s->apply->replay && atp_repo_misses(repo, event))
+		/* retry() must not write a single record of the event later */
+		event->effects.passed = true;
+		if (!s->apply->replay && atp_repo_misses(s, repo, event))
 			repo->row.changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 		return;
 	}

@@ -116,7 +116,8 @@ follow_refill(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect 
 {
 	if (repo->refill.sync != NULL && !continues_refill(repo, event))
 		break_refill(s, repo, effect);
-	if (repo->refill.sync != NULL || puts_records(s->apply->batch, event))
+	/* lacking: retry() may write the record before the refill comes to a commit that has removed the record */
+	if (repo->refill.sync != NULL || puts_records(s->apply->batch, event) || event->lacking)
 		begin_refill(repo);
 	note_unproven(repo, event);
 	repo->refill.data = event->data;

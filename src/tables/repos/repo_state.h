@@ -167,7 +167,7 @@ extern bool atp_repo_lacks(const AtpRepoState *repo, const AtpEvent *event);
  * V-38: the account is inactive, so the event is ignored.  Do the tables then lack changes of the account, which may
  * become active again?  Of a deleted account nothing is missed.
  */
-extern bool atp_repo_misses(const AtpRepoState *repo, const AtpEvent *event);
+extern bool atp_repo_misses(AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event);
 
 /*
  * Is the event older than a newer commit that came in separate messages?  Then the messages of the event's own commit

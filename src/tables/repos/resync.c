@@ -92,10 +92,9 @@ fold_events(AtpEvent *const *events, int n, bool *deleted, AtpFetchWhy *account)
 			case ATP_FETCH_INACTIVE:
 				*account = events[i]->effects.fetch;
 				break;
-			case ATP_FETCH_MISSED:
-				*account = ATP_FETCH_ACTIVE;
-				/* FALLTHROUGH */
 			default:
+				if (events[i]->effects.fetch == ATP_FETCH_MISSED)
+					*account = ATP_FETCH_ACTIVE;
 				if (why == ATP_FETCH_NOT || reasons[events[i]->effects.fetch].priority < reasons[why].priority)
 					why = events[i]->effects.fetch;
 		}

@@ -58,8 +58,7 @@ sub later
 {
 	my ($seconds) = @_;
 	$ahead += $seconds;
-	$clock->time_of_day($ahead);
-	$clock->advance(400);    # what a host may have to rest
+	$clock->both($ahead, 400);    # what a host may have to rest
 	return;
 }
 

@@ -32,17 +32,35 @@ class Repository:
                 256 * JOB[self.job] + 1024 * self.request)
 
 
+def renames(transaction):
+    """(old, new) of each schema that ALTER SCHEMA renames: the cursor notes the new name in the same transaction, as it does not for a new target."""
+    for change in transaction.of("atproto.subscription"):
+        if change.kind == "UPDATE" and change.old and change.old["target"] != change.new["target"]:
+            if any(c.kind == "UPDATE" and c.new["subscription"] == change.new["name"] and c.new["settings"] != c.old["settings"] for c in transaction.of("atproto.cursor")):
+                yield change.old["target"], change.new["target"]
+
+
 def objects(transactions, mark):
     repositories = collections.defaultdict(Repository)
     fillers = collections.defaultdict(set)
 
     for transaction in transactions:
         touched = {}
+        renamed = set(renames(transaction))
+        for old, new in renamed:
+            # the tables are the same, under a new name
+            for target, did in [key for key in repositories if key[0] == old]:
+                repositories[new, did] = repositories.pop((target, did))
+            fillers[new] |= fillers.pop(old, set())
         for change in transaction.changes:
             schema, table = change.table.split(".", 1)
             row = change.new or change.old
             if change.table == "atproto.subscription":
                 fillers[row["target"]].add((row["name"], row["verify"], row["backfill"]))
+                if change.kind == "DELETE":
+                    # jobs, held events and requests go with their subscription
+                    for (target, _), r in repositories.items():
+                        r.over |= target == row["target"]
             elif change.kind == "TRUNCATE":
                 for (target, _), r in repositories.items():
                     r.over |= table in ("repo", "held_event", "repo_job") and (target == schema or table != "repo")
@@ -54,7 +72,7 @@ def objects(transactions, mark):
             elif change.table == "atproto.held_event" and row["kind"] == "repo":
                 r = touched[row["target"], row["did"]] = repositories[row["target"], row["did"]]
                 key = (row["rev"], row["seq"])
-                r.over |= change.kind == "UPDATE" and change.old["target"] != change.new["target"]
+                r.over |= change.kind == "UPDATE" and change.old["target"] != change.new["target"] and (change.old["target"], change.new["target"]) not in renamed
                 if change.kind == "DELETE":
                     r.held.pop(key, None)
                 else:

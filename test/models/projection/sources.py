@@ -9,6 +9,8 @@ import re
 TABLES = ("repo", "atproto.held_event", "atproto.cursor")
 
 SYNC = {"partial": 0, "desynchronized": 1, "synchronized": 2}
+# since of a held commit, in the bytes of its message: the key and a text of 13 bytes
+SINCE = re.compile(r"6573696e63656d([0-9a-f]{26})")
 NO_ROW = {"rev": None, "sync": "partial", "hold": None}
 LONGEST = 80        # revisions of a repository that the model can have
 
@@ -19,6 +21,7 @@ class Repository:
         self.found = []         # (what, source, revision or count, row, transaction)
         self.row = NO_ROW
         self.held = {}
+        self.since = {}         # revision of a held commit: that of the commit before
         self.ended = False
 
     def state(self):
@@ -28,7 +31,12 @@ class Repository:
         revs = sorted({rev for _, _, rev, _, _ in self.found if rev})
         place = {rev: n for n, rev in enumerate(revs, 1)}
         place[None] = 0
-        return len(revs), [mark(what, a, place[rev], c, transaction) for what, a, rev, c, transaction in self.found]
+        known = []
+        for rev, since in sorted(self.since.items()):
+            if rev in place and place[rev] > 1:
+                # a commit before it that the trace has not is told from one that was the last before it
+                known.append(mark("BEGIN", place[rev], 1 if since == revs[place[rev] - 2] else 2, 0, self.found[0][4]))
+        return len(revs), known + [mark(what, a, place[rev], c, transaction) for what, a, rev, c, transaction in self.found]
 
 
 def target_of(table):
@@ -122,6 +130,9 @@ class Tables:
         source = sources.index(min(moved)) if moved else 0
         for held in sorted(added, key=lambda h: int(h["seq"])):
             repository.held[held["subscription"], held["seq"]] = True
+            since = SINCE.search(held["bytes"])
+            if since:
+                repository.since[held["rev"]] = bytes.fromhex(since.group(1)).decode("ascii", "replace")
             repository.found.append(("HOLD", source, held["rev"], 0, transaction))
         for held in removed:
             repository.held.pop((held["subscription"], held["seq"]), None)

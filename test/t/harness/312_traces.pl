@@ -26,9 +26,13 @@ EOF
 my @rate   = ('--rate', 1000);
 my $server = AtprotoTest::Server->start(capture('pds.frames.gz'), @rate);
 
+# Kills the consumer, and waits until PostgreSQL has restarted all of its processes: until then the view shows the killed process.
 sub kill_consumer
 {
-	kill 'KILL', try_query(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer'}) // return;
+	my $pid = try_query(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer'}) || return;
+
+	kill 'KILL', $pid;
+	wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $pid", gone => 1);
 	return;
 }
 

@@ -162,6 +162,8 @@ query('ALTER SYSTEM SET atproto.multi_source_wait = 0');
 query('SELECT pg_reload_conf(), atproto.unsubscribe(name) FROM atproto.subscription; SELECT 1');
 foreach my $case (
 	[ 'its schema gets another name', 'ALTER SCHEMA m1 RENAME TO m3', 'm3', 'm3' ],
+	# the cursor's row still has the settings from before: only its layout changes
+	[ 'its schema gets another name after another setting', q{UPDATE atproto.subscription SET keep_raw = true; ALTER SCHEMA m1 RENAME TO m3}, 'm3', 'm3' ],
 	[ 'another schema gets its name', q{ALTER SCHEMA m1 RENAME TO m3; ALTER SCHEMA m2 RENAME TO m1; UPDATE atproto.subscription SET target = 'm1'}, 'm1', '' ],
 	[ 'another schema is the target', q{UPDATE atproto.subscription SET target = 'm2'}, 'm2', '' ])
 {
@@ -224,6 +226,25 @@ wait_for_seq($node, "m$_", 2) foreach 1, 2;
 is(query('SELECT (SELECT count(*) FROM m1.record), (SELECT count(*) FROM m2.record)'), '2|2', 'F-08: a batch does not move the cursor of the subscription that has the name now');
 query(q{SELECT atproto.unsubscribe('m1'), atproto.unsubscribe('m2'); DROP SCHEMA m1, m2 CASCADE});
 
+# Two subscriptions with equal settings and the same tables exchange their names: only their ids differ, and only m1 has fetches.
+{
+	my $stream = AtprotoTest::Server->start($lacking, '--hold-at', 2);
+
+	query('CREATE SCHEMA m1');
+	query(subscribe_sql("m$_", $stream, cursor => 0, target => "'m1'", verify => "'chain'", $_ == 1 ? (backfill => "'repair'") : ())) foreach 1, 2;
+	wait_for_seq($node, "m$_", 1) foreach 1, 2;
+	paused('m2');
+	$points->hold('cursor next', 'atproto m1');
+	$stream->release;
+	$points->wait('cursor next', 'atproto m1');
+	query(q{BEGIN; UPDATE atproto.subscription SET name = 'm' WHERE name = 'm1'; UPDATE atproto.subscription SET name = 'm1' WHERE name = 'm2';
+		UPDATE atproto.subscription SET name = 'm2' WHERE name = 'm'; COMMIT});
+	$points->release('cursor next', 'atproto m1');
+	wait_for_seq($node, 'm2', 3);
+	is(query(q{SELECT (SELECT string_agg(subscription, ' ') FROM atproto.repo_job), (SELECT seq FROM atproto.cursor WHERE subscription = 'm1')}), 'm2|1', 'R-02: a batch requests no fetch for the subscription that has the name now');
+	query(q{SELECT atproto.unsubscribe('m1'), atproto.unsubscribe('m2'); DROP SCHEMA m1 CASCADE});
+}
+
 # The batch of another subscription has requested a fetch, and not yet committed.
 query('CREATE SCHEMA m1; CREATE SCHEMA m2; ' . subscribe_sql('fetches', $steps, cursor => 0, target => "'m1'", backfill => "'repair'"));
 my $other = $node->background_psql('postgres');
@@ -234,6 +255,17 @@ $other->query_safe('COMMIT');
 $other->quit;
 $leaves->finish;
 is(query('SELECT count(*) FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription WHERE j.target <> s.target'), '0', 'R-02: a change of the target waits for transactions that request fetches');
+
+# A change of backfill waits for such a batch, too: subscription later gets the job.
+query(subscribe_sql('later', $steps, cursor => 0, target => "'m2'", backfill => "'repair'"));
+$other = $node->background_psql('postgres');
+$other->query_safe(qq{BEGIN; SELECT atproto.resync('$did', 'm2')});
+my $ends = $points->session('ends', q{UPDATE atproto.subscription SET backfill = 'none' WHERE name = 'fetches'});
+$points->blocked('ends');
+$other->query_safe('COMMIT');
+$other->quit;
+$ends->finish;
+is(query("SELECT subscription FROM atproto.repo_job WHERE did = '$did' AND target = 'm2'"), 'later', 'R-02: a job that was requested meanwhile goes to the subscription that still fetches');
 
 $node->stop;
 done_testing();

@@ -324,5 +324,69 @@ is(query("SELECT string_agg(right(d.path, 1) || ' ' || r.name || ' ' || atproto.
 is(query("SELECT did, rkey, rev FROM united.record WHERE rkey = 'x' AND did <> '@{[did('b')]}'"), $now, 'what is newer stays');
 is(query("SELECT count(*) FROM atproto.dead_letter WHERE subscription = 'first'"), '0', 'and no letter is left');
 
+# --- in a union: the letter is written while the account is not active ---
+
+query(<<'SQL');
+SELECT atproto.unsubscribe('first'), atproto.unsubscribe('second');
+CREATE TABLE lexicon AS SELECT '{"lexicon": 1, "id": "app.bsky.feed.post", "defs": {"main": {"type": "record", "key": "any",
+	"record": {"type": "object", "required": ["nothing"], "properties": {"nothing": {"type": "null"}}}}}}'::jsonb AS lexicon;
+SELECT atproto.load_lexicon(lexicon, true) FROM lexicon;
+SQL
+my $ahead = AtprotoTest::Server->start(make_capture('steps.py', 'e 1 +x', 'e 2 -x', 'e deactivated', 'f 1 +x', 'f deleted', 'g 1 +x', 'g 2 +y', 'g deactivated',
+	'e active', 'f active', 'g active', 'f 3 +z'), '--skip-from', 6, '--skip-to', 6, '--hold-at', 9);
+query(subscribe_sql('ahead', $ahead, cursor => 0, target => "'united'", verify => "'chain'"));
+wait_for_seq($node, 'ahead', 8);
+query(subscribe_sql('behind', AtprotoTest::Server->start(make_capture('steps.py', 'e 1 +x', 'f 1 +x', 'f 2 +y', 'g 1 +x')), cursor => 0, target => "'united'", verify => "'chain'",
+	validate => "'{app.bsky.feed.post=dead_letter}'"));
+wait_for_seq($node, 'behind', 4);
+$ahead->release;
+wait_for_seq($node, 'ahead', 12);
+query(q{UPDATE atproto.subscription SET validate = 'none'});
+is(query("SELECT string_agg(right(path, 1) || ' ' || atproto.retry(id), ', ' ORDER BY seq) FROM atproto.dead_letter WHERE subscription = 'behind'"), 'x obsolete, x obsolete, y obsolete, x obsolete',
+	'F-03: a letter of what came too late to have an effect brings nothing back, also if the account was not active then');
+is(query("SELECT rkey FROM united.record WHERE did IN ('@{[did('e')]}', '@{[did('f')]}')"), 'z', 'what other commits have removed stays so, and what went with the account');
+is(query("SELECT sync FROM united.repo WHERE did = '@{[did('g')]}'"), 'desynchronized', 'F-08: an old commit shows what is missing, also of an account that is not active');
+
+# --- a refill writes a letter, and does not come to the commit that has removed the record ---
+
+foreach my $how ('is set', 'jumps', 'lacks a commit', 'begins again')
+{
+	query("DELETE FROM atproto.subscription; TRUNCATE united.record, united.repo; SELECT atproto.load_lexicon(lexicon, true) FROM lexicon");
+	my $again = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x', 'a 2 -x', 'a 3 +y'));
+	query(subscribe_sql('again', $again, cursor => 0, target => "'united'", verify => "'chain'"));
+	wait_for_seq($node, 'again', 3);
+	query("SELECT atproto.pause('again')");
+	wait_for('SELECT pid IS NULL FROM atproto.stat_subscription');
+	$again->restart('--hold-at', 2);
+	query("UPDATE atproto.subscription SET validate = '{app.bsky.feed.post=dead_letter}'; SELECT atproto.refill('again', seq => 0), atproto.resume('again')");
+	wait_for_seq($node, 'again', 1);
+	is(query('SELECT sync FROM united.repo'), 'unproven', "V-31: $how: a letter of a refill may be of a record that a later commit has removed");
+	query("SELECT atproto.pause('again')");
+	wait_for('SELECT pid IS NULL FROM atproto.stat_subscription');
+	if ($how eq 'lacks a commit')
+	{
+		$again->restart('--skip-from', 2, '--skip-to', 2);
+		query("SELECT atproto.resume('again')");
+		wait_for_seq($node, 'again', 3);
+	}
+	query("SELECT atproto.set_cursor('again', 3)") if $how eq 'jumps';
+	query(sprintf "UPDATE atproto.subscription SET url = '%s'", $ahead->url) if $how eq 'is set';
+	query("SELECT atproto.refill('again', seq => 0)") if $how eq 'begins again';
+	query(q{UPDATE atproto.subscription SET validate = 'none'; CALL atproto.audit_all('united')});
+	is(query('SELECT sync FROM united.repo'), 'synchronized', 'an audit finds that nothing is missing');
+	is(query("SELECT atproto.retry(id) FROM atproto.dead_letter WHERE path LIKE '%/x'"), 'obsolete', "F-03: $how: retry() does not bring the record back");
+	is(query("SELECT count(*) FROM united.record WHERE rkey = 'x'"), '0', 'it stays removed');
+	$again->stop;
+}
+
+# An account was deleted, is active again, and has made no commit since.
+query('DELETE FROM atproto.subscription; TRUNCATE united.record, united.repo');
+my $anew = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x', 'a deleted', 'a active'));
+query(subscribe_sql('anew', $anew, cursor => 0, target => "'united'", verify => "'chain'"));
+wait_for_seq($node, 'anew', 3);
+query("SELECT atproto.refill('anew', seq => 0)");
+wait_for("SELECT events = 6 FROM atproto.cursor");
+is(query('SELECT count(*) FROM united.record'), '0', 'F-15: a refill brings back no record of a deleted account');
+
 $node->stop;
 done_testing();

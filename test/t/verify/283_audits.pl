@@ -150,8 +150,7 @@ is(query("SELECT count(*) FROM alone.repo WHERE (audited_at IS NOT NULL) <> (did
 request_audit('alone', $these);
 wait_for("SELECT next_at > now() + interval '1 min' FROM atproto.audit_state WHERE target = 'alone'");
 is(query("SELECT DISTINCT sync FROM alone.repo WHERE did IN ($these)"), 'unproven', 'V-45: not twice within an hour');
-$clock->time_of_day(3700);
-$clock->advance(61);
+$clock->both(3700, 61);
 wait_for("SELECT count(*) = 0 FROM alone.repo WHERE did IN ($these) AND sync = 'unproven'");
 wait_for("SELECT next_at IS NULL FROM atproto.audit_state WHERE target = 'alone'");
 is(state_of('alone'), 2 * $n . '|' . 2 * $different . '||rests', 'but after it');

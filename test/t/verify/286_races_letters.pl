@@ -134,6 +134,43 @@ foreach my $what (sort keys %next)
 	tables_match($node, $capture, 'two at once', modes => [ 'record', 'repo' ]);
 }
 
+# --- a session removes the subscription, or changes its target ---
+
+my $second = query('SELECT rev FROM atproto.repo');
+query(q{CREATE SCHEMA elsewhere; SELECT atproto.create_tables('elsewhere')});
+foreach my $change ("UPDATE atproto.subscription SET target = 'elsewhere'", q{SELECT atproto.unsubscribe('s')})
+{
+	# a letter of a whole commit, tried again: its second record has a letter of its own then, which refers to the subscription
+	query(qq{CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON atproto.repo FOR EACH ROW WHEN (NEW.rev::text = '$second') EXECUTE FUNCTION public.refuse()});
+	follow(2, [ 'a 1 +x', 'a 2 +y !z' ]);
+	query(q{DROP TRIGGER refuse ON atproto.repo; DELETE FROM atproto.dead_letter WHERE path <> ''});
+	my $id = query(q{SELECT id FROM atproto.dead_letter});
+	$points->hold('states read', 'retry');
+	my $retry = $points->session('retry', "SELECT atproto.retry($id)");
+	$points->wait('states read', 'retry');
+	my $session = $points->session('change', $change);
+	$points->blocked('change');
+	$points->release('states read', 'retry');
+	is_deeply([ $retry->finish ], [ 'applied', '' ], "$change: applied");
+	is(($session->finish)[1], '', 'and then that');
+	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock'});
+}
+
+# refill() locks all repositories: also after the subscription
+{
+	follow(1, ['a 1 +x']);
+	my $cursor = $node->background_psql('postgres');
+	$cursor->query_safe('BEGIN; SELECT FROM atproto.cursor FOR UPDATE');
+	my $change = $points->session('change', "UPDATE atproto.subscription SET target = 'elsewhere'");
+	$points->blocked('change');
+	my $refill = $points->session('refill', "SELECT atproto.refill('s')");
+	$points->blocked('refill');
+	$cursor->query_safe('COMMIT');
+	$cursor->quit;
+	is(($change->finish)[1], '', 'the target changes');
+	is(($refill->finish)[1], '', 'then a refill begins');
+}
+
 unlike(slurp_file($node->logfile), qr/deadlock/, 'nobody got into the way of another');
 
 $node->stop;

@@ -49,8 +49,7 @@ sub pass_time
 {
 	my ($seconds) = @_;
 	$AtprotoTest::Identities::ahead += $seconds;
-	$clock->time_of_day($AtprotoTest::Identities::ahead);
-	$clock->advance($seconds);
+	$clock->both($AtprotoTest::Identities::ahead, $seconds);
 	return;
 }
 

@@ -34,7 +34,7 @@ $clock->later(5);
 wait_for("SELECT next_try > now() + interval '5 s' FROM atproto.status_request WHERE did = '$deleted->{did}'");
 is($statuses->asked('active'), $before, 'V-47: as long as the document cannot be read again, nobody is asked');
 $clock->later(60);
-wait_for("SELECT purge_rev IS NOT NULL FROM atproto.repo WHERE did = '$deleted->{did}'");
+wait_for("SELECT deleted_rev = rev FROM atproto.repo WHERE did = '$deleted->{did}'");
 is($statuses->asked('active'), $before + 1, 'V-47: then the server that it names is asked, and the first answer counts');
 
 $node->stop;
