@@ -17,7 +17,7 @@ static unsigned heads;
 AtpErr
 any_one(const char *buf, size_t n, AtpHttpHead *head, size_t *at)
 {
-	size_t		len = any_byte();
+	size_t		len = any_size(ATP_HTTP_HEAD_MAX);
 
 	LAW(n <= ATP_HTTP_HEAD_MAX && head->len <= n);
 	ASSUME(len <= n - head->len);

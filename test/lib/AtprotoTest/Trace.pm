@@ -57,7 +57,6 @@ sub judge
 {
 	my (@args) = @_;
 	my $out = '';
-	return '' if $ENV{RECORD_ONLY};
 
 	IPC::Run::run([ '/usr/bin/python3', '-B', "$models/trace", @args ], '<', \undef, '>', \$out, '2>&1');
 	return $out;

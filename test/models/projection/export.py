@@ -125,7 +125,7 @@ def objects(transactions, mark):
         for path in sorted(r.records) or ["no record"]:
             found = r.marks(path, times, streamed)
             if found:
-                stories.setdefault(tuple(f[:4] for f in found[0]), (path, found, []))[2].append(path)
-        for path, (found, most), alike in stories.values():
-            name = "%s of %s/%s%s" % (target, did, path, " and %d others" % (len(alike) - 1) if len(alike) > 1 else "")
+                stories.setdefault(tuple(f[:4] for f in found[0]), (path, found))
+        for path, (found, most) in stories.values():
+            name = "%s/%s of %s" % (did, path, target)
             yield "record " + name, [mark(*f) for f in found], ["-DREVS=%d" % next(n for n in (4, 8, 14, MOST) if most <= n)] + ["-DKEYS=1"] * (sub["verify"] == "full")

@@ -149,7 +149,7 @@ def objects(transactions, mark):
             values = {None: 0}
             found = [(word, a, values.setdefault(b, len(values)) if word not in ("wanted", "noted") else 0, c, transaction) for transaction, word, a, b, c in r.found]
             if found and len(values) <= MOST and max(f[3] for f in found) < 250:
-                stories.setdefault(tuple(f[:4] for f in found), (key, found, len(values), []))[3].append(key)
-        for key, found, values, alike in stories.values():
-            name = "%s of %s%s" % ("/".join(map(str, key)), schema, " and %d others" % (len(alike) - 1) if len(alike) > 1 else "")
+                stories.setdefault(tuple(f[:4] for f in found), (key, found, len(values)))
+        for key, found, values in stories.values():
+            name = "%s of %s" % ("/".join(map(str, key)), schema)
             yield "record " + name, [mark(*f) for f in found], ["-DVALUES=%d" % (8 if values <= 8 else MOST), "-DSETTINGS=%d" % (4 if len(t.settings) <= 4 else MOST)]
