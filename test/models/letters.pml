@@ -10,7 +10,7 @@
  * Left out: what sources.pml has (Jetstreams, #sync, invented commits, a release that is read before it is applied); level full
  * (held.pml, repository.pml); exports and letters about them; limits; clocks that are wrong; a user's
  * trigger that refuses the row of the repository when the record is written (the tables then have a record beyond the revision,
- * and a letter).  A kill is left out, because all
+ * and a letter); a refill that has written nothing, moves first_rev, and then lacks commits: then first_rev says too much.  A kill is left out, because all
  * that a process has in memory is a batch, which it reads again.
  *
  * short: -DN=3 -DEXTRA=2 -DANY=0
@@ -59,6 +59,8 @@
  * guard beyond: the same, and the refill's next event is newer than the repository
  * guard jump: a refill has put a record, and its cursor jumps: the repository stays unproven for ever
  * guard refill_of_deleted: an account was deleted, and is active again without a commit; a refill brings back a record of before
+ * guard hold (-DN=4 -DEXTRA=1 -DANY=0): a deletion that comes late removes the last held event, and the repository goes on to be called held
+ * guard rejudged (-DN=4 -DEXTRA=1 -DANY=0): the same, and another event waited for the one that is removed: it is not judged again
  */
 #include "observe.h"
 
@@ -121,6 +123,7 @@ byte told;				/* the latest #account event that was sent */
 bool suspect;			/* a jump has ended a refill, and no audit has come */
 bool jumped;			/* the cursor has jumped since refill() */
 byte extra;
+bool early;				/* a refill that has written nothing has moved first_rev */
 bool missed;				/* a commit came while the account was not active: no audit knows of it */
 bool over;
 
@@ -272,6 +275,7 @@ inline reread()
 		:: else
 		fi;
 		refill_data = k; refill_rev = k;
+		early = early || (refill_sync == NONE && k < first);
 		first = (first == 0 || k < first -> k : first);
 		if
 		:: k >= rev -> end_refill()
@@ -429,8 +433,12 @@ inline account()
 			:: else
 			fi;
 			held[src] = held[src] & ~m; gap[src] = gap[src] & ~m;
+#ifndef WITHOUT_hold
 			hold = (held[0] | held[1]) != 0;
+#endif
+#ifndef WITHOUT_rejudged
 			queued = queued || (m != 0 && hold)
+#endif
 		:: else
 		fi
 	:: status_by == src + 1 && i == status_at
@@ -490,7 +498,7 @@ inline check()
 	assert(sync != SYNCED || rec == EXPECTED);
 	assert(sync == DESYNC || !STALE || refill_sync != NONE || suspect || LETTER_AFTER(rec));
 	assert(status_at == told);		/* without times */
-	assert(hold == ((held[0] | held[1]) != 0))
+	assert(hold == ((held[0] | held[1]) != 0))		/* without hold */
 }
 
 /* write_results(): an audit has found that nothing is missing */
@@ -707,17 +715,23 @@ end_loop:
 	od
 }
 
+/* nothing moves any more but letters, which retry() tries for ever when they stay: no `timeout` comes then */
+#define STILL (pos[0] > LAST && pos[1] > LAST && (over || !hold) && !(queued && hold) && !(over && (gap[0] | gap[1]) != 0) && \
+	!(sync == UNPROVEN && refill_sync == NONE && !EMPTY))
+
 active proctype end_quiet()
 {
 	atomic {
-		timeout ->
+		STILL ->
 		d_step {
-			assert(!hold);
+			assert(!hold);		/* without rejudged */
 			/* the refill waits for a commit that its source does not send */
 			assert(sync != UNPROVEN || (refill_sync != NONE && !jumped) || EMPTY);		/* without jump */
 			if
-			/* not remembered: a deletion that comes before all commits of the repository */
-			:: MISSING && sync != DESYNC && status == 0 && !(gone && told > went && rev <= went) ->
+			/* not remembered: a deletion that comes before all commits of the repository.  A
+			 * partial one says that it lacks what is older than its first commit; an unproven one may wait for the rest of a refill */
+			:: MISSING && sync != DESYNC && status == 0 && !(gone && told > went && rev <= went) && !(sync == PARTIAL && EXPECTED < first) &&
+				(refill_sync == NONE || jumped) && !early ->
 				k = EXPECTED;
 				assert(!((delivered >> k) & 1) || ((letter[0] | letter[1] | whole[0] | whole[1]) >> k) & 1)
 			:: else

@@ -25,9 +25,9 @@ order(void)
 	int			order = 0;
 
 	/* the end comes before each byte */
-	for (size_t i = 3; i-- > 0;)
+	for (int i = 2; i >= 0; i--)
 	{
-		int			c = (i < an ? a[i] + 1 : 0) - (i < bn ? b[i] + 1 : 0);
+		int			c = ((size_t) i < an ? a[i] + 1 : 0) - ((size_t) i < bn ? b[i] + 1 : 0);
 
 		order = c != 0 ? c : order;
 	}
