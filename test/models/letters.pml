@@ -123,6 +123,7 @@ byte told;				/* the latest #account event that was sent */
 bool suspect;			/* a jump has ended a refill, and no audit has come */
 bool jumped;			/* the cursor has jumped since refill() */
 byte extra;
+byte ignored;			/* bit k: commit k came while the account was deleted */
 bool early;				/* a refill that has written nothing has moved first_rev */
 bool missed;				/* a commit came while the account was not active: no audit knows of it */
 bool over;
@@ -335,6 +336,7 @@ inline take()
 #ifndef WITHOUT_late_inactive
 			e_passed = true;
 #endif
+			ignored = ignored | (!e_replay && DELETED -> 1 << k : 0);
 			if
 #ifndef WITHOUT_missed
 			:: !e_replay && e_misses -> sync = DESYNC; missed = true
@@ -728,9 +730,9 @@ active proctype end_quiet()
 			/* the refill waits for a commit that its source does not send */
 			assert(sync != UNPROVEN || (refill_sync != NONE && !jumped) || EMPTY);		/* without jump */
 			if
-			/* not remembered: a deletion that comes before all commits of the repository.  A
-			 * partial one says that it lacks what is older than its first commit; an unproven one may wait for the rest of a refill */
-			:: MISSING && sync != DESYNC && status == 0 && !(gone && told > went && rev <= went) && !(sync == PARTIAL && EXPECTED < first) &&
+			/* not remembered: a deletion that comes before all commits of the repository; a
+			 * commit that comes while the account is deleted, before the event of its return.  A repository may wait for the rest of a refill */
+			:: MISSING && sync != DESYNC && status == 0 && !(gone && told > went && rev <= went) && !((ignored >> EXPECTED) & 1) &&
 				(refill_sync == NONE || jumped) && !early ->
 				k = EXPECTED;
 				assert(!((delivered >> k) & 1) || ((letter[0] | letter[1] | whole[0] | whole[1]) >> k) & 1)
