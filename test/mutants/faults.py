@@ -128,6 +128,8 @@ fault("prove-commit-sig", "core/repo/commit.c", "value->str.len != ATP_COMMIT_SI
 fault("prove-frame-op", "core/wire/frame.c", "item.u == 1 ? ATP_FRAME_MESSAGE", "item.u <= 1 ? ATP_FRAME_MESSAGE", "proof/frame")
 fault("prove-label-ver", "core/wire/labels_message.c", "item->u > INT32_MAX)", "item->u > UINT32_MAX)", "proof/labels")
 fault("prove-label-required", "core/wire/labels_message.c", "fault == ATP_OK && seen != L_ALL", "fault == ATP_OK && seen == 0", "proof/labels")
+fault("prove-cbor-key", "core/codec/dagcbor_next.h", "	last->ptr = item->str.ptr;\n", "", "proof/cbor_next")
+fault("prove-cbor-level", "core/codec/dagcbor_next.h", "to->key.ptr = from->key.ptr;", "to->key.ptr = NULL;", "proof/cbor_next")
 fault("prove-mst-order", "core/repo/mst.c", "(a.len > b.len) - (a.len < b.len);", "(a.len < b.len) - (a.len > b.len);", "proof/mst_key")
 fault("prove-sig-zero", "core/repo/sig.c", "is_zero(sig.ptr) || is_zero(sig.ptr + 32) ||", "is_zero(sig.ptr) ||", "proof/frame")
 fault("prove-dns-class", "core/wire/dns_txt.c", "r.type != TYPE_TXT || r.class != CLASS_IN ||", "r.type != TYPE_TXT ||", "proof/dns_txt")
