@@ -12,7 +12,7 @@
  * under its name.  A batch has one event: a row, a break (a mark and a job), or an event that is held.  A neighbour is a batch of another
  * subscription that requests a job of this one; the fetcher is a process that has read the subscription in an earlier transaction.
  * Left out: the contents of tables, and what several events of a batch add (a batch is committed as a whole); the
- * cursor of another endpoint (after a change of the url the batch moves the former cursor, another row); foreign
+ * cursor of another endpoint (after a change of the url a batch of the former stream moves no cursor); foreign
  * keys, which take the new name along, are one step with the change of the name; dead letters, which are locked as jobs are.
  *
  * Claims, in words:

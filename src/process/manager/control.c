@@ -30,7 +30,6 @@
 #include "tables/base/gap.h"
 #include "tables/base/job.h"
 #include "tables/repos/held.h"
-#include "tables/repos/status_request.h"
 #include "tables/base/table.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
@@ -383,7 +382,6 @@ atp_unsubscribe(PG_FUNCTION_ARGS)
 	atp_jobs_lock_target(name);
 	/* before any repository, in the order of retry(), which locks both, too */
 	atp_jobs_await(name);
-	atp_status_requests_leave(name);
 	on_subscription(fcinfo, "DELETE FROM atproto.subscription WHERE name = $1");
 	SPI_finish();
 	PG_RETURN_VOID();

@@ -59,7 +59,8 @@ static const AtpStatement await_cursor = {
 	" AND settings IS NOT DISTINCT FROM $12" \
 	/* the subscription may have been removed and created again under its name, or two may have exchanged their names: id differs */ \
 	/* what a batch has written for its owner is the next owner's only if it was there when the owner changed (held_leave.c) */ \
-	" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.name = $1 AND s.id::text = $9 AND s.owner::oid = $11)", \
+	/* a change of the stream ends begun refills: a batch of the former stream would begin one that no later event ends */ \
+	" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.name = $1 AND s.id::text = $9 AND s.owner::oid = $11 AND s.endpoint = $2)", \
 	SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TIMESTAMP, ATP_TYPE_INT8, \
 	ATP_TYPE_INT8, ATP_TYPE_INT4, ATP_TYPE_TEXT, ATP_TYPE_INT4, ATP_TYPE_OID, ATP_TYPE_BYTEA, __VA_ARGS__} \
 }

@@ -102,6 +102,8 @@ typedef struct Leaving
 	int			nexported;
 	bool		removed;		/* the subscription is being deleted, so no row may refer to its name */
 	bool		jumps;			/* the subscription stays, and its cursor jumps over events */
+	List	   *marked;			/* the DIDs of repositories that were marked, and are to be fetched */
+	MemoryContext cxt;			/* of marked */
 } Leaving;
 
 static uint64
@@ -175,23 +177,46 @@ remove_rows(const Leaving *l)
 							  ATP_ARGS(atp_text_arg(l->sub->name), atp_text_arg(l->sub->target)));
 }
 
+/* The repositories were marked: request_fetch() has them fetched. */
+static void
+note_marked(Leaving *l, struct varlena *const *dids, int n)
+{
+	MemoryContext old = MemoryContextSwitchTo(l->cxt);
+
+	for (int i = 0; i < n; i++)
+		l->marked = lappend(l->marked, PG_DETOAST_DATUM_COPY(PointerGetDatum(dids[i])));
+	MemoryContextSwitchTo(old);
+}
+
 /*
  * Queue fetches of the marked repositories, which lack the dropped events, for a subscription that fetches repositories
  * into the target: this one, too, if it stays.  One that a session is removing is not waited for: see atp_jobs_repair().
+ *
+ * Other processes lock repositories, then requests for a status, then jobs.  So the caller has changed all repositories, and the
+ * requests, before.
  */
 static void
-request_fetch(const Leaving *l, struct varlena *const *dids, int n)
+request_fetch(const Leaving *l)
 {
-	AtpCaller	caller = atp_as_table_owner("subscription");
-	AtpResult	found = atp_query("SELECT name FROM atproto.subscription WHERE target = $1::name AND ($3 OR name <> $2) AND backfill <> 'none'"
-								  " AND atproto.role_may_fill(owner, target, target_owner) ORDER BY enabled DESC, name LIMIT 1 FOR KEY SHARE SKIP LOCKED",
-								  ATP_ARGS(atp_text_arg(l->sub->target), atp_text_arg(l->sub->name), atp_bool_arg(l->jumps)));
+	int			n = list_length(l->marked);
+	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(n, 1));
 	AtpJobRequest *requests = palloc(sizeof(AtpJobRequest) * Max(n, 1));
+	AtpCaller	caller;
+	AtpResult	found;
 
+	if (n == 0)
+		return;
+	caller = atp_as_table_owner("subscription");
+	found = atp_query("SELECT name FROM atproto.subscription WHERE target = $1::name AND ($3 OR name <> $2) AND backfill <> 'none'"
+					  " AND atproto.role_may_fill(owner, target, target_owner) ORDER BY enabled DESC, name LIMIT 1 FOR KEY SHARE SKIP LOCKED",
+					  ATP_ARGS(atp_text_arg(l->sub->target), atp_text_arg(l->sub->name), atp_bool_arg(l->jumps)));
 	atp_owner_end(caller);
 	for (int i = 0; i < n; i++)
+		dids[i] = list_nth(l->marked, i);
+	n = atp_sort_dids(dids, n);
+	for (int i = 0; i < n; i++)
 		requests[i] = (AtpJobRequest) {.did = dids[i], .priority = ATP_JOB_BREAK, .reason = "break"};
-	if (n > 0 && found.n > 0 && atp_jobs_request(l->sub->target, atp_get_text(atp_result_row(found, 0), "name"), requests, n) > 0)
+	if (found.n > 0 && atp_jobs_request(l->sub->target, atp_get_text(atp_result_row(found, 0), "name"), requests, n) > 0)
 		atp_wake_fetcher();
 	atp_result_free(found);
 }
@@ -217,7 +242,7 @@ mark_dropped(AtpApply *a, int unused, int unused2)
 	remove_rows(l);
 	atp_repos_unhold(a, l->dids, l->ndids);
 	atp_owner_end(caller);
-	request_fetch(l, marked, n);
+	note_marked(l, marked, n);
 }
 
 /* Mark the repositories of dead letters, with the rights of the subscription's owner. */
@@ -230,7 +255,7 @@ mark_lettered(AtpApply *a, int unused, int unused2)
 	int			n = atp_repos_mark_lettered(a, l->dids, l->ndids, l->exported, l->nexported, &marked);
 
 	atp_owner_end(caller);
-	request_fetch(l, marked, n);
+	note_marked(l, marked, n);
 }
 
 /* Mark the repositories.  False: the tables could not be written, so only a row of atproto.gap records the loss. */
@@ -287,17 +312,16 @@ find_letters(Leaving *l)
 }
 
 static void
-leave_letters(const AtpSubscription *sub, bool removed)
+leave_letters(Leaving *l)
 {
-	Leaving		l = {.sub = sub, .removed = removed};
 	int			nest;
 
-	find_letters(&l);
-	if (l.ndids == 0)
+	find_letters(l);
+	if (l->ndids == 0)
 		return;
 	nest = atp_caller_begin();
-	if (!mark_repos(&l, mark_lettered))
-		atp_gap_letters(sub, removed);
+	if (!mark_repos(l, mark_lettered))
+		atp_gap_letters(l->sub, l->removed);
 	atp_caller_end(nest);
 }
 
@@ -321,18 +345,20 @@ may_end_refills(const AtpSubscription *sub)
  *
  * A cursor that jumps over events ends the refills that have written records: the refill may not reach the repository's revision any
  * more.  A refill by a Jetstream does not tell whether it has written records, so one that has read an event counts.  A refill that
- * has written none goes on with the events after the jump.  So does a change of the stream, whose cursor begins elsewhere.
+ * has written none goes on with the events after the jump, unless an event of the repository is held: the refill would write its record
+ * later.  So does a change of the stream, whose cursor begins elsewhere.
  */
 static void
 end_refills(AtpApply *a, int unused, int unused2)
 {
-	const Leaving *l = ((Marking *) a)->leaving;
+	Leaving    *l = ((Marking *) a)->leaving;
 	const AtpSubscription *sub = a->sub;
 	AtpCaller	caller = atp_owner_begin(sub->owner);
 	bool		distributed = atp_is_distributed(atp_table_in(sub->target, atp_repo_table.name));
 
 	/* the rows are locked in the order in which consumers lock them, except by Citus, which cannot */
-	const char *begun = l->jumps ? " AND (refill_sync IS NOT NULL OR (data IS NULL AND refill_rev IS NOT NULL AND (refill_rev OPERATOR(@.=) deleted_rev) IS NOT TRUE))" : "";
+	const char *begun = l->jumps ? " AND (refill_sync IS NOT NULL OR (data IS NULL AND refill_rev IS NOT NULL AND (refill_rev OPERATOR(@.=) deleted_rev) IS NOT TRUE)"
+		" OR did OPERATOR(@.=) ANY ($3))" : "";
 	const char *of_refill = distributed ? psprintf(" WHERE r.refill_by IN ($1, $2)%s", begun) : " FROM l WHERE r.did OPERATOR(@.=) l.did";
 	const char *locked = distributed ? ""
 		: psprintf("WITH l AS MATERIALIZED (SELECT did FROM #.repo WHERE refill_by IN ($1, $2)%s ORDER BY did FOR NO KEY UPDATE) ", begun);
@@ -341,7 +367,7 @@ end_refills(AtpApply *a, int unused, int unused2)
 							   "  THEN 'desynchronized' ELSE r.sync END, refill_by = NULL, refill_rev = NULL, refill_data = NULL, refill_sync = NULL,"
 							   " refill_to = NULL, refill_at = NULL, updated_at = now()%s"
 							   " RETURNING CASE WHEN r.sync = 'desynchronized' THEN r.did END AS did", locked, of_refill);
-	AtpResult	found = atp_query(atp_expand_sql(sql, sub->target), ATP_ARGS(atp_text_arg(sub->id), atp_text_arg(sub->name)));
+	AtpResult	found = atp_query(atp_expand_sql(sql, sub->target), ATP_ARGS(atp_text_arg(sub->id), atp_text_arg(sub->name), atp_dids_arg(l->dids, l->ndids)));
 	struct varlena **marked = palloc(sizeof(struct varlena *) * Max(found.n, 1));
 	int			n = 0;
 
@@ -358,21 +384,23 @@ end_refills(AtpApply *a, int unused, int unused2)
 		atp_audit_request(sub->target);
 	atp_result_free(found);
 	/* no later commit of these repositories may come that would have them fetched */
-	request_fetch(l, marked, atp_sort_dids(marked, n));
+	note_marked(l, marked, n);
 }
 
 /* A user's trigger on the table may refuse the update: then the row stays as it is, and atproto.check() reports it. */
 static void
-leave_refills(const AtpSubscription *sub, bool jumps)
+leave_refills(Leaving *l)
 {
+	const AtpSubscription *sub = l->sub;
 	AtpBatch	batch = {.cxt = CurrentMemoryContext};
-	Leaving		l = {.sub = sub, .jumps = jumps};
-	Marking		m = {.apply = {.sub = sub, .sink = sub->source->sink, .batch = &batch}, .leaving = &l};
+	Marking		m = {.apply = {.sub = sub, .sink = sub->source->sink, .batch = &batch}, .leaving = l};
 	ErrorData  *error;
 	int			nest;
 
 	if (!may_end_refills(sub))
 		return;
+	if (l->jumps)
+		l->ndids = find_dids(l, "held_event", "target = $2::name", &l->dids);
 	nest = atp_caller_begin();
 	error = atp_attempt(&m.apply, end_refills, 0, 0);
 	atp_caller_end(nest);
@@ -381,37 +409,94 @@ leave_refills(const AtpSubscription *sub, bool jumps)
 				(errmsg("a refill of subscription \"%s\" could not be ended in schema \"%s\": %s", sub->name, sub->target, error->message)));
 }
 
-void
-atp_refills_jump(const AtpSubscription *sub)
+/* Consumers lock repositories in the order of DIDs: so lock all that leave_target() will change, before it changes them one after the other. */
+static void
+lock_repos(AtpApply *a, int unused, int unused2)
 {
-	leave_refills(sub, true);
+	const Leaving *l = ((Marking *) a)->leaving;
+	AtpCaller	caller = atp_owner_begin(a->sub->owner);
+
+	if (!atp_is_distributed(atp_table_in(a->sub->target, atp_repo_table.name)))
+		atp_run(atp_expand_sql("SELECT FROM #.repo WHERE refill_by IN ($1, $2) OR did OPERATOR(@.=) ANY ($3) ORDER BY did FOR NO KEY UPDATE", a->sub->target),
+				ATP_ARGS(atp_text_arg(a->sub->id), atp_text_arg(a->sub->name), atp_dids_arg(l->dids, l->ndids)));
+	atp_owner_end(caller);
 }
 
 static void
-leave_held(const AtpSubscription *sub, bool removed)
+lock_first(const AtpSubscription *sub)
 {
-	Leaving		l = {.sub = sub, .removed = removed};
+	AtpBatch	batch = {.cxt = CurrentMemoryContext};
+	Leaving		l = {.sub = sub};
+	Marking		m = {.apply = {.sub = sub, .sink = sub->source->sink, .batch = &batch}, .leaving = &l};
+	struct varlena **held;
+	int			nheld;
+
+	if (!may_end_refills(sub))
+		return;
+	find_letters(&l);
+	nheld = find_dids(&l, "held_event", "target = $2::name", &held);
+	l.dids = repalloc(l.dids, sizeof(struct varlena *) * (l.ndids + nheld + 1));
+	memcpy(l.dids + l.ndids, held, sizeof(struct varlena *) * nheld);
+	l.ndids = atp_sort_dids(l.dids, l.ndids + nheld);
+	/* an error that the tables cause will be raised again, by the changes */
+	(void) atp_attempt(&m.apply, lock_repos, 0, 0);
+}
+
+void
+atp_refills_jump(const AtpSubscription *sub)
+{
+	Leaving		l = {.sub = sub, .jumps = true, .cxt = CurrentMemoryContext};
+
+	leave_refills(&l);
+	request_fetch(&l);
+}
+
+static void
+leave_held(Leaving *l)
+{
 	const AtpSubscription *heir;
 	int			nest;
 
-	if (removed)
-		atp_gap_keep(sub);
-	leave_refills(sub, false);
-	leave_letters(sub, removed);
-	l.ndids = find_dids(&l, "held_event", "target = $2::name", &l.dids);
-	if (l.ndids == 0)
+	l->ndids = find_dids(l, "held_event", "target = $2::name", &l->dids);
+	if (l->ndids == 0)
 		return;
-	if ((heir = find_heir(&l)) != NULL)
+	if ((heir = find_heir(l)) != NULL)
 	{
-		hand_over(&l, heir);
+		hand_over(l, heir);
 		return;
 	}
-	atp_gap_left(sub, removed);
+	atp_gap_left(l->sub, l->removed);
 	/* constraint triggers run now, with the owner's rights: deferred to commit, they would run with the caller's rights */
 	nest = atp_caller_begin();
-	if (!mark_repos(&l, mark_dropped))
-		remove_rows(&l);
+	if (!mark_repos(l, mark_dropped))
+		remove_rows(l);
 	atp_caller_end(nest);
+}
+
+/*
+ * retry() of another subscription and the fetcher lock a repository, then the gap and the held events of this subscription, then the
+ * request for a status, and wait without a limit.  So change the rows in the same order, and jobs last.
+ */
+static void
+leave_target(const char *name, const char *target, bool removed)
+{
+	Leaving		l = {.sub = atp_subscription_get(name, CurrentMemoryContext), .removed = removed, .cxt = CurrentMemoryContext};
+
+	if (l.sub != NULL)
+	{
+		lock_first(l.sub);
+		leave_refills(&l);
+		leave_letters(&l);
+		if (removed)
+			atp_gap_keep(l.sub);
+		leave_held(&l);
+	}
+	if (removed)
+		atp_status_requests_leave(name);
+	else
+		atp_status_requests_move(name, target);
+	if (l.sub != NULL)
+		request_fetch(&l);
 }
 
 /* Has the subscription a different target or a different kind of sink now, so that its held events cannot be applied any more? */
@@ -495,19 +580,14 @@ atp_subscription_held(PG_FUNCTION_ARGS)
 		row.tuple = trigger->tg_newtuple;
 	if (removed || (!atp_target_is_renamed() && is_another(old, row)))
 	{
-		AtpSubscription *sub;
-
 		SPI_connect();
 		/* held events of a removed subscription refer to its row, which is locked */
 		if (!removed)
 		{
 			atp_jobs_await(atp_get_text(old, "name"));
 			await_batches(old);
-			atp_status_requests_move(atp_get_text(old, "name"), atp_get_text(old, "target"));
 		}
-		sub = atp_subscription_get(atp_get_text(old, "name"), CurrentMemoryContext);
-		if (sub != NULL)
-			leave_held(sub, removed);
+		leave_target(atp_get_text(old, "name"), atp_get_text(old, "target"), removed);
 		SPI_finish();
 	}
 	else if (!removed && is_elsewhere(old, row))

@@ -31,7 +31,7 @@ extern void atp_request_revs(const AtpSubscription *sub, struct varlena *const *
 
 /*
  * Before the removal of a subscription: move its requests to a second subscription of the target that may make such
- * requests.  The caller has SPI connected.
+ * requests.  The caller has SPI connected, and will lock no repository any more (lock order).
  */
 extern void atp_status_requests_leave(const char *name);
 

@@ -171,6 +171,26 @@ none_waits('same');
 is(of('same', 'shared'), '10,20,30|', 'R-32: what waits of a refill is taken as such, whoever takes it');
 is(query("SELECT hold, refill_by FROM shared.repo WHERE did = '$did'"), '|', 'and the refill is at its end');
 
+# --- the cursor jumps while an event of a refill waits: no later event would end the refill ---
+
+begin_again();
+know($did, $who{same}{first});
+my $jumps = AtprotoTest::Server->start(make_capture('full.py', 'again'));
+query('CREATE SCHEMA jumped');
+query(subscribe_sql('jumped', $jumps, cursor => 0, target => "'jumped'", verify => "'full'", dids => "'{$did}'"));
+wait_for_seq($node, 'jumped', 10);
+query("SELECT atproto.pause('jumped')");
+wait_for('SELECT pid IS NULL FROM atproto.stat_subscription');
+$jumps->restart('--hold-at', 8);
+query("DELETE FROM atproto.identity; SELECT atproto.refill('jumped'), atproto.resume('jumped')");
+wait_for_seq($node, 'jumped', 7);
+is(of('same', 'jumped'), '10,20,30|identity,order', 'two events of a refill wait');
+query("SELECT atproto.set_cursor('jumped', 10)");
+know($did, $who{same}{first});
+looked_up('', "did = '$did'");
+none_waits('same');
+is(query('SELECT sync, refill_by, refill_sync FROM jumped.repo'), 'synchronized||', 'V-31: a cursor that jumps ends the refill of these events');
+
 # --- an account signs a commit while it is not active, and nobody knows its key ---
 
 begin_again();

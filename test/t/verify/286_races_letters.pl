@@ -171,6 +171,74 @@ foreach my $change ("UPDATE atproto.subscription SET target = 'elsewhere'", q{SE
 	is(($refill->finish)[1], '', 'then a refill begins');
 }
 
+# --- a batch of a refill comes after the change of the stream: no later event would end the refill ---
+
+{
+	follow(3, [ 'a 1 +x', 'a 2 -x', 'a 3 +y' ]);
+	query(q{SELECT atproto.pause('s')});
+	wait_for('SELECT pid IS NULL FROM atproto.stat_subscription');
+	$server->restart('--hold-at', 2);
+	$points->hold('cursor next', 'atproto s');
+	query(q{SELECT atproto.refill('s', seq => 0), atproto.resume('s')});
+	$points->wait('cursor next', 'atproto s');
+	query(q{UPDATE atproto.subscription SET url = 'ws://127.0.0.1:1'});
+	$points->release('cursor next', 'atproto s');
+	wait_for('SELECT count(*) = 2 FROM atproto.cursor');
+	is(query(q{SELECT sync, refill_sync, (SELECT string_agg(rkey::text, ',') FROM atproto.record) FROM atproto.repo}), 'synchronized||y',
+		'a batch of the former stream brings no record back');
+}
+
+# --- retry() asks for an account's status, while a session removes the subscription with the earlier request ---
+
+foreach my $change ("UPDATE atproto.subscription SET target = 'elsewhere' WHERE name = 's'", q{SELECT atproto.unsubscribe('s')}, q{DELETE FROM atproto.subscription WHERE name = 's'})
+{
+	my $a = did('a');
+
+	query(q{CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON atproto.repo FOR EACH ROW WHEN (NOT NEW.active) EXECUTE FUNCTION public.refuse()});
+	follow(2, [ 'a 1 +x', 'a deleted' ]);
+	query(subscribe_sql('t', $server, cursor => 0));
+	wait_for_seq($node, 't', 2);
+	query(qq{DROP TRIGGER refuse ON atproto.repo; UPDATE atproto.subscription SET verify = 'full';
+		UPDATE atproto.repo SET refill_at = now(), refill_by = (SELECT id FROM atproto.subscription WHERE name = 's');
+		INSERT INTO atproto.status_request (target, did, subscription, why, requested_at, next_try) VALUES ('atproto', '$a', 's', 'inactive', now(), 'infinity')});
+	my $id = query(q{SELECT id FROM atproto.dead_letter WHERE subscription = 't'});
+	$points->hold('states read', 'retry');
+	my $retry = $points->session('retry', "SELECT atproto.retry($id)");
+	$points->wait('states read', 'retry');
+	my $session = $points->session('change', $change);
+	$points->blocked('change');
+	$points->release('states read', 'retry');
+	is_deeply([ $retry->finish ], [ 'applied', '' ], "$change: the account is deleted");
+	is(($session->finish)[1], '', 'and then the change');
+	is(query('SELECT subscription, why FROM atproto.status_request'), 't|deleted', 'the other subscription asks');
+}
+
+# --- a session removes a subscription with a refill of one repository and a letter about another; a batch locks both ---
+
+{
+	my ($low, $high) = split /\n/, query("SELECT d FROM unnest('{@{[did('a')]},@{[did('b')]}}'::did[]) d ORDER BY d");
+	my ($first, $second) = $low eq did('a') ? ('a', 'b') : ('b', 'a');
+
+	query(q{CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON atproto.record FOR EACH ROW WHEN (NEW.value->>'text' = 'x 2') EXECUTE FUNCTION public.refuse()});
+	follow(3, [ "$first 1 +y", "$second 1 +x", "$first 2 =x", "$first 3 +z", "$second 2 +z" ]);
+	query(q{DROP TRIGGER refuse ON atproto.record});
+	query(qq{UPDATE atproto.repo SET refill_at = now(), refill_by = (SELECT id FROM atproto.subscription) WHERE did = '$high'});
+	query(q{SELECT atproto.pause('s')});
+	wait_for('SELECT pid IS NULL FROM atproto.stat_subscription');
+	query(subscribe_sql('t', $server, cursor => 3));
+	wait_for("SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = 't'");
+	my $locks = $node->background_psql('postgres');
+	$locks->query_safe("BEGIN; SELECT FROM atproto.repo WHERE did = '$high' FOR UPDATE");
+	my $session = $points->session('change', q{SELECT atproto.unsubscribe('s')});
+	$points->blocked('change');
+	$server->release;
+	$points->blocked('atproto t');
+	$locks->query_safe('COMMIT');
+	$locks->quit;
+	is(($session->finish)[1], '', 'a refill and a letter: the subscription is removed');
+	wait_for_seq($node, 't', 5);
+}
+
 unlike(slurp_file($node->logfile), qr/deadlock/, 'nobody got into the way of another');
 
 $node->stop;
