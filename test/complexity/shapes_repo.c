@@ -654,7 +654,7 @@ const Shape repo_shapes[] = {
 	{"frame-links", ATP_BLOCKS_MAX / 18 - 32, 8192, make_frame_links, run_frame},
 	{"export-wide", ATP_EXPORT_NODE_MAX / 66, 512, make_wide, run_export},
 	{"export-short", BLOCKS / 100, 512, make_short, run_export},
-	{"export-large", (INPUT_ROOM - 65536) / 100, 64, make_short, run_export},	/* more than the fetcher keeps in memory */
+	{"export-large", (INPUT_ROOM - 65536) / 100, 512, make_short, run_export},	/* more than the fetcher keeps in memory */
 	{"export-long", BLOCKS / 700, 64, make_long, run_export},
 	{"export-deep", BLOCKS / 700, 64, make_deep, run_export},
 	{"signed", (ATP_BLOCKS_MAX - 64) / 10, 8192, make_signed, run_signed},

@@ -43,7 +43,7 @@ DOC_MAX = 2 * 1024 * 1024
 
 # --- jsonb and DAG-CBOR ---
 
-shape("jsonb-array", RECORD_MAX // 16, 4096, series("i"), "SELECT jsonb_to_dagcbor($1)")
+shape("jsonb-array", RECORD_MAX // 16, (16384, 120000), series("i"), "SELECT jsonb_to_dagcbor($1)")
 shape("jsonb-members", RECORD_MAX // 32, 2048, members("'key' || i", "i"), "SELECT jsonb_to_dagcbor($1)")
 shape("jsonb-nested", RECORD_MAX // 1024, 64, series("(repeat('[', 120) || repeat(']', 120))::jsonb"), "SELECT jsonb_to_dagcbor($1)")
 shape("jsonb-bytes", RECORD_MAX // 64, 0, series("jsonb_build_object('$bytes', 'AAAA')"), "SELECT jsonb_to_dagcbor($1)")
@@ -156,9 +156,9 @@ shape("load-car-large", 58000, 0, "repo/export-large", "SELECT atproto.load_car(
 shape("load-car-again", 19000, 256, "repo/export-short", "SELECT atproto.load_car('%s', $1)" % DID, ["SELECT atproto.load_car('%s', b) FROM input" % DID])
 retry("ops", 200, 200, "repo/frame-ops", "repos")
 retry("links", 55000, (512, 16384), "repo/frame-links", "repos")
-retry("jetstream", 992000, (4096, 65536), "wire/jetstream-record", "jetstream")
+retry("jetstream", 992000, (4096, 524288), "wire/jetstream-record", "jetstream")
 retry("events", 384600, 2048, "wire/jetstream-wrapped", "jetstream")
-retry("messages", 499984, (4096, 65536), "wire/identity-fields", "messages")
+retry("messages", 499984, (16384, 262144), "wire/identity-fields", "messages")
 retry("labels", 60000, 256, "wire/labels", "labels")
 retry("labels-bad", 1248, 256, "wire/labels-bad", "labels", "{n}")
 

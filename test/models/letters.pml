@@ -10,7 +10,7 @@
  * Left out: what sources.pml has (Jetstreams, #sync, invented commits, a release that is read before it is applied); level full
  * (held.pml, repository.pml); exports and letters about them; limits; clocks that are wrong; a user's
  * trigger that refuses the row of the repository when the record is written (the tables then have a record beyond the revision,
- * and a letter).  A kill is left out, because all
+ * and a letter); a refill that has written nothing, moves first_rev, and then lacks commits: then first_rev says too much.  A kill is left out, because all
  * that a process has in memory is a batch, which it reads again.
  *
  * short: -DN=3 -DEXTRA=2 -DANY=0
@@ -59,6 +59,8 @@
  * guard beyond: the same, and the refill's next event is newer than the repository
  * guard jump: a refill has put a record, and its cursor jumps: the repository stays unproven for ever
  * guard refill_of_deleted: an account was deleted, and is active again without a commit; a refill brings back a record of before
+ * guard hold (-DN=4 -DEXTRA=1 -DANY=0): a deletion that comes late removes the last held event, and the repository goes on to be called held
+ * guard rejudged (-DN=4 -DEXTRA=1 -DANY=0): the same, and another event waited for the one that is removed: it is not judged again
  *
  * A trace shows one record that has letters, or is read again.  It does not show which commits a source has sent before one that
  * leaves a mark, what a commit does to the record and which commit it continues (unless the record or the letter says it), whether
@@ -179,6 +181,8 @@ byte told;				/* the latest #account event that was sent */
 bool suspect;			/* a jump has ended a refill, and no audit has come */
 bool jumped;			/* the cursor has jumped since refill() */
 byte extra;
+byte ignored;			/* bit k: commit k came while the account was deleted */
+bool early;				/* a refill that has written nothing has moved first_rev */
 bool missed;				/* a commit came while the account was not active: no audit knows of it */
 bool over;
 
@@ -331,6 +335,7 @@ inline reread()
 		:: else
 		fi;
 		refill_data = k; refill_rev = k;
+		early = early || (refill_sync == NONE && k < first);
 		first = (first == 0 || k < first -> k : first);
 		if
 		:: k >= rev -> end_refill()
@@ -390,6 +395,7 @@ inline take()
 #ifndef WITHOUT_late_inactive
 			e_passed = true;
 #endif
+			ignored = ignored | (!e_replay && DELETED -> 1 << k : 0);
 			if
 #ifndef WITHOUT_missed
 			:: !e_replay && e_misses -> sync = DESYNC; missed = true
@@ -488,8 +494,12 @@ inline account()
 			:: else
 			fi;
 			held[src] = held[src] & ~m; gap[src] = gap[src] & ~m;
+#ifndef WITHOUT_hold
 			hold = (held[0] | held[1]) != 0;
+#endif
+#ifndef WITHOUT_rejudged
 			queued = queued || (m != 0 && hold)
+#endif
 		:: else
 		fi
 	:: status_by == src + 1 && i == status_at
@@ -550,7 +560,7 @@ inline check()
 	assert(sync != SYNCED || rec == EXPECTED);
 	assert(sync == DESYNC || !STALE || refill_sync != NONE || suspect || LETTER_AFTER(rec));
 	assert(status_at == told);		/* without times */
-	assert(hold == ((held[0] | held[1]) != 0))
+	assert(hold == ((held[0] | held[1]) != 0))		/* without hold */
 #else
 	skip
 #endif
@@ -969,17 +979,23 @@ end_loop:
 	od
 }
 
+/* nothing moves any more but letters, which retry() tries for ever when they stay: no `timeout` comes then */
+#define STILL (pos[0] > LAST && pos[1] > LAST && (over || !hold) && !(queued && hold) && !(over && (gap[0] | gap[1]) != 0) && \
+	!(sync == UNPROVEN && refill_sync == NONE && !EMPTY))
+
 active proctype end_quiet()
 {
 	atomic {
-		timeout ->
+		STILL ->
 		d_step {
-			assert(!hold);
+			assert(!hold);		/* without rejudged */
 			/* the refill waits for a commit that its source does not send */
 			assert(sync != UNPROVEN || (refill_sync != NONE && !jumped) || EMPTY);		/* without jump */
 			if
-			/* not remembered: a deletion that comes before all commits of the repository */
-			:: MISSING && sync != DESYNC && status == 0 && !(gone && told > went && rev <= went) ->
+			/* not remembered: a deletion that comes before all commits of the repository; a
+			 * commit that comes while the account is deleted, before the event of its return.  A repository may wait for the rest of a refill */
+			:: MISSING && sync != DESYNC && status == 0 && !(gone && told > went && rev <= went) && !((ignored >> EXPECTED) & 1) &&
+				(refill_sync == NONE || jumped) && !early ->
 				k = EXPECTED;
 				assert(!((delivered >> k) & 1) || ((letter[0] | letter[1] | whole[0] | whole[1]) >> k) & 1)
 			:: else

@@ -82,6 +82,8 @@ header(void)
 	LAW(car.roots_at > before && car.roots_at <= before + n && car.nroots < N);
 	LAW((car.nroots > 0) == (car.root.ptr != NULL));
 	LAW(car.root.ptr == NULL || (car.root.ptr >= s && car.root.ptr + car.root.len <= s + n));
+	/* the root is the first of them */
+	LAW(car.nroots == 0 || car.root.ptr + car.root.len + (car.nroots - 1) <= s + n);
 	if (car.nroots == 0)
 		REACHED("a header");
 }

@@ -7,7 +7,7 @@
  * long: -DN=3 --unwind 4
  */
 #include "core/wire/chunked.c"
-#include "lib/proof.h"
+#include "lib/grammar.h"
 
 /* What holds of each state. */
 static bool
@@ -53,6 +53,11 @@ main(void)
 	if (err != ATP_OK)
 		return 0;
 	LAW(is_state(&c));
+	/* a size is read as a number, and counted down by what is handed over */
+	if (n == 1 && before.state == SIZE && grammar_hex((char) s[0]))
+		LAW(c.state == SIZE && c.left == before.left * 16 + (grammar_digit((char) s[0]) ? s[0] - '0' : (s[0] | 0x20) - 'a' + 10u));
+	else if (n == 1)
+		LAW(c.left == before.left - piece.len);
 	LAW(left == 0 || piece.len > 0 || c.state == END);
 	if (c.state == END && left < n)
 		REACHED("the end of a body");

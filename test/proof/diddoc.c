@@ -4,7 +4,7 @@
  *
  * proves: take_key take_service take_alias read_key read_endpoint is_did is_text
  * sources: test/proof/lib/any_json.c
- * short: -DANY_TEXT_MAX=12 --unwind 13 --unwindset strlen.0:34,memcmp.0:16,memcpy.0:66,any_entry.0:6
+ * short: -DANY_TEXT_MAX=12 -DANY_TEXT_FILLS --unwind 13 --unwindset strlen.0:34,memcmp.0:16,memcpy.0:66,any_entry.0:6
  * long: -DANY_TEXT_MAX=14 --unwind 15 --unwindset strlen.0:34,memcmp.0:16,memcpy.0:66
  * assumes: JSON's readers do what lib/any_json.c says; the readers of keys, hosts and handles what their own harnesses prove
  */

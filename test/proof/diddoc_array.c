@@ -18,6 +18,7 @@ void
 any_take(DocReader *d, const DocEntry *entry)
 {
 	LAW(entry->field[ENDPOINT].kind <= ATP_JSON_NULL);
+	REACHED("an entry");
 }
 
 void

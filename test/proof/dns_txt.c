@@ -12,12 +12,15 @@
 #include "core/wire/dns_txt.c"
 #include "lib/proof.h"
 
+static size_t name_at;			/* where the last name was read */
+
 /* Any name of at least a byte, up to the end of the message. */
 bool
 any_name(const DnsMessage *m, size_t *at, Name *name)
 {
 	size_t		len = any_size(N);
 
+	name_at = *at;
 	if (any_bool())
 		return false;
 	ASSUME(len > 0 && *at <= m->n && len <= m->n - *at);
@@ -42,6 +45,9 @@ take(void *arg, const char *s, size_t n, bool first)
 {
 	LAW((const uint8_t *) s > begin && (const uint8_t *) s + n <= end && (uint8_t) s[-1] == n);
 	LAW(first || strings > 0);
+	/* type 16 and class 1; then the time to live and the length */
+	if (first)
+		LAW(s[-11] == 0 && s[-10] == 16 && s[-9] == 0 && s[-8] == 1);
 	strings++;
 	firsts += first;
 }
@@ -73,7 +79,10 @@ main(void)
 	{
 		LAW(!found || (name.len == 1 && s[7] > 0));
 		if (found)
+		{
+			LAW(s[name_at - 10] == 0 && s[name_at - 9] == 5 && s[name_at - 8] == 0 && s[name_at - 7] == 1);
 			REACHED("an alias");
+		}
 	}
 	return 0;
 }

@@ -64,8 +64,22 @@ rules(void)
 		LAW(!begins);			/* GB9, GB9a */
 	else if (s.before == CLASS_OTHER && (c == CLASS_OTHER || c >= CLASS_L))
 		LAW(begins);			/* GB999 */
-	else if (s.before == CLASS_FLAG && c == CLASS_FLAG)
+	else if (s.before == CLASS_PREPEND)
+		LAW(!begins);			/* GB9b */
+	else if (c == CLASS_FLAG)
 		LAW(begins == !s.half_flag);	/* GB12, GB13 */
+	else if (c == CLASS_PICTURE)
+		LAW(begins == !(s.picture && s.before == CLASS_ZWJ));	/* GB11 */
+	else if (c == CLASS_CONSONANT)
+		LAW(begins == !(s.consonant && s.linker));	/* GB9c */
+	else if (s.before == CLASS_L)
+		LAW(begins == (c != CLASS_L && c != CLASS_V && c != CLASS_LV && c != CLASS_LVT));	/* GB6 */
+	else if (s.before == CLASS_LV || s.before == CLASS_V)
+		LAW(begins == (c != CLASS_V && c != CLASS_T));	/* GB7 */
+	else if (s.before == CLASS_LVT || s.before == CLASS_T)
+		LAW(begins == (c != CLASS_T));	/* GB8 */
+	else
+		LAW(begins);			/* GB999 */
 	read_class(&after, c);
 	LAW(after.before == c && after.half_flag == (c == CLASS_FLAG && !s.half_flag));
 	LAW(!after.linker || after.consonant || c == CLASS_LINKER || s.linker);

@@ -11,7 +11,7 @@
  * assumes: the escapes are those that atp_json_next() accepts; a whole text has no \u
  */
 #include "core/codec/json.c"
-#include "lib/proof.h"
+#include "lib/grammar.h"
 
 size_t
 atp_utf8_valid(const uint8_t *s, size_t n, bool *has_nul)
@@ -53,9 +53,14 @@ escape(void)
 	{
 		text[6 * k] = '\\';
 		text[6 * k + 1] = 'u';
+		unit[k] = 0;
 		for (int i = 2; i < 6; i++)
-			ASSUME(atp_char_is(text[6 * k + i], ATP_C_HEX));
-		unit[k] = (uint32_t) parse_hex4(text + 6 * k + 2, text + sizeof(text));
+		{
+			char		digit = text[6 * k + i];
+
+			ASSUME(grammar_hex(digit));
+			unit[k] = unit[k] * 16 + (uint32_t) (grammar_digit(digit) ? digit - '0' : (digit | 0x20) - 'a' + 10);
+		}
 	}
 	pair = unit[0] >> 10 == 0xd800 >> 10 && unit[1] >> 10 == 0xdc00 >> 10;
 	ok = read_escape(&p, text + sizeof(text), &c);
@@ -68,6 +73,20 @@ escape(void)
 	LAW(n >= 1 && n <= (pair ? 4 : 3) && is_character(out, n, c));
 	if (pair)
 		REACHED("a surrogate pair");
+}
+
+/* An escape of one character. */
+static void
+named(void)
+{
+	char		text[2] = {'\\', (char) any_byte()};
+	char		c = text[1];
+	const char *p = text + 1;
+	uint32_t	decoded;
+
+	ASSUME(c == '"' || c == '\\' || c == '/' || c == 'b' || c == 'f' || c == 'n' || c == 'r' || c == 't');
+	LAW(read_escape(&p, text + sizeof(text), &decoded) && p == text + sizeof(text));
+	LAW(decoded == (c == 'b' ? 8u : c == 't' ? 9u : c == 'n' ? 10u : c == 'f' ? 12u : c == 'r' ? 13u : (uint8_t) c));
 }
 
 /* The whole text, with escapes of one character. */
@@ -115,6 +134,7 @@ main(void)
 	plain(7);
 	plain(9);
 	escape();
+	named();
 	decode();
 	return 0;
 }

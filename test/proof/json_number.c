@@ -46,6 +46,9 @@ number(size_t n)
 		LAW(value < 0);
 	if (err == ATP_OK && start[0] != '-')
 		LAW(value >= 0);
+	/* digits before a sign or a point would be another form */
+	if (err == ATP_OK && n == 2 && start[0] != '.' && start[1] != '.')
+		LAW(value == (start[0] == '-' ? '0' - start[1] : (start[0] - '0') * 10 + (start[1] - '0')));
 	/* twice the same computation of many digits would be hard for the solver */
 	if (n > 2 || atp_json_seq(&item, &again) != ATP_OK)
 		return;

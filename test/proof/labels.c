@@ -14,10 +14,17 @@
 #include "core/wire/labels_message.c"
 #include "lib/proof.h"
 
+static unsigned required;		/* which required fields the label has, as bits */
+
 bool
 any_is(AtpSpan s, const char *literal)
 {
-	return any_bool();
+	bool		is = any_bool();
+
+	if (is)
+		required |= memcmp(literal, "sr", 2) == 0 ? 1 : memcmp(literal, "ur", 2) == 0 ? 2 : memcmp(literal, "va", 2) == 0 ? 4 :
+			memcmp(literal, "ct", 2) == 0 ? 8 : 0;
+	return is;
 }
 
 static AtpErr
@@ -117,8 +124,10 @@ label(void)
 
 	ANY_BUFFER(s, n, 4);
 	atp_cbor_init(&msg.reader, s, n, ATP_CBOR_DEPTH_MAX);
+	required = 0;
 	err = atp_labels_next(&msg, &label, &at);
-	LAW(err != ATP_OK || label.map.len > 0);
+	/* F-31: none without all four, for which these bytes are too few */
+	LAW(err != ATP_OK || (required == 15 && label.map.len > 0));
 	LAW(label.map.ptr == NULL || (label.map.ptr == s && label.map.len <= n));
 	if (label.map.len == 3)
 		REACHED("a label without some fields");

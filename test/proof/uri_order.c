@@ -146,14 +146,20 @@ int
 main(void)
 {
 	any_packed();
-	/* packed DIDs and TIDs on both sides */
-	compare("D/xT", "D/xT?");
+	/* packed DIDs and TIDs on both sides, and behind them '/' and '?', whose weights are not ordered as their codes */
+	compare("D/xT?", "D/xT/");
+	compare("D/a", "D?a");
+	compare("D", "D?");
 	/* a packed DID beside any other authority */
 	compare("D/a", "did:plc:aaaaaaaaaaaaaaaaaaaaaaaa?a");
 	compare("D", "did:plc:aaaaaaaaaaaaaaaaaaaaaaaaa");
+	compare("D", "did:plc:aa/");
+	compare("D", "did:plc:aa");
 	/* a TID beside any other segment */
 	compare_tid("x/xT", "x/x/aaaaaaaaaaaaa?", 4, 17);
 	compare_tid("x/xT#", "x/x/aaaaaaaaaaaaaa", 4, 18);
+	compare_tid("x/xT", "x/x/aa#", 4, 6);
+	compare_tid("x/xT", "x/x/aa", 4, 6);
 	compare_tid("x/xT", "x/x?a", 0, 0);
 	/* listed beginnings of paths */
 	compare("x1a", "x0a");

@@ -52,6 +52,19 @@ headers(void)
 	check("B-50", "11a26776657273696f6e0165726f6f747380", ATP_E_CBOR_KEY_ORDER, 11);
 }
 
+/* Of several roots, the first counts. */
+static void
+first_root(void)
+{
+	AtpBytes	b = unhex("21a265726f6f747382" "d82a4500" CID0 "d82a450001710000" "6776657273696f6e01");
+	AtpCar		car;
+	size_t		at;
+
+	ok(atp_car_open(&car, b.ptr, b.len, &at) == ATP_OK && car.nroots == 2 && car.root.len == 4 && car.root.ptr[1] == 0x55,
+	   "B-50: the first of two roots");
+	free((void *) b.ptr);
+}
+
 /* A header that contains a text of n bytes. */
 static void
 large_header(size_t n, AtpErr expected)
@@ -251,6 +264,7 @@ int
 main(void)
 {
 	headers();
+	first_root();
 	large_header(900000, ATP_OK);
 	large_header(1000000, ATP_E_CAR_HEADER_SIZE);
 	sections();

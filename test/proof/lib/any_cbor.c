@@ -19,17 +19,16 @@ atp_cbor_init(AtpCborReader *r, const uint8_t *buf, size_t len, unsigned max_dep
 	r->max_depth = max_depth;
 }
 
-/* Moves forward by a byte at least; an error where nothing is left. */
+/* Moves forward by a byte at least; or an error, also behind the head of an item, and with an offset in it. */
 static AtpErr
 move(AtpCborReader *r, size_t *at)
 {
 	size_t		taken = any_size(r->len - r->pos);
 
-	*at = r->pos;
-	if (taken == 0)
-		return any_bool() ? ATP_E_CBOR_TRUNCATED : ATP_E_CBOR_KEY;
 	*at = any_bool() ? r->pos : r->pos + taken;
 	r->pos += taken;
+	if (taken == 0 || any_bool())
+		return any_bool() ? ATP_E_CBOR_TRUNCATED : ATP_E_CBOR_KEY;
 	return ATP_OK;
 }
 

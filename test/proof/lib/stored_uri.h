@@ -160,6 +160,8 @@ any_uri(int k, const char *pattern)
 		else
 			add_char(u, *pattern);
 	}
+	/* what stands behind the end must not count */
+	u->stored[u->stored_n] = any_byte();
 }
 
 /* The length of the authority in the text. */
