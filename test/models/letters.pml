@@ -59,8 +59,36 @@
  * guard beyond: the same, and the refill's next event is newer than the repository
  * guard jump: a refill has put a record, and its cursor jumps: the repository stays unproven for ever
  * guard refill_of_deleted: an account was deleted, and is active again without a commit; a refill brings back a record of before
+ *
+ * A trace shows one record that has letters, or is read again.  It does not show which commits a source has sent before one that
+ * leaves a mark, what a commit does to the record and which commit it continues (unless the record or the letter says it), whether
+ * the tables lack another record of the commit, and how long a held event waits: the model chooses these.
+ *
+ * mark BEGIN: revision, what it does, how it begins: the first marks of a record; 0: not known.  The last of them has revision 0, and
+ *   whether the account goes, and whether it is deleted
+ * mark STREAM: source + 2 * (letters were added) + 4 * (events were held), revisions, state: a transaction that moved the source's cursor.
+ *   revisions = rev + 2^7 * the record's + 2^14 * refill_rev + 2^21 * deleted_rev; state = sync + 4 * status + 16 * (hold is not null)
+ *   + 32 * (refill_by is not null) + 64 * refill_sync
+ * mark RELEASE: whether letters were added, revisions, state: a transaction without a cursor has removed held events
+ * mark RETRY: source + 2 * revision + 64 * (the letter is about the record), revisions, state: retry() of this letter
+ * mark REFILL: 0, revisions, state: refill()
+ * mark JUMP: 0, revisions, state: a refill was ended otherwise than by an event of the stream
+ * mark AUDIT: 0, revisions, state: an audit has written its result
+ * mark LETTERS: letters about the record, those superseded, letters about commits: after each of the transactions; bit k: of commit k,
+ *   bit 15 + k: of the second source
+ * mark HELD: held events, 0, 0: after LETTERS, bits likewise
  */
 #include "observe.h"
+
+#define STREAM 1
+#define RELEASE 2
+#define RETRY 3
+#define REFILL 4
+#define JUMP 5
+#define AUDIT 6
+#define LETTERS 7
+#define HELD 8
+#define BEGIN 9
 
 #define PARTIAL 0
 #define UNPROVEN 1
@@ -71,6 +99,34 @@
 /* the account: its commits 1 to N; it goes after the commit went (0: never) and comes back before the next one */
 byte went;
 bool gone;				/* it was deleted, and begins a new repository */
+#ifdef TRACE
+/* the choices of a trace come between what one transaction does */
+#define hidden
+#define Set NUMBER
+byte does[N + 1];		/* what commit k does to the record; 0: not chosen yet */
+#define PUT 1
+#define DEL 2
+#define ELSE 3
+byte begins[N + 1];		/* likewise, how it begins */
+#define CONTINUING 1	/* commit k - 1 is before it */
+#define UNKNOWN 2		/* a commit is before it that leaves no mark */
+#define FIRST_ONE 3
+bool lacking;			/* chosen: do the tables lack another record of the commit? */
+bool removes;			/* chosen: does a commit of the same batch before it, which leaves no mark, remove the record? */
+bool impatient;			/* chosen: does a commit wait for the other source? */
+NUMBER letters_before, held_before;
+byte at;				/* the place of the last message of this transaction */
+#define OTHER(k) (does[k] == ELSE)
+#define PUTS(k) (does[k] == PUT)
+#define DELS(k) (does[k] == DEL)
+#define SAME_TREE(a, b) ((a) == (b))
+#define FIRST(k) (begins[k] == FIRST_ONE)
+#define BEFORE(k) (begins[k] == CONTINUING -> (k) - 1 : 255)
+#else
+#define Set byte
+#define lacking false
+#define removes false
+#define impatient (e_held && over)
 byte value[N + 1];		/* after commit k: the commit that wrote the record; 0: there is no record */
 byte other[N + 1];		/* the last commit, up to k, that wrote another record */
 #define OTHER(k) (other[k] == (k))
@@ -78,6 +134,8 @@ byte other[N + 1];		/* the last commit, up to k, that wrote another record */
 #define DELS(k) (!OTHER(k) && value[k] == 0)
 #define SAME_TREE(a, b) (value[a] == value[b] && other[a] == other[b])
 #define FIRST(k) ((k) == 1 || (gone && (k) == went + 1))
+#define BEFORE(k) ((k) - 1)
+#endif
 /* the place of commit k in a stream, which is also the time of the event; after commit `went` come two #account events */
 #define PLACE(k) ((k) + (went != 0 && (k) > went -> 2 : 0))
 #define LAST (N + (went != 0 -> 2 : 0))
@@ -106,17 +164,17 @@ byte rec;
 bool again;
 
 /* the table dead_letter, of each source; bit k: of commit k */
-byte letter[2];			/* about the record */
-byte superseded[2];
-byte whole[2];			/* about the commit */
+Set letter[2];			/* about the record */
+Set superseded[2];
+Set whole[2];			/* about the commit */
 
 /* the table held_event; bit k: commit k */
-byte held[2];
-byte gap[2];			/* why = gap, otherwise why = order */
+Set held[2];
+Set gap[2];			/* why = gap, otherwise why = order */
 bool queued;			/* the queue held_release */
 
 /* what only the invariants need */
-byte delivered;			/* bit k: some source has sent commit k */
+Set delivered;			/* bit k: some source has sent commit k */
 byte told;				/* the latest #account event that was sent */
 bool suspect;			/* a jump has ended a refill, and no audit has come */
 bool jumped;			/* the cursor has jumped since refill() */
@@ -133,7 +191,8 @@ byte how;
 byte c;					/* counts */
 
 /* of one transaction */
-hidden byte k, src, i, m, h_first, h_n;
+hidden byte k, src, i, h_first, h_n;
+hidden Set m;
 hidden byte e_held, e_old, e_holds, e_gap, e_late, e_inactive, e_misses, e_lacking, e_reread, e_passed, e_refused, e_replay, h_stays, h_gap, closes, undone;
 
 #define EMPTY (rev == 0 || deleted_rev == rev)
@@ -141,7 +200,7 @@ hidden byte e_held, e_old, e_holds, e_gap, e_late, e_inactive, e_misses, e_lacki
 #define REFILLED (refill_by && src == 0)
 #define EXPECTED (EMPTY -> 0 : value[rev])
 #define REST (((1 << (k)) - 1))
-#define CONTINUES (!FIRST(k) && k == rev + 1)
+#define CONTINUES (!FIRST(k) && BEFORE(k) == rev)
 
 inline count_held()
 {
@@ -181,7 +240,7 @@ inline add_letter()
 inline drop_letters()
 {
 	if
-	:: DELS(k) ->
+	:: DELS(k) || removes ->
 		letter[src] = letter[src] & ~REST;
 #ifndef WITHOUT_superseded
 		superseded[0] = superseded[0] | REST; superseded[1] = superseded[1] | REST;
@@ -256,7 +315,7 @@ inline reread()
 		e_reread = true;
 		if
 #ifndef WITHOUT_chain
-		:: refill_sync != NONE && !(!FIRST(k) && refill_data != 0 -> SAME_TREE(k - 1, refill_data) : !FIRST(k) && refill_rev == k - 1) -> undo()
+		:: refill_sync != NONE && !(!FIRST(k) && refill_data != 0 -> SAME_TREE(BEFORE(k), refill_data) : !FIRST(k) && refill_rev == BEFORE(k)) -> undo()
 #endif
 		:: else
 		fi;
@@ -295,7 +354,7 @@ inline judge()
 	:: else ->
 		if
 		/* awaits_others() */
-		:: !e_old && !e_replay && status == 0 && rev != 0 && !FIRST(k) && k > rev + 1 && !(e_held && over) -> e_holds = true; e_gap = true
+		:: !e_old && !e_replay && status == 0 && rev != 0 && !FIRST(k) && BEFORE(k) > rev && !impatient -> e_holds = true; e_gap = true
 		:: else
 		fi
 	fi
@@ -315,7 +374,7 @@ inline judge_inactive()
 
 /* tells_of_loss() */
 #define LACKS (k < (sync != SYNCED && deleted_rev == 0 -> first : 0) && \
-	(e_refused == INVALID || (!OTHER(k) && rec != 0 && rec < k) || (rec == 0 && PUTS(k))))
+	(e_refused == INVALID || lacking || (!OTHER(k) && rec != 0 && rec < k) || (rec == 0 && PUTS(k))))
 
 /* take_commit() */
 inline take()
@@ -354,7 +413,7 @@ inline take()
 			:: EMPTY && FIRST(k) -> sync = SYNCED
 			:: !(EMPTY && FIRST(k)) && rev != 0 ->
 				if
-				:: !EMPTY && !FIRST(k) && SAME_TREE(k - 1, data)
+				:: !EMPTY && !FIRST(k) && SAME_TREE(BEFORE(k), data)
 				:: else -> sync = DESYNC
 				fi
 			:: else
@@ -487,16 +546,24 @@ inline check()
 		src, k, i, went, e_held, how, rev, sync, first, status, status_at, deleted_rev, refill_by, refill_rev, refill_sync, rec, again, held[0], held[1], gap[0], gap[1],
 		queued, letter[0], superseded[0], letter[1], superseded[1], whole[0], whole[1], suspect);
 #endif
+#ifndef TRACE
 	assert(sync != SYNCED || rec == EXPECTED);
 	assert(sync == DESYNC || !STALE || refill_sync != NONE || suspect || LETTER_AFTER(rec));
 	assert(status_at == told);		/* without times */
 	assert(hold == ((held[0] | held[1]) != 0))
+#else
+	skip
+#endif
 }
 
 /* write_results(): an audit has found that nothing is missing */
 inline audited()
 {
+#ifdef TRACE
+	sync = (lacking -> DESYNC : SYNCED);
+#else
 	sync = (rec == value[data] -> SYNCED : DESYNC);
+#endif
 	suspect = false;
 #ifndef WITHOUT_proven
 	if
@@ -507,6 +574,29 @@ inline audited()
 	check()
 }
 
+/* the held events, in the order of revisions */
+inline release_all()
+{
+	c = 0;
+	do
+	:: c < 2 * N ->
+		k = c / 2 + 1; src = c % 2;
+		if
+		:: (held[src] >> k) & 1 ->
+			judge();
+			if
+			:: e_holds -> note_held()
+			:: else -> held[src] = held[src] & ~(1 << k); gap[src] = gap[src] & ~(1 << k); apply_commit()
+			fi
+		:: else
+		fi;
+		c++
+	:: else -> break
+	od;
+	hold = (held[0] | held[1]) != 0
+}
+
+#ifndef TRACE
 proctype consumer(byte s)
 {
 	byte n;
@@ -580,29 +670,15 @@ end_loop:
 			e_held = true; e_replay = false; h_stays = false; closes = false;
 			count_held();
 			queued = false;
-			c = 0;
-			do
-			:: c < 2 * N ->
-				k = c / 2 + 1; src = c % 2;
-				if
-				:: (held[src] >> k) & 1 ->
-					judge();
-					if
-					:: e_holds -> note_held()
-					:: else -> held[src] = held[src] & ~(1 << k); gap[src] = gap[src] & ~(1 << k); apply_commit()
-					fi
-				:: else
-				fi;
-				c++
-			:: else -> break
-			od;
-			hold = (held[0] | held[1]) != 0;
+			release_all();
 			check();
 			bad = 0; how = 0; c = 0
 		}
 	   }
 	od
 }
+
+#endif
 
 /* the row of the letter, by replay_row() */
 inline replay()
@@ -611,6 +687,12 @@ inline replay()
 	:: PUTS(k) && rec == 0 && e_late ->
 		/* nobody knows whether it was removed since */
 		sync = DESYNC; e_holds = true
+#ifdef TRACE
+	:: !(PUTS(k) && rec == 0 && e_late) && e_late && lacking ->
+		/* likewise, of another record of the commit */
+		sync = DESYNC; e_holds = true;
+		write_row()
+#endif
 	:: else -> write_row()
 	fi
 }
@@ -650,6 +732,189 @@ inline retry_letter(s, of_record)
 	check()
 }
 
+/* refill() of the first source */
+inline refill()
+{
+	/* an audit is requested */
+	suspect = suspect || (sync == UNPROVEN && refill_sync != NONE);
+	refill_by = true; refill_rev = deleted_rev; refill_data = 0; refill_sync = NONE; refill_to = rev; again = false
+}
+
+#ifdef TRACE
+
+inline observed(step, a)
+{
+	OBSERVE(step, a, rev + (rec << 7) + (refill_rev << 14) + (deleted_rev << 21), sync + 4 * status + 16 * hold + 32 * refill_by + 64 * refill_sync);
+	OBSERVE(LETTERS, letter[0] + (letter[1] << 15), superseded[0] + (superseded[1] << 15), whole[0] + (whole[1] << 15));
+	OBSERVE(HELD, held[0] + (held[1] << 15), 0, 0);
+	forget_choices();
+	told = 0; missed = false; suspect = false; queued = false; jumped = false; letters_before = 0; held_before = 0; at = 0; src = 0;
+	PEEK
+}
+
+inline forget_choices()
+{
+	k = 0; i = 0; m = 0; h_first = 0; h_n = 0; e_held = 0; e_old = 0; e_holds = 0; e_gap = 0; e_late = 0; e_inactive = 0; e_misses = 0; e_lacking = 0;
+	e_reread = 0; e_passed = 0; e_refused = 0; e_replay = 0; h_stays = 0; h_gap = 0; closes = 0; undone = 0;
+	lacking = false; removes = false; impatient = false; bad = 0; how = 0; c = 0
+}
+
+#define ALL_LETTERS ((letter[0] | whole[0]) + ((letter[1] | whole[1]) << 15))
+#define ALL_HELD (held[0] + (held[1] << 15))
+#define MARK_OF_LETTER(k) (((letter[src] | whole[src]) >> (k)) & 1)
+
+/* whether a letter is written for commit k, and what the tables lack; letters: does the mark say that letters were added? */
+inline choose(letters)
+{
+	if
+	:: letters || MARK_OF_LETTER(k) ->
+		bad = k;
+		if
+		:: how = INVALID
+		:: how = REFUSED
+		:: how = REFUSED_WHOLE
+		fi
+	:: true
+	fi;
+	if
+	:: (next_c & 3) == DESYNC -> lacking = true
+	:: true
+	fi
+}
+
+/* any later message of the source */
+inline deliver()
+{
+	i = at + 1;
+	do
+	:: i < LAST -> i++
+	:: break
+	od;
+	at = i;
+	count_held();
+	if
+	:: went != 0 && (i == went + 1 || i == went + 2) -> account()
+	:: else ->
+		k = (went != 0 && i > went -> i - 2 : i);
+		if
+		:: does[k] == 0 -> if :: does[k] = PUT :: does[k] = DEL :: does[k] = ELSE fi
+		:: else
+		fi;
+		if
+		:: begins[k] == 0 -> if :: k > 1 -> begins[k] = CONTINUING :: begins[k] = UNKNOWN :: begins[k] = FIRST_ONE fi
+		:: else
+		fi;
+		choose(next_a & 2);
+		if
+		:: PUTS(k) && ALL_LETTERS != 0 -> removes = true
+		:: true
+		fi;
+		if
+		:: impatient = true
+		:: next_a & 4 -> impatient = false
+		fi;
+		judge();
+		if
+		:: e_holds -> note_held()
+		:: else -> apply_commit()
+		fi
+	fi;
+	forget_choices()
+}
+
+/* the transactions that the trace shows */
+active proctype shown()
+{
+	byte s;
+
+	atomic {
+		PEEK;
+		do
+		:: next_step == BEGIN && next_a != 0 -> does[next_a] = next_b; begins[next_a] = next_c; OBSERVE(BEGIN, next_a, next_b, next_c); PEEK
+		:: next_step == BEGIN && next_a == 0 ->
+			if
+			:: next_b != 0 -> select(went : 1 .. N)
+			:: else
+			fi;
+			gone = next_c;
+			OBSERVE(BEGIN, 0, next_b, next_c);
+			PEEK;
+			break
+		od
+	}
+	do
+	:: atomic { next_step == STREAM -> src = next_a & 1; letters_before = ALL_LETTERS; held_before = ALL_HELD };
+		/* not atomic: messages that change nothing lead to a state that is known */
+		do
+		:: atomic { at < LAST -> deliver() }
+		:: at > 0 -> break
+		od;
+		skip;
+		d_step {
+			s = src + 2 * ((ALL_LETTERS & ~letters_before) != 0) + 4 * ((ALL_HELD & ~held_before) != 0);
+			observed(STREAM, s);
+			s = 0
+		}
+	:: atomic {
+		next_step == RELEASE ->
+		k = 1;
+		do
+		:: k < N -> k++
+		:: break
+		od;
+		choose(next_a);
+		if
+		:: impatient = true
+		:: impatient = false
+		fi;
+		d_step {
+			letters_before = ALL_LETTERS;
+			e_held = true; e_replay = false; h_stays = false; closes = false;
+			count_held();
+			release_all();
+			s = (ALL_LETTERS & ~letters_before) != 0;
+			observed(RELEASE, s);
+			s = 0
+		}
+	   }
+	:: atomic {
+		next_step == RETRY ->
+		if
+		:: (next_c & 3) == DESYNC -> lacking = true
+		:: true
+		fi;
+		impatient = true;
+		d_step {
+			s = next_a & 1; k = (next_a / 2) & 31; c = next_a / 64;
+			if
+			:: c && ((letter[s] >> k) & 1) -> retry_letter(s, true)
+			:: !c && ((whole[s] >> k) & 1) -> retry_letter(s, false)
+			:: else
+			fi;
+			s = next_a;
+			observed(RETRY, s);
+			s = 0
+		}
+	   }
+	:: d_step {
+		next_step == REFILL ->
+		if
+		:: rev == 0 || status == GONE || deleted_rev == rev
+		:: else -> refill()
+		fi;
+		observed(REFILL, 0)
+	   }
+	:: d_step { next_step == JUMP && refill_sync != NONE -> forget_refill(); observed(JUMP, 0) }
+	:: atomic {
+		next_step == AUDIT && refill_sync == NONE && !EMPTY ->
+		lacking = (next_c & 3) == DESYNC;
+		d_step { audited(); observed(AUDIT, 0) }
+	   }
+	od
+}
+
+#else
+
 active proctype session()
 {
 end_loop:
@@ -675,10 +940,7 @@ end_loop:
 #ifndef WITHOUT_refill_of_deleted
 		:: rev != 0 && deleted_rev == rev
 #endif
-		:: else ->
-			/* an audit is requested */
-			suspect = suspect || (sync == UNPROVEN && refill_sync != NONE);
-			refill_by = true; refill_rev = deleted_rev; refill_data = 0; refill_sync = NONE; refill_to = rev; again = false
+		:: else -> refill()
 		fi;
 		pos[0] = 1; jumped = false;
 		check()
@@ -753,3 +1015,4 @@ init
 		run consumer(0); run consumer(1)
 	}
 }
+#endif

@@ -1189,3 +1189,4 @@ fault("trace-held-gone", "tables/apply/release_progress.c", "a->lo, a->hi, true,
 fault("trace-wait-behind", "tables/repos/held.c", "(rev OPERATOR(@.=) $6 AND seq = $7 AND endpoint = $8))\"", "rev OPERATOR(@.=) $6 OR seq <> $7 OR endpoint = $8)\"", "trace/289_full_network")
 fault("trace-equal-but-newer", "tables/export/merge.c", " && row->rev <= m->event.rev)", ")", "trace/354_repo_meanwhile")
 fault("trace-month-links", "tables/commands/partition_keep.c", "if (n > 0 && links)", "if (n < 0 && links)", "trace/233_partition_months")
+fault("trace-retry-superseded", "tables/apply/replay.c", "if (superseded > 0 && ", "if (superseded == 1 && ", "trace/314_traces_letters")
