@@ -1,8 +1,6 @@
 # 314_traces_letters.pl
-#		The committed transactions of dead letters, of retry() and of refills of a table that two relays fill are those of runs of the model
-#		letters; with one transaction left out or exchanged, they are not.  F-03, V-31.
-#
-#		313_traces_tables.pl does this for other models.
+#		The committed transactions of dead letters, retry() and refills are explained by the model letters; with a
+#		transaction left out or exchanged, the model refuses the transactions.  F-03, V-31.
 
 use strict;
 use warnings FATAL => 'all';
@@ -26,7 +24,7 @@ sub pause
 	return;
 }
 
-# --- a source that is behind writes letters of records that were removed, and of records that were not ---
+# --- a source behind another source writes letters of removed records ---
 
 query(q[SELECT atproto.load_lexicon('{"lexicon": 1, "id": "app.bsky.feed.post", "defs": {"main": {"type": "record", "key": "any",
 	"record": {"type": "object", "required": ["text"], "properties": {"text": {"type": "string", "maxLength": 1}}}}}}', true)]);
@@ -40,7 +38,7 @@ query("SELECT atproto.retry($_)") foreach split /\n/, query('SELECT id FROM atpr
 is(query("SELECT string_agg(did || ' ' || rkey, ', ' ORDER BY did) FROM atproto.record WHERE did = '@{[did('a')]}'"), '', 'retry() brings no record back');
 query(q{SELECT atproto.pause('ahead'), atproto.pause('behind')});
 
-# --- a refill writes a letter, and does not come to the commit that has removed the record ---
+# --- a refill writes a letter, and does not reach the commit with the removal ---
 
 foreach my $how ('jumps', 'lacks a commit')
 {
