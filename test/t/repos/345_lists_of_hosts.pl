@@ -176,7 +176,8 @@ query("SELECT atproto.unsubscribe('failing')");
 query('DELETE FROM atproto.repo_job; ALTER SYSTEM SET atproto.fetch_queue = 32; SELECT pg_reload_conf()');
 $network->hosts({ 'invents.example.com' => { page => 1, list => [ map { entry($_) } 'h' .. 'n' ] }, 'honest.example.com' => { page => 1, list => [ map { entry($_) } 'a' .. 'b' ] } });
 follow('quota', [ 'invents.example.com', 'honest.example.com' ], target => q('stored'));
-wait_for("SELECT error IS NOT NULL FROM atproto.enumeration WHERE source = 'listRepos https://invents.example.com'");
+# on a busy machine the list may rest after its first page, too, while accounts of the tests before are still in the queue
+wait_for("SELECT error IS NOT NULL AND pages > 1 FROM atproto.enumeration WHERE source = 'listRepos https://invents.example.com'");
 is(query("SELECT pages, finished_at, error FROM atproto.enumeration WHERE source = 'listRepos https://invents.example.com'"), '2||as many repositories wait as one host may name', 'R-63: a host has a share of the queue, and no more');
 is(query("SELECT DISTINCT listed_by FROM atproto.repo_job"), 'listRepos https://invents.example.com', 'of what its list names');
 wait_for("SELECT finished_at IS NOT NULL FROM atproto.enumeration WHERE source = 'listRepos https://honest.example.com'");
