@@ -68,7 +68,8 @@ sub cases
 	return map { $_ => 1 } slurp_file("$copy/$script") =~ /^\t\t([a-z-]+)\)/mg;
 }
 
-my %kind = cases('test/tools/check');
+my ($kinds_of_check) = slurp_file("$copy/test/tools/check") =~ /^kinds=\$\{TESTS:-([a-z ]+)\}/m or BAIL_OUT('test/tools/check names no kinds of tests');
+my %kind = map { $_ => 1 } split / /, $kinds_of_check;
 my %check = cases('test/lint/run');
 
 # Faults of a command that is not run.  make -n finds the rules for a target, and the rules for all files that the target needs.
