@@ -40,33 +40,6 @@ atp_abbrev_text(const uint8_t head[ATP_ABBREV_CHARS])
 	return 0;
 }
 
-/* The place in the order: the end, then '#', '?', '/', then all other characters. */
-static int
-weight(const Uri *u, size_t i)
-{
-	char		c;
-
-	if (i >= u->n)
-		return 0;
-	c = u->text[i];
-	return c == '#' ? 1 : c == '?' ? 2 : c == '/' ? 3 : c;
-}
-
-static int
-order_of_texts(void)
-{
-	int			result = 0;
-
-	for (size_t i = uris[0].n > uris[1].n ? uris[0].n : uris[1].n; i > 0; i--)
-	{
-		int			c = weight(&uris[0], i - 1) - weight(&uris[1], i - 1);
-
-		if (c != 0)
-			result = c < 0 ? -1 : 1;
-	}
-	return result;
-}
-
 /* The authority has one byte. */
 static void
 compare(const char *s, const char *t)

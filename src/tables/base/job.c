@@ -50,7 +50,6 @@ atp_jobs_hold(const char *name)
 {
 	AtpCaller	caller = atp_as_table_owner("subscription");
 	AtpResult	found = atp_query("SELECT FROM atproto.subscription WHERE name = $1 FOR KEY SHARE", ATP_ARGS(atp_text_arg(name)));
-
 	bool		there = found.n > 0;
 
 	atp_result_free(found);

@@ -205,4 +205,32 @@ has_loose_tid(const Uri *u, size_t segment, size_t end)
 		(memcmp(u->text + segment, tids[0], ATP_TID_TEXT) == 0 || memcmp(u->text + segment, tids[1], ATP_TID_TEXT) == 0);
 }
 
+/* The place in the order: the end, then '#', '?', '/', then all other characters. */
+static inline int
+weight(const Uri *u, size_t i)
+{
+	char		c;
+
+	if (i >= u->n)
+		return 0;
+	c = u->text[i];
+	return c == '#' ? 1 : c == '?' ? 2 : c == '/' ? 3 : c;
+}
+
+/* The order of the texts of uris[0] and uris[1], by their first difference. */
+static inline int
+order_of_texts(void)
+{
+	int			result = 0;
+
+	for (size_t i = uris[0].n > uris[1].n ? uris[0].n : uris[1].n; i > 0; i--)
+	{
+		int			c = weight(&uris[0], i - 1) - weight(&uris[1], i - 1);
+
+		if (c != 0)
+			result = c < 0 ? -1 : 1;
+	}
+	return result;
+}
+
 #endif							/* PROOF_STORED_URI_H */
