@@ -32,8 +32,8 @@ static void
 wake_workers(AtpRing *ring)
 {
 	/*
-	 * What the workers are woken for is written before the latches are read.  atp_ring_join() writes its latch
-	 * before it reads what there is to do: so one of both sides sees the other.
+	 * The consumer writes the counter or flag before the latches are read.  A worker that joins writes its latch
+	 * before the worker reads counters and flags.  So the worker finds the change, or the consumer the latch.
 	 */
 	pg_memory_barrier();
 	for (int i = 0; i < ring->nworkers; i++)
@@ -143,7 +143,7 @@ atp_ring_add_skips(AtpRing *ring, const int64 *skips)
 {
 	for (int i = 0; i < ATP_SKIP_COUNT; i++)
 		pg_atomic_fetch_add_u64(&ring->skips[i], skips[i]);
-	/* exchanges, which keep their order among each other: no count is left behind without "counted" */
+	/* atomic operations keep their order among each other: no count stays behind without "counted" */
 	(void) pg_atomic_exchange_u32(&ring->counted, 1);
 	SetLatch(ring->writer);
 }
