@@ -15,7 +15,7 @@
 
 /* Does the text begin with a prefix that is written in lower case here, and in any case there? */
 static bool
-begins(AtpSpan s, const char *prefix)
+begins_with(AtpSpan s, const char *prefix)
 {
 	size_t		n = strlen(prefix);
 
@@ -30,14 +30,14 @@ begins(AtpSpan s, const char *prefix)
 }
 
 static AtpSpan
-skip(AtpSpan s, size_t n)
+skip_bytes(AtpSpan s, size_t n)
 {
 	return (AtpSpan) {s.ptr + n, s.len - n};
 }
 
 /* The part before the first byte of stop, or all. */
 static AtpSpan
-before(AtpSpan s, const char *stop)
+text_before(AtpSpan s, const char *stop)
 {
 	for (size_t i = 0; i < s.len; i++)
 	{
@@ -54,7 +54,7 @@ is_space(char c)
 }
 
 static AtpSpan
-trim(const char *s, size_t n)
+trim_space(const char *s, size_t n)
 {
 	while (n > 0 && is_space(s[n - 1]))
 		n--;
@@ -75,24 +75,24 @@ has_byte(AtpSpan s, char c)
 static size_t
 colon_length(AtpSpan s)
 {
-	return begins(s, ":") ? 1 : begins(s, "%3a") ? 3 : 0;
+	return begins_with(s, ":") ? 1 : begins_with(s, "%3a") ? 3 : 0;
 }
 
 /* Writes "did:" method ":" identifier for a DID of which the two colons may be escaped.  Returns the length, or 0. */
 static size_t
 write_did(AtpSpan a, char *out)
 {
-	size_t		colon = colon_length(skip(a, 3));
-	AtpSpan		method = before(skip(a, 3 + colon), ":%");
-	AtpSpan		id = skip(a, 3 + colon + method.len);
+	size_t		colon = colon_length(skip_bytes(a, 3));
+	AtpSpan		method = text_before(skip_bytes(a, 3 + colon), ":%");
+	AtpSpan		id = skip_bytes(a, 3 + colon + method.len);
 	bool		plain = colon + colon_length(id) == 2;
 
 	if (colon_length(id) == 0)
 		return 0;
-	id = skip(id, colon_length(id));
+	id = skip_bytes(id, colon_length(id));
 	for (size_t i = 0; i < id.len; i++)
 	{
-		if (id.ptr[i] == '%' && (!plain || begins(skip(id, i), "%25")))
+		if (id.ptr[i] == '%' && (!plain || begins_with(skip_bytes(id, i), "%25")))
 			return 0;
 	}
 	memcpy(out, a.ptr, 3);
@@ -107,7 +107,7 @@ write_did(AtpSpan a, char *out)
 static size_t
 write_authority(AtpSpan a, char *out)
 {
-	if (begins(a, "did") && colon_length(skip(a, 3)) > 0)
+	if (begins_with(a, "did") && colon_length(skip_bytes(a, 3)) > 0)
 		return write_did(a, out);
 	if (has_byte(a, '%'))
 		return 0;
@@ -123,15 +123,15 @@ write_plain(AtpSpan s, char *out)
 	AtpSpan		authority;
 	size_t		n;
 
-	if (begins(s, "at:did:"))
-		a = skip(s, 3);
-	else if (begins(s, "at:///did:"))
-		a = skip(s, 6);
-	else if (begins(s, "at://"))
-		a = skip(s, 5);
+	if (begins_with(s, "at:did:"))
+		a = skip_bytes(s, 3);
+	else if (begins_with(s, "at:///did:"))
+		a = skip_bytes(s, 6);
+	else if (begins_with(s, "at://"))
+		a = skip_bytes(s, 5);
 	else
 		return 0;
-	authority = before(a, "/?#");
+	authority = text_before(a, "/?#");
 	n = authority.len > 0 ? write_authority(authority, out + 5) : 0;
 	if (n == 0)
 		return 0;
@@ -157,7 +157,7 @@ bool
 atp_uri_from(const char *restrict s, size_t n, char *restrict out, size_t *on)
 {
 	char		plain[ATP_URI_MAX + 6];
-	AtpSpan		text = trim(s, n);
+	AtpSpan		text = trim_space(s, n);
 
 	if (text.len > ATP_URI_MAX + 4)
 		return false;
@@ -180,7 +180,7 @@ typedef enum Place
 static const char *const place_names[PLACES] = {"{authority}", "{collection}", "{rkey}"};
 
 static Place
-place_of(AtpSpan segment)
+placeholder_of(AtpSpan segment)
 {
 	Place		place = AUTHORITY;
 
@@ -203,8 +203,8 @@ next_segment(AtpSpan *path, AtpSpan *segment)
 {
 	if (path->len == 0)
 		return false;
-	*segment = before(skip(*path, 1), "/");
-	*path = skip(*path, 1 + segment->len);
+	*segment = text_before(skip_bytes(*path, 1), "/");
+	*path = skip_bytes(*path, 1 + segment->len);
 	return true;
 }
 
@@ -221,8 +221,8 @@ atp_web_pattern_check(AtpSpan pattern, unsigned *places, size_t *at)
 		return atp_fail(ATP_E_TOO_LONG, ATP_WEB_MAX, at);
 	if (pattern.len < 8 || memcmp(pattern.ptr, "https://", 8) != 0)
 		return atp_fail(ATP_E_WEB_SCHEME, 0, at);
-	path = skip(pattern, 8);
-	host = before(path, "/");
+	path = skip_bytes(pattern, 8);
+	host = text_before(path, "/");
 	if (atp_handle_check(host.ptr, host.len, at) != ATP_OK)
 		return atp_fail(ATP_E_WEB_HOST, 8 + *at, at);
 	for (size_t i = 0; i < host.len; i++)
@@ -230,10 +230,10 @@ atp_web_pattern_check(AtpSpan pattern, unsigned *places, size_t *at)
 		if (atp_char_is(host.ptr[i], ATP_C_UPPER))
 			return atp_fail(ATP_E_WEB_HOST, 8 + i, at);
 	}
-	path = skip(path, host.len);
+	path = skip_bytes(path, host.len);
 	while (next_segment(&path, &segment))
 	{
-		Place		place = place_of(segment);
+		Place		place = placeholder_of(segment);
 
 		if (place != NO_PLACE && (*places & 1u << place) != 0)
 			return atp_fail(ATP_E_WEB_TWICE, segment.ptr - pattern.ptr, at);
@@ -263,13 +263,13 @@ atp_web_uri_check(AtpSpan uri, unsigned *places, size_t *at)
 		return atp_fail(ATP_E_TOO_LONG, ATP_WEB_MAX, at);
 	if (uri.len < 5 || memcmp(uri.ptr, "at://", 5) != 0)
 		return atp_fail(ATP_E_WEB_URI, 0, at);
-	for (path = skip(uri, 4); next_segment(&path, &segment); place++)
+	for (path = skip_bytes(uri, 4); next_segment(&path, &segment); place++)
 	{
 		size_t		offset = segment.ptr - uri.ptr;
 
 		if (place == NO_PLACE)
 			return atp_fail(ATP_E_WEB_URI, offset, at);
-		if (place_of(segment) == place)
+		if (placeholder_of(segment) == place)
 			*places |= 1u << place;
 		else if (check_value(place, segment, at) != ATP_OK || has_byte(segment, '%'))
 			return atp_fail(ATP_E_WEB_URI, offset, at);
@@ -281,15 +281,15 @@ atp_web_uri_check(AtpSpan uri, unsigned *places, size_t *at)
 static bool
 split_address(AtpSpan s, AtpSpan *host, AtpSpan *path)
 {
-	if (begins(s, "https://"))
-		s = skip(s, 8);
-	else if (begins(s, "http://"))
-		s = skip(s, 7);
+	if (begins_with(s, "https://"))
+		s = skip_bytes(s, 8);
+	else if (begins_with(s, "http://"))
+		s = skip_bytes(s, 7);
 	else
 		return false;
-	s = before(s, "?#");
-	*host = before(s, "/");
-	*path = skip(s, host->len);
+	s = text_before(s, "?#");
+	*host = text_before(s, "/");
+	*path = skip_bytes(s, host->len);
 	if (path->len > 0 && path->ptr[path->len - 1] == '/')
 		path->len--;
 	return true;
@@ -337,14 +337,14 @@ decode_segment(AtpSpan segment, char *out, size_t *n)
 static bool
 write_places(AtpSpan uri, const AtpSpan *values, char *out, size_t *n)
 {
-	AtpSpan		path = skip(uri, 4);
+	AtpSpan		path = skip_bytes(uri, 4);
 	AtpSpan		segment;
 
 	memcpy(out, "at:/", 4);
 	*n = 4;
 	while (next_segment(&path, &segment))
 	{
-		Place		place = place_of(segment);
+		Place		place = placeholder_of(segment);
 
 		if (place != NO_PLACE)
 			segment = values[place];
@@ -364,7 +364,7 @@ atp_uri_from_web(const char *restrict s, size_t n, AtpSpan pattern, AtpSpan uri,
 	char		decoded[PLACES][ATP_DID_MAX];
 	char		text[ATP_URI_MAX];
 	AtpSpan		values[PLACES] = {{NULL, 0}};
-	AtpSpan		address = trim(s, n);
+	AtpSpan		address = trim_space(s, n);
 	AtpSpan		host;
 	AtpSpan		path;
 	AtpSpan		pattern_host;
@@ -380,7 +380,7 @@ atp_uri_from_web(const char *restrict s, size_t n, AtpSpan pattern, AtpSpan uri,
 		return false;
 	while (next_segment(&pattern_path, &wanted))
 	{
-		Place		place = place_of(wanted);
+		Place		place = placeholder_of(wanted);
 
 		if (!next_segment(&path, &segment))
 			return false;
