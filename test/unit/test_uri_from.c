@@ -100,6 +100,7 @@ lengths(void)
 	is(filled("at:" PLC "/", 'a', ATP_URI_MAX - 2), longest);
 	is(filled("at:" PLC "/", 'a', ATP_URI_MAX - 1), NULL);
 	is(filled("at:" PLC "/", 'a', ATP_URI_MAX + 4), NULL);
+	is(filled("at:" PLC "/", 'a', ATP_URI_MAX + 5), NULL);
 	is(filled("at://" PLC_ESCAPED "/", 'a', ATP_URI_MAX + 4), longest);
 	is(filled("at://" PLC_ESCAPED "/", 'a', ATP_URI_MAX + 5), NULL);
 	is(filled("at:did:plc:", 'a', ATP_DID_MAX + 3 + 1), NULL);
@@ -170,6 +171,8 @@ pages(void)
 		 "https://pdsls.dev/at://alice.example/example/self", NULL);
 	page("https://blog.example/{rkey}", "at://did:web:blog.example/com.example.entry/{rkey}", "http://blog.example/a-title",
 		 "at://did:web:blog.example/com.example.entry/a-title");
+	page("https://bsky.app/{authority}", "at://{authority}", "https://bsky.app@evil.example", NULL);
+	page("https://bsky.app/{authority}", "at://{authority}", "https://bsky.app:evil.example", NULL);
 	page("https://blog.example", "at://blog.example", "https://BLOG.example/", "at://blog.example");
 
 	/* the longest identifier, and one byte more */
