@@ -171,6 +171,24 @@ what_it_fetches(const AtpSubscription *sub)
 	return "";
 }
 
+/*
+ * May the target hold repositories that a removed subscription has filled by other filters?  No event and no list brings
+ * the records that other filters left out, because the repositories' revisions are known (F-03).  The filters of existing
+ * subscriptions are compared in subscription_neighbours.c.  The caller needs no right to read the rows of the table.
+ */
+static bool
+has_former_rows(const AtpSubscription *sub)
+{
+	AtpResult	found;
+
+	if (!sub->source->by_repo || !sub->settings.keep_records)
+		return false;
+	found = atp_query("SELECT NOT EXISTS (SELECT FROM atproto.subscription WHERE name <> $1 AND target = $2 AND by_repo)"
+					  " AND pg_catalog.pg_relation_size(pg_catalog.to_regclass(pg_catalog.format('%I.repo', $2))) > 0 AS former",
+					  ATP_ARGS(atp_text_arg(sub->name), atp_text_arg(sub->target)));
+	return atp_is_true(atp_result_row(found, 0), "former");
+}
+
 /* Does CALL atproto.await_backfill() tell more than that the queue is empty? */
 static bool
 fetches_from_the_start(const AtpSubscription *sub)
@@ -182,13 +200,17 @@ fetches_from_the_start(const AtpSubscription *sub)
 static void
 announce_subscription(const AtpSubscription *sub, AtpArg cursor, bool managed)
 {
-	char	   *does = psprintf("%s%s", where_it_begins(cursor), what_it_fetches(sub));
+	bool		former = has_former_rows(sub);
+	char	   *does = psprintf("%s%s%s", where_it_begins(cursor), what_it_fetches(sub),
+							former ? " The schema has repositories already: what the filters of an earlier subscription left out of them stays missing." : "");
 	char	   *look = psprintf("SELECT * FROM atproto.status WHERE subscription = %s;", quote_literal_cstr(sub->name));
 
 	if (managed && fetches_from_the_start(sub))
 		look = psprintf("%s shows its state, CALL atproto.await_backfill(%s); the progress of the fetches.", look, quote_literal_cstr(sub->name));
 	else
 		look = psprintf("%s shows its state.", look);
+	if (former && sub->settings.backfill != ATP_BACKFILL_NONE)
+		look = psprintf("%s SELECT atproto.resync_all(%s); fetches the repositories of the schema again.", look, quote_literal_cstr(sub->target));
 	if (managed)
 		ereport(NOTICE,
 				(errmsg("subscription \"%s\" follows %s into schema \"%s\"", sub->name, sub->ep->scope, sub->target),

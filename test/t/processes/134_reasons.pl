@@ -94,5 +94,18 @@ like(said("CALL atproto.await('did:web:a.example.com', '0 s')", 'unserved'),
 	'await() does not say that somebody asks');
 is(query('SELECT atproto.why_not_served() IS NULL'), 't', 'a served database has no reason');
 
+# --- a schema that an earlier subscription has filled ---
+
+my $former = qr/^DETAIL:  It begins with the next event\.[^\n]* The schema has repositories already: what the filters of an earlier subscription left out of them stays missing\.$/m;
+unlike(said(subscribe_sql('another', $server)), $former, 'beside another subscription of the schema, subscribe() speaks of no earlier one');
+query('SELECT atproto.unsubscribe(name) FROM atproto.subscription');
+my $said = said(subscribe_sql('after', $server, backfill => q{'repair'}));
+like($said, $former, 'subscribe() says that the schema has repositories');
+like($said, qr/^HINT: .* SELECT atproto\.resync_all\('atproto'\); fetches the repositories of the schema again\.$/m, 'and how they are fetched again');
+query("SELECT atproto.unsubscribe('after')");
+unlike(said(subscribe_sql('of_labels', $server, nsid => 'com.atproto.label.subscribeLabels')), $former, 'of a stream without repositories, it does not say so');
+query("SELECT atproto.unsubscribe('of_labels'); TRUNCATE atproto.record, atproto.repo");
+unlike(said(subscribe_sql('empty', $server)), $former, 'nor when the tables are empty again');
+
 $node->stop;
 done_testing();
