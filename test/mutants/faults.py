@@ -41,6 +41,15 @@ fault("uri-inside-query", "core/syntax/uri_order.c", "return last_part(b, bn) !=
 fault("uri-tid-bytes", "core/syntax/uri_order.c", "a + common - tag < ATP_URI_TID_STORED", "a + common - tag <= ATP_URI_TID_STORED", "unit/test_uri_order")
 fault("uri-plc-bytes", "core/syntax/uri_order.c", "if (common < ATP_DID_PLC_STORED)", "if (common < ATP_DID_PLC_STORED - 1)", "unit/test_uri_order")
 fault("uri-collection-end", "core/syntax/uri_order.c", "return repo < n && byte_weight(stored[repo]) == 3", "return repo <= n && byte_weight(stored[repo]) == 3", "unit/test_uri_order")
+fault("pasted-twice", "core/syntax/uri_from.c", "(!plain || begins_with(skip_bytes(id, i), \"%25\"))", "!plain", "unit/test_uri_from")
+fault("pasted-port", "core/syntax/uri_from.c", "colon + colon_length(id) == 2;", "colon + colon_length(id) >= 2;", "unit/test_uri_from", short=True)
+fault("pasted-account", "core/syntax/uri_from.c", "uri.kind != ATP_AUTHORITY_OPAQUE;", "true;", "unit/test_uri_from")
+fault("pasted-long", "core/syntax/uri_from.c", "if (text.len > ATP_URI_MAX + 4)", "if (text.len > ATP_URI_MAX + 5)", "unit/test_uri_from")
+fault("page-twice", "core/syntax/uri_from.c", "if (c == '%' || *n == ATP_DID_MAX)", "if (*n == ATP_DID_MAX)", "unit/test_uri_from")
+fault("page-more", "core/syntax/uri_from.c", "return path.len == 0 && write_places", "return write_places", "unit/test_uri_from")
+fault("page-host", "core/syntax/uri_from.c", "*host = text_before(s, \"/\");", "*host = text_before(s, \"/@\");", "unit/test_uri_from")
+fault("page-contradiction", "config/web_address.sql", "count(DISTINCT page.uri) = 1", "count(DISTINCT page.uri) > 0", "sql/types_from")
+fault("page-own-first", "config/web_address.sql", "ORDER BY page.bundled", "ORDER BY NOT page.bundled", "sql/types_from")
 
 # --- src/core: found by proofs (test/proof; only where there is cbmc) ---
 
