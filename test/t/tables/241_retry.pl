@@ -414,5 +414,18 @@ foreach my $case ([ 1, [], 'reads all commits' ], [ 3, [ 2, 2 ], 'lacks a commit
 	$late->stop;
 }
 
+# --- a refill of a repository whose earlier commits came with an export ---
+
+query('DELETE FROM atproto.subscription; TRUNCATE united.record, united.repo');
+my $whole = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x', 'a 2 -x', 'a 3 +y', 'a 4 +z'));
+query(subscribe_sql('whole', $whole, cursor => 0, target => "'united'", verify => "'hash'"));
+wait_for_seq($node, 'whole', 4);
+# as an export leaves the row
+query("UPDATE united.repo SET first_rev = NULL; SELECT atproto.refill('whole', seq => 2)");
+wait_for('SELECT refill_by IS NULL FROM united.repo');
+query(subscribe_sql('behind', $whole, cursor => 0, target => "'united'", verify => "'hash'"));
+wait_for_seq($node, 'behind', 4);
+is(query('SELECT sync, first_rev FROM united.repo'), 'partial|', 'F-08: after an export, a refill of the last commits does not make the first commits unknown');
+
 $node->stop;
 done_testing();
