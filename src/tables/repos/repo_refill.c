@@ -68,6 +68,15 @@ end_refill(AtpRepoState *repo)
 	atp_repo_forget_refill(repo);
 }
 
+/* Delete the records that the refill has written. */
+static void
+undo_refill(const AtpRepoState *repo, AtpEffect *effect)
+{
+	effect->undo = repo->refill.has_to && repo->refill.has_at;
+	effect->undo_rev = Min(repo->refill.rev, repo->refill.to);
+	effect->undo_since = repo->refill.at;
+}
+
 /*
  * V-33: a commit is missing between the last event of the refill and this event.  The missing commit may have removed
  * records that the refill has written, so delete these records (effect->undo).
@@ -77,9 +86,7 @@ break_refill(AtpRepos *s, AtpRepoState *repo, AtpEffect *effect)
 {
 	atp_repo_note_break(s, repo);
 	repo->refill.sync = repo->sync.word;
-	effect->undo = repo->refill.has_to && repo->refill.has_at;
-	effect->undo_rev = Min(repo->refill.rev, repo->refill.to);
-	effect->undo_since = repo->refill.at;
+	undo_refill(repo, effect);
 }
 
 /* V-31, V-32: does the event continue the refill's chain?  The rule is that of check_continuity() for new events. */
@@ -173,6 +180,9 @@ atp_repo_take_reread(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, Atp
 	}
 	if (!event->partial)
 		follow_refill(s, repo, event, effect);
+	/* F-42: all records of the repository follow this #sync, so the earlier ones are not the account's any more */
+	else if (event->kind == ATP_REPOS_SYNC && repo->refill.has_rev && event->rev > repo->refill.rev)
+		undo_refill(repo, effect);
 	if (!repo->refill.has_first)
 		repo->refill.first = atp_event_first(event);
 	repo->refill.has_first = true;
