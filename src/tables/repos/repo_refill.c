@@ -56,12 +56,12 @@ begin_refill(AtpRepoState *repo)
 
 /*
  * The refill ends.  If it has come to the repository's revision, the tables have all commits since the refill's first one.
- * Without first_rev they have all commits already, from an export.  Restore sync.
+ * After an export there is no first_rev, and a refill makes none, because the tables have all commits.  Restore sync.
  */
 static void
 end_refill(AtpRepoState *repo)
 {
-	if (repo->head.has_first && repo->refill.has_first && repo->refill.has_rev && repo->head.has_rev && repo->refill.rev >= repo->head.rev)
+	if (repo->refill.has_first && repo->refill.has_rev && repo->head.has_rev && repo->refill.rev >= repo->head.rev)
 		repo->head.first_rev = Min(repo->head.first_rev, repo->refill.first);
 	if (repo->refill.sync != NULL && atp_repo_is_sync(repo, ATP_SYNC_UNPROVEN))
 		repo->sync.word = repo->refill.sync;

@@ -388,6 +388,22 @@ query("SELECT atproto.refill('anew', seq => 0)");
 wait_for("SELECT events = 6 FROM atproto.cursor");
 is(query('SELECT count(*) FROM united.record'), '0', 'F-15: a refill brings back no record of a deleted account');
 
+# An account was deleted, and began anew, before the first commit of the tables.
+foreach my $again ("refill('first', seq => 0)", "set_cursor('first', 0)")
+{
+	query('DELETE FROM atproto.subscription; TRUNCATE united.record, united.repo');
+	my $first = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x', 'a deleted', 'a active', 'a 4000000 +y', 'a 5000000 +z'), '--skip-from', 1, '--skip-to', 3);
+	query(subscribe_sql('first', $first, cursor => 0, target => "'united'", verify => "'chain'"));
+	wait_for_seq($node, 'first', 5);
+	query("SELECT atproto.pause('first')");
+	wait_for('SELECT pid IS NULL FROM atproto.stat_subscription');
+	$first->restart;
+	query("SELECT atproto.$again, atproto.resume('first')");
+	wait_for_seq($node, 'first', 5);
+	is(query('SELECT sync, active, (SELECT count(*) FROM united.record) FROM united.repo'), 'desynchronized|t|0', "F-15: $again: a deletion that is older than the stored commits removes their records, and shows it");
+	$first->stop;
+}
+
 # --- what a refill lacks before the first commit of the tables is still missing ---
 
 my $early = make_capture('steps.py', 'a 1 +app.bsky.feed.repost/r', 'a 2 +y', 'a 3 +z', 'a 4 +w');
