@@ -286,9 +286,9 @@ inline end_refill()
 {
 	if
 #ifndef WITHOUT_reached
-	:: refill_first != 0 && refill_rev >= rev && (first == 0 || refill_first < first) -> first = refill_first
+	:: refill_first != 0 && refill_rev >= rev && refill_first < first -> first = refill_first
 #else
-	:: refill_first != 0 && (first == 0 || refill_first < first) -> first = refill_first
+	:: refill_first != 0 && refill_first < first -> first = refill_first
 #endif
 	:: else
 	fi;
