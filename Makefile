@@ -46,6 +46,10 @@ CARES := $(shell (pkg-config --exists libcares || \
 ifdef CARES
 PG_CPPFLAGS += -DATP_CARES
 endif
+# WAIT=poll: the fetcher waits by poll(), as it does on all systems but Linux (src/net/poll.h).
+ifeq ($(WAIT),poll)
+PG_CPPFLAGS += -DATP_WAIT_POLL
+endif
 # No -std: PostgreSQL's headers use what the compiler's default standard has, as its configure has found.
 PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers
 # A function without a declaration is one that this minor version of PostgreSQL does not have: the server would not start.

@@ -841,6 +841,7 @@ fault("handle-file", "core/syntax/handle_txt.c", "	if (n > ATP_HANDLE_FILE_MAX)\
 fault("handle-both-ways", "fetch/identities/task_handle.c", "memcmp(did, check->did, n) == 0)", "memcmp(did, check->did, 8) == 0)", T)
 fault("handle-records-win", "fetch/identities/task_handle.c", "check->phase == FILE_WAITS && !records_decide(check))", "check->phase == FILE_WAITS && (!records_decide(check) || check->phase == DONE))", T)
 fault("handle-silent", "net/dns.c", "it->done != NULL && atp_remaining(now, it->begun, ATP_DNS_MS) == 0", "false", T)
+fault("poll-read", "net/poll.c", "(sockets[i].events & WL_SOCKET_READABLE ? POLLIN : 0)", "0", "t/335_poll")
 fault("handle-no-dns", "fetch/identities/task_handle.c", "len > 0 && n > len && pg_strncasecmp", "len > n && pg_strncasecmp", T)
 fault("handle-domain", "fetch/identities/task_handle.c", "	if (!may_be_asked(check->handle))", "	if (check->handle[0] == '.' && !may_be_asked(check->handle))", T)
 fault("handle-stale-if-error", "fetch/identities/task_handle.c", "				state = ATP_HANDLE_VALID;", "				(void) 0;", T)

@@ -479,7 +479,7 @@ check_form(const char *s, const char *expected)
 {
 	char		out[ATP_URI_MAX];
 	char		again[ATP_URI_MAX];
-	size_t		on;
+	size_t		on = 0;
 	size_t		again_n;
 	size_t		at;
 
