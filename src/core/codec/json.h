@@ -58,6 +58,12 @@ extern AtpErr atp_json_next(AtpJsonReader *r, AtpJsonItem *item, size_t *at);
 extern AtpErr atp_json_finish(AtpJsonReader *r, const AtpJsonItem *item, size_t *at);
 
 /*
+ * As atp_json_finish(), but raw of a container becomes its whole text.  The container is measured, not parsed: its
+ * contents may be invalid, and nested to any depth.
+ */
+extern AtpErr atp_json_measure(AtpJsonReader *r, AtpJsonItem *item, size_t *at);
+
+/*
  * Call after an OBJECT.  Reads the whole object, and the values of up to 32 members by name.  An absent
  * member's value is NULL; for a container only the first item is given.  *repeated: one of these members is
  * repeated, so that another reader could take the other value.
@@ -65,10 +71,7 @@ extern AtpErr atp_json_finish(AtpJsonReader *r, const AtpJsonItem *item, size_t 
 extern AtpErr atp_json_members(AtpJsonReader *r, const char *const *names, unsigned n,
 							   AtpJsonItem *values, bool *repeated, size_t *at);
 
-/*
- * As atp_json_members(), but raw of a container is its whole text.  The container is measured, not parsed:
- * its contents may be invalid, and nested to any depth.
- */
+/* As atp_json_members(), but containers are measured, as atp_json_measure() does. */
 extern AtpErr atp_json_outline(AtpJsonReader *r, const char *const *names, unsigned n,
 							   AtpJsonItem *values, bool *repeated, size_t *at);
 

@@ -15,6 +15,7 @@
 #include "data/signed.h"
 #include "common/sha256.h"
 #include "stream/stream_time.h"
+#include "stream/unknown.h"
 #include "tables/export/block_store.h"
 #include "tables/export/export.h"
 #include "utils/guc.h"
@@ -272,6 +273,12 @@ atp_export_finish(AtpExport *e)
 		return refuse_bytes(e, ATP_E_COMMIT_MISSING, e->push.bytes);
 	memcpy(e->node, root.ptr, root.len);
 	err = atp_export_commit(e->root, e->did, &e->commit, &at);
+	/* S-10: an export of a space, whose tree of records looks like a repository's */
+	if (err == ATP_OK && atp_unknown_in_cbor(e->root, ATP_OF_SIGNED))
+	{
+		err = ATP_E_COMMIT_QUALIFIED;
+		at = 0;
+	}
 	/* V-14: a revision in the future is not accepted */
 	if (err == ATP_OK && atp_is_ahead(atp_tid_micros(e->commit.rev)))
 	{
