@@ -39,7 +39,7 @@ static const struct
 	[ATP_OF_OP] = {"op", {"cid", "path", "prev", "$type", "action"}, {SPACE}},
 	[ATP_OF_SIGNED] = {"signed", {"did", "rev", "sig", "data", "prev", "version"}, {SPACE_COMMIT}},
 	[ATP_OF_JETSTREAM_V1] = {
-		"jetstream", {"did", "kind", "commit", "account", "time_us", "identity"},
+		"jetstream", {"did", "kind", "commit", "cursor", "account", "time_us", "identity"},
 		{"space", "spaceDid", "spaceType", "skey", "authorDid"}
 	},
 	[ATP_OF_JETSTREAM_V1_COMMIT] = {"#commit", {"cid", "rev", "rkey", "record", "operation", "collection"}, {SPACE}},
