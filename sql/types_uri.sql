@@ -43,7 +43,7 @@ SELECT aturi_pointer('at://a.b#/~2');
 SELECT aturi_pointer('at://a.b#/%ff');
 SELECT aturi_pointer('at://a.b#/%00');
 
--- URIs of spaces (S-01 to S-03): values of the type, in no level of the strict rules
+-- URIs of spaces (S-01, S-02, S-03): values of the type, in no level of the strict rules
 SELECT u, aturi_kind(u) AS kind, aturi_space(u) AS space, aturi_space_type(u) AS type, aturi_space_skey(u) AS skey, aturi_space_author(u) AS author,
 	aturi_space_collection(u) AS collection, aturi_space_rkey(u) AS rkey, aturi_did(u) AS authority, aturi_collection(u) AS public, aturi_is_lexicon(u) AS lexicon
 FROM unnest('{at://did:web:a/space/com.example.forum/self, at://did:web:a/space/com.example.forum/self/did:web:b/com.example.post/3jwdwj2ctlk26?x#/y,

@@ -77,7 +77,7 @@ atp_unknown_is_listed(const char *kind)
 
 /* Remember a name, if it is new and there is room.  seq: see atp_unknown_came(). */
 static void
-remember(int of, const char *name, bool applied, int64 seq)
+remember_name(int of, const char *name, bool applied, int64 seq)
 {
 	Names	   *n = &names[of];
 	AtpUnknownName *new = &n->list[n->n];
@@ -118,7 +118,7 @@ see_member(void *ctx, AtpMemberOf of, AtpSpan name, bool is_null)
 		return;
 	*qualifies |= listed;
 	take_name(name, copy);
-	remember(of, copy, !listed, -1);
+	remember_name(of, copy, !listed, -1);
 }
 
 bool
@@ -145,7 +145,7 @@ atp_unknown_kind(AtpSpan kind)
 	char		copy[ATP_UNKNOWN_NAME];
 
 	take_name(kind, copy);
-	remember(ATP_OF_COUNT, copy, false, -1);
+	remember_name(ATP_OF_COUNT, copy, false, -1);
 }
 
 void
@@ -174,7 +174,7 @@ atp_unknown_told(const AtpUnknownName *name)
 void
 atp_unknown_add(const AtpUnknownName *name)
 {
-	remember(name->of, name->name, name->applied, name->seq);
+	remember_name(name->of, name->name, name->applied, name->seq);
 }
 
 static bool

@@ -1,6 +1,6 @@
 /*
  * unknown.h
- *		Names in messages that this version does not know: members, and kinds of messages (S-10 to S-14).
+ *		Names in messages that this version does not know: members, and kinds of messages (S-10, S-12, S-14).
  *
  * An unknown member is passed over, unless it says that the message is of a space (S-11), or an operator has listed it
  * in atproto.qualifying_names: then no row of a public table is made of the message.  An operator learns of each name

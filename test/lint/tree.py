@@ -32,7 +32,7 @@ import project  # noqa: E402
 PAGE = "doc/develop/conformance.md"
 RACES = "doc/develop/races.md"
 ROW = re.compile(r"^\| ([A-Z]-?\d+) \|([^|\n]*)\|([^|\n]*)\|([^|\n]*)\|$", re.M)
-RULE = re.compile(r"\b([ABEFIJKLNRTVW])-(\d\d)\b")
+RULE = re.compile(r"\b([ABEFIJKLNRSTVW])-(\d\d)\b")
 DECISION = re.compile(r"\b([DN])(\d{1,2})\b")
 # "B-20 to B-28", also when the line ends within it and the next one begins as one of a comment
 TO = r"(?:\s|\*|#|--)+to(?:\s|\*|#|--)+"

@@ -1,7 +1,7 @@
 /*
  * uri_space.h
  *		URIs of spaces (permissioned data, proposal 0016 of 19 August 2026), and of the records in them:
- *		rules S-01 to S-03.
+ *		rules S-01, S-02 and S-03.
  *
  *		at://{authority}/space/{type}/{skey}
  *		at://{authority}/space/{type}/{skey}/{author}/{collection}/{rkey}

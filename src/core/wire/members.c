@@ -141,10 +141,11 @@ atp_members_json(AtpSpan object, AtpMemberOf of, AtpMemberSee see, void *ctx)
 	{
 		char		text[128];
 		AtpSpan		name = key.raw;
+		size_t		n;
 
 		/* a key that is too long for text, or no text, is no known member, whatever its escapes mean */
-		if (key.escaped && atp_json_text(&key, text, sizeof(text), &name.len))
-			name.ptr = text;
+		if (key.escaped && atp_json_text(&key, text, sizeof(text), &n))
+			name = (AtpSpan) {text, n};
 		if (!atp_member_is_known(of, name))
 			see(ctx, of, name, value.kind == ATP_JSON_NULL);
 		else if (of == ATP_OF_JETSTREAM_V1 && atp_span_is(name, "commit"))

@@ -1,6 +1,6 @@
 /*
  * members.h
- *		The members of a message that this version does not know (E-23, S-10 to S-13).
+ *		The members of a message that this version does not know (E-23, S-11).
  *
  * Parsers pass over unknown members.  A member may say, however, that the known members mean something else: that a
  * commit is of a space (permissioned data), say, and not of the account's public repository.  The functions here walk

@@ -28,7 +28,7 @@
 /* The consumer fills a batch, the workers apply a batch, and the third batch keeps both sides from waiting. */
 #define ATP_RING_BATCHES	3
 
-/* Unknown names that workers have met, and the consumer has not taken yet; a worker with more waits. */
+/* Unknown names from workers, not yet taken by the consumer; a worker with more names keeps the rest. */
 #define ATP_RING_NAMES		8
 
 typedef struct AtpRingMessage
@@ -72,7 +72,7 @@ typedef struct AtpRing
 	pg_atomic_uint64 handed;	/* batches, since the ring began */
 	pg_atomic_uint32 counted;	/* skips has counts ... */
 	pg_atomic_uint64 skips[ATP_SKIP_COUNT]; /* ... from released events, not yet taken by the consumer */
-	slock_t		names_lock;		/* protects the next two */
+	slock_t		names_lock;		/* for nnames and names */
 	int			nnames;
 	AtpUnknownName names[ATP_RING_NAMES];
 	AtpRingWorker worker[ATP_WORKERS_MAX];
@@ -104,7 +104,7 @@ extern void atp_ring_leave(AtpRing *ring, int shard);
 extern void atp_ring_add_skips(AtpRing *ring, const int64 *skips);
 extern bool atp_ring_take_skips(AtpRing *ring, int64 *skips);
 
-/* A worker passes on the unknown names that it has met, as far as there is room; the consumer takes them. */
+/* A worker passes unknown names on (unknown.h), as far as there is room; the consumer takes the names. */
 extern void atp_ring_add_names(AtpRing *ring);
 extern void atp_ring_take_names(AtpRing *ring);
 

@@ -484,7 +484,7 @@ pass_over(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 }
 
 /*
- * S-10: a message of the account was passed over, because a member says that it is not of the public repository.  It may
+ * S-13: a message of the account was passed over, because a member says that it is not of the public repository.  It may
  * have been a commit of the repository all the same, which the tables then lack.
  *
  * The verdict is always "ignored": nothing of the event is kept or written.  marks keeps what the first verdict was,

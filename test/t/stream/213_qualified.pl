@@ -1,6 +1,6 @@
 # 213_qualified.pl
 #		A message with a member that says that it is of a space, and not of the account's public repository,
-#		becomes no row (S-10 to S-14): from a relay at each level, with several workers, from both versions
+#		becomes no row (S-10, S-12 to S-14): from a relay at each level, with several workers, from both versions
 #		of Jetstream, from labels, by retry(), from held events and from exports.  The repository is marked,
 #		the message counted, and the operator learns of each unknown name.
 
