@@ -147,9 +147,9 @@ atp_make_signed(AtpBytes map, bool is_label)
 AtpErr
 atp_cut_frame(AtpDecoder *decoder, AtpBytes message, size_t *at)
 {
-	AtpErr		err = atp_frame_parse(message.ptr, message.len, &decoder->frame, at);
+	AtpErr		err = atp_frame_parse_any(message.ptr, message.len, &decoder->frame, at);
 
-	/* a header of two pairs has "op" and "t" alone, if it has "t" */
+	/* a header of two pairs has "op" and "t" alone, if it has "t"; a frame of two pairs, "$type" and "payload" */
 	decoder->framed = err == ATP_OK && (message.ptr[0] != MAP_OF_TWO || decoder->frame.t.ptr == NULL) &&
 		atp_unknown_in_cbor(message, ATP_OF_FRAME);
 	return err;

@@ -25,7 +25,7 @@ static const struct
 	const char *known[NAMES_MAX];
 	const char *qualifies[NAMES_MAX];
 }			kinds[ATP_OF_COUNT] = {
-	[ATP_OF_FRAME] = {"frame", {"op", "t"}, {SPACE}},
+	[ATP_OF_FRAME] = {"frame", {"t", "op", "$type", "error", "message", "payload"}, {SPACE}},
 	[ATP_OF_JSON_FRAME] = {"frame", {"$type", "payload", "error", "message"}, {SPACE}},
 	[ATP_OF_COMMIT] = {
 		"#commit",

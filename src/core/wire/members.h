@@ -14,7 +14,7 @@
 /* The objects whose members are known, by the kind of message. */
 typedef enum AtpMemberOf
 {
-	ATP_OF_FRAME,				/* header of a frame in DAG-CBOR */
+	ATP_OF_FRAME,				/* header of a frame in DAG-CBOR, or the frame in one object */
 	ATP_OF_JSON_FRAME,			/* frame in JSON (xrpc.v1.json) */
 	ATP_OF_COMMIT,				/* subscribeRepos; with the operations */
 	ATP_OF_SYNC,
