@@ -17,12 +17,23 @@
 #include "stream/unknown.h"
 #include "types/types.h"
 
+/* How the server writes a frame: then it has no member but these. */
+static bool
+is_usual_frame(const AtpFrame *frame, AtpBytes message)
+{
+	static const char begin[] = "{\"$type\":\"message\",\"payload\":";
+
+	return frame->payload_at == strlen(begin) && memcmp(message.ptr, begin, strlen(begin)) == 0 &&
+		frame->payload_at + frame->payload.len + 1 == message.len;
+}
+
 AtpErr
 atp_cut_json(AtpDecoder *decoder, AtpBytes message, size_t *at)
 {
 	AtpErr		err = atp_json_frame_parse((const char *) message.ptr, message.len, &decoder->frame, &decoder->jetstream.texts, at);
 
-	decoder->framed = err == ATP_OK && atp_unknown_in_json((AtpSpan) {(const char *) message.ptr, message.len}, ATP_OF_JSON_FRAME);
+	decoder->framed = err == ATP_OK && !is_usual_frame(&decoder->frame, message) &&
+		atp_unknown_in_json((AtpSpan) {(const char *) message.ptr, message.len}, ATP_OF_JSON_FRAME);
 	return err;
 }
 
@@ -65,7 +76,7 @@ has_unknown(AtpDecoder *decoder, AtpMemberOf of, const char *member)
 {
 	const AtpBytes payload = decoder->frame.payload;
 	const AtpReposKind kind = decoder->msg.repos.kind;
-	bool		qualifies = atp_unknown_in_json((AtpSpan) {(const char *) payload.ptr, payload.len}, of);
+	bool		qualifies = decoder->jetstream.others && atp_unknown_in_json((AtpSpan) {(const char *) payload.ptr, payload.len}, of);
 	AtpJsonItem name;
 	size_t		at;
 

@@ -218,7 +218,7 @@ make_commit(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	if (decoder->settings->verify != ATP_VERIFY_HASH)
 		inversion = begin_inversion(decoder);
 	err = atp_commit_invert(msg, &decoder->index, inversion, atp_sha256, NULL, &at);
-	if (msg->block.ptr != NULL && atp_unknown_in_cbor(msg->block, ATP_OF_SIGNED))
+	if (msg->block.ptr != NULL && atp_unknown_in_commit(msg->block))
 	{
 		batch->skips[ATP_SKIP_UNKNOWN]++;
 		event->qualifies = true;

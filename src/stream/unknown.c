@@ -130,6 +130,15 @@ atp_unknown_in_cbor(AtpBytes map, AtpMemberOf of)
 	return qualifies;
 }
 
+/* A map of six pairs: the members that each commit has. */
+#define MAP_OF_SIX	0xa6
+
+bool
+atp_unknown_in_commit(AtpBytes block)
+{
+	return block.ptr[0] != MAP_OF_SIX && atp_unknown_in_cbor(block, ATP_OF_SIGNED);
+}
+
 bool
 atp_unknown_in_json(AtpSpan object, AtpMemberOf of)
 {

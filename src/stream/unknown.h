@@ -34,6 +34,9 @@ extern void atp_unknown_init(void);
 extern bool atp_unknown_in_cbor(AtpBytes map, AtpMemberOf of);
 extern bool atp_unknown_in_json(AtpSpan object, AtpMemberOf of);
 
+/* The same for a signed commit that atp_commit_parse() accepts. */
+extern bool atp_unknown_in_commit(AtpBytes block);
+
 /* S-12: has an operator listed this kind of messages, such as "#sync", as one that is not applied? */
 extern bool atp_unknown_is_listed(const char *kind);
 

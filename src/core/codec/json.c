@@ -17,6 +17,7 @@ atp_json_init(AtpJsonReader *r, const char *buf, size_t n, unsigned max_depth)
 	r->started = false;
 	r->first = false;
 	r->after_key = false;
+	r->others = false;
 }
 
 /* J-07: the white space of RFC 8259. */
@@ -370,6 +371,7 @@ read_members(AtpJsonReader *r, const char *const *names, unsigned n,
 			return err;
 		if ((err = measured ? atp_json_measure(r, &item, at) : atp_json_finish(r, &item, at)) != ATP_OK)
 			return err;
+		r->others |= which == n;
 		if (which < n)
 		{
 			*repeated = *repeated || (seen >> which & 1);

@@ -46,6 +46,7 @@ typedef struct AtpJsonReader
 	bool		started;		/* the value has begun: only white space may follow its end */
 	bool		first;			/* the innermost container has had no member yet */
 	bool		after_key;
+	bool		others;			/* atp_json_members(), atp_json_outline(): an object had members with other names */
 	bool		is_object[ATP_JSON_DEPTH_MAX];
 } AtpJsonReader;
 

@@ -7,14 +7,23 @@
 #include "core/codec/json.h"
 #include "core/wire/members.h"
 
+/* A name with its length: each member of a message is compared with up to NAMES_MAX names. */
+typedef struct Name
+{
+	size_t		len;
+	char		text[12];
+} Name;
+
+#define N(text)		{sizeof(text) - 1, text}
+
 /*
  * S-11: what names a space and its author in proposal 0016 (19 August 2026), and "kind", of which every value is
  * unknown to this version.
  */
-#define SPACE	"space", "spaceDid", "spaceType", "skey", "authorDid", "kind"
+#define SPACE	N("space"), N("spaceDid"), N("spaceType"), N("skey"), N("authorDid"), N("kind")
 
 /* The members of a space's signed commit that a public commit does not have. */
-#define SPACE_COMMIT	SPACE, "hash", "ikm", "mac"
+#define SPACE_COMMIT	SPACE, N("hash"), N("ikm"), N("mac")
 
 #define NAMES_MAX	16
 
@@ -22,44 +31,44 @@
 static const struct
 {
 	const char *name;
-	const char *known[NAMES_MAX];
-	const char *qualifies[NAMES_MAX];
+	Name		known[NAMES_MAX];
+	Name		qualifies[NAMES_MAX];
 }			kinds[ATP_OF_COUNT] = {
-	[ATP_OF_FRAME] = {"frame", {"t", "op", "$type", "error", "message", "payload"}, {SPACE}},
-	[ATP_OF_JSON_FRAME] = {"frame", {"$type", "payload", "error", "message"}, {SPACE}},
+	[ATP_OF_FRAME] = {"frame", {N("t"), N("op"), N("$type"), N("error"), N("message"), N("payload")}, {SPACE}},
+	[ATP_OF_JSON_FRAME] = {"frame", {N("$type"), N("payload"), N("error"), N("message")}, {SPACE}},
 	[ATP_OF_COMMIT] = {
 		"#commit",
-		{"ops", "rev", "seq", "repo", "time", "$type", "blobs", "since", "blocks", "commit", "rebase", "tooBig", "prevData"},
+		{N("ops"), N("rev"), N("seq"), N("repo"), N("time"), N("$type"), N("blobs"), N("since"), N("blocks"), N("commit"), N("rebase"), N("tooBig"), N("prevData")},
 		{SPACE_COMMIT}
 	},
-	[ATP_OF_SYNC] = {"#sync", {"did", "rev", "seq", "time", "$type", "blocks"}, {SPACE_COMMIT}},
-	[ATP_OF_IDENTITY] = {"#identity", {"did", "seq", "time", "$type", "handle"}, {SPACE}},
-	[ATP_OF_ACCOUNT] = {"#account", {"did", "seq", "time", "$type", "active", "status"}, {SPACE}},
-	[ATP_OF_INFO] = {"#info", {"seq", "name", "$type", "message"}, {SPACE}},
-	[ATP_OF_OP] = {"op", {"cid", "path", "prev", "$type", "action"}, {SPACE}},
-	[ATP_OF_SIGNED] = {"signed", {"did", "rev", "sig", "data", "prev", "version"}, {SPACE_COMMIT}},
+	[ATP_OF_SYNC] = {"#sync", {N("did"), N("rev"), N("seq"), N("time"), N("$type"), N("blocks")}, {SPACE_COMMIT}},
+	[ATP_OF_IDENTITY] = {"#identity", {N("did"), N("seq"), N("time"), N("$type"), N("handle")}, {SPACE}},
+	[ATP_OF_ACCOUNT] = {"#account", {N("did"), N("seq"), N("time"), N("$type"), N("active"), N("status")}, {SPACE}},
+	[ATP_OF_INFO] = {"#info", {N("seq"), N("name"), N("$type"), N("message")}, {SPACE}},
+	[ATP_OF_OP] = {"op", {N("cid"), N("path"), N("prev"), N("$type"), N("action")}, {SPACE}},
+	[ATP_OF_SIGNED] = {"signed", {N("did"), N("rev"), N("sig"), N("data"), N("prev"), N("version")}, {SPACE_COMMIT}},
 	[ATP_OF_JETSTREAM_V1] = {
-		"jetstream", {"did", "kind", "commit", "cursor", "account", "time_us", "identity"},
-		{"space", "spaceDid", "spaceType", "skey", "authorDid"}
+		"jetstream", {N("did"), N("kind"), N("commit"), N("cursor"), N("account"), N("time_us"), N("identity")},
+		{N("space"), N("spaceDid"), N("spaceType"), N("skey"), N("authorDid")}
 	},
-	[ATP_OF_JETSTREAM_V1_COMMIT] = {"#commit", {"cid", "rev", "rkey", "record", "operation", "collection"}, {SPACE}},
+	[ATP_OF_JETSTREAM_V1_COMMIT] = {"#commit", {N("cid"), N("rev"), N("rkey"), N("record"), N("operation"), N("collection")}, {SPACE}},
 	[ATP_OF_JETSTREAM_V2] = {
 		"jetstream",
 		{
-			"cid", "did", "rev", "seq", "name", "rkey", "sync", "time", "$type", "record", "account", "message", "identity",
-			"operation", "collection"
+			N("cid"), N("did"), N("rev"), N("seq"), N("name"), N("rkey"), N("sync"), N("time"), N("$type"), N("record"), N("account"), N("message"), N("identity"),
+			N("operation"), N("collection")
 		},
 		{SPACE}
 	},
-	[ATP_OF_LABELS] = {"#labels", {"seq", "$type", "labels"}, {SPACE}},
-	[ATP_OF_LABEL] = {"label", {"cid", "cts", "exp", "neg", "sig", "src", "uri", "val", "ver", "$type"}, {SPACE}},
+	[ATP_OF_LABELS] = {"#labels", {N("seq"), N("$type"), N("labels")}, {SPACE}},
+	[ATP_OF_LABEL] = {"label", {N("cid"), N("cts"), N("exp"), N("neg"), N("sig"), N("src"), N("uri"), N("val"), N("ver"), N("$type")}, {SPACE}},
 };
 
 static bool
-has_name(const char *const *names, AtpSpan name)
+has_name(const Name *names, AtpSpan name)
 {
-	for (unsigned i = 0; i < NAMES_MAX && names[i] != NULL; i++)
-		if (atp_span_is(name, names[i]))
+	for (unsigned i = 0; i < NAMES_MAX && names[i].len > 0; i++)
+		if (names[i].len == name.len && memcmp(names[i].text, name.ptr, name.len) == 0)
 			return true;
 	return false;
 }

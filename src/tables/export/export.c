@@ -208,7 +208,7 @@ check_commit(AtpExport *e, AtpBytes block, size_t *at)
 		return err;
 	*at = 0;
 	/* S-10: an export of a space, whose tree of records looks like a repository's */
-	if (atp_unknown_in_cbor(block, ATP_OF_SIGNED))
+	if (atp_unknown_in_commit(block))
 		return ATP_E_COMMIT_QUALIFIED;
 	/* V-14: a revision in the future is not accepted */
 	return atp_is_ahead(atp_tid_micros(e->commit.rev)) ? ATP_E_REV_FUTURE : ATP_OK;
