@@ -172,9 +172,9 @@ what_it_fetches(const AtpSubscription *sub)
 }
 
 /*
- * May the target hold repositories that an earlier subscription has filled by its own filters?  No event and no list
- * brings what those filters left out: the revisions are known (F-03).  While the earlier subscription exists, the trigger
- * on atproto.subscription compares both.  The size of the table needs no right to read its rows.
+ * May the target hold repositories that a removed subscription has filled by other filters?  No event and no list brings
+ * the records that other filters left out, because the repositories' revisions are known (F-03).  The filters of existing
+ * subscriptions are compared in subscription_neighbours.c.  The caller needs no right to read the rows of the table.
  */
 static bool
 has_former_rows(const AtpSubscription *sub)

@@ -364,8 +364,7 @@ end_refills(AtpApply *a, int unused, int unused2)
 		: psprintf("WITH l AS MATERIALIZED (SELECT did FROM #.repo WHERE refill_by IN ($1, $2)%s ORDER BY did FOR NO KEY UPDATE) ", begun);
 	char	   *sql = psprintf("%sUPDATE #.repo r SET sync = CASE WHEN r.data IS NULL AND r.sync IN ('partial', 'unproven')"
 							   "  AND r.refill_rev IS NOT NULL AND (r.refill_rev OPERATOR(@.=) r.deleted_rev) IS NOT TRUE"
-							   "  THEN 'desynchronized' ELSE r.sync END, refill_by = NULL, refill_rev = NULL, refill_data = NULL, refill_sync = NULL,"
-							   " refill_to = NULL, refill_at = NULL, updated_at = now()%s"
+							   "  THEN 'desynchronized' ELSE r.sync END, " ATP_SQL_NO_REFILL ", updated_at = now()%s"
 							   " RETURNING CASE WHEN r.sync = 'desynchronized' THEN r.did END AS did", locked, of_refill);
 	AtpResult	found = atp_query(atp_expand_sql(sql, sub->target), ATP_ARGS(atp_text_arg(sub->id), atp_text_arg(sub->name), atp_dids_arg(l->dids, l->ndids)));
 	struct varlena **marked = palloc(sizeof(struct varlena *) * Max(found.n, 1));

@@ -46,6 +46,10 @@ extern void atp_repos_store(AtpRepos *states);
 /* F-15: does the event say that the account was deleted? */
 extern bool atp_is_deletion(const AtpEvent *event);
 
+/* SQL, in the SET of an update of rows of the table repo: no refill reads the repository any more. */
+#define ATP_SQL_NO_REFILL \
+	"refill_by = NULL, refill_rev = NULL, refill_data = NULL, refill_first = NULL, refill_sync = NULL, refill_to = NULL, refill_at = NULL"
+
 /* Set sync of the repository's row to desynchronized. */
 extern void atp_repo_mark(AtpApply *a, struct varlena *did);
 

@@ -398,7 +398,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 	else if (event->kind == ATP_REPOS_SYNC && announces_others(repo, event))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 	if (!repo->head.has_rev)
-		atp_repo_note_first(repo, event);
+		atp_repo_note_first(repo, atp_event_first(event));
 	/* earlier commits came in separate messages, perhaps not all: a whole commit of a second source may still bring the rest */
 	else if (repo->head.rev_paths != NULL && !event->partial && event->kind == ATP_REPOS_COMMIT)
 	{

@@ -54,10 +54,15 @@ begin_refill(AtpRepoState *repo)
 		(void) atp_repo_set_sync(repo, ATP_SYNC_UNPROVEN);
 }
 
-/* The refill has reached the repository's revision: restore sync, and end the refill. */
+/*
+ * The refill ends.  If it has come to the repository's revision, the tables have all commits since the refill's first one.
+ * Restore sync.
+ */
 static void
 end_refill(AtpRepoState *repo)
 {
+	if (repo->refill.has_first && repo->refill.has_rev && repo->head.has_rev && repo->refill.rev >= repo->head.rev)
+		atp_repo_note_first(repo, repo->refill.first);
 	if (repo->refill.sync != NULL && atp_repo_is_sync(repo, ATP_SYNC_UNPROVEN))
 		repo->sync.word = repo->refill.sync;
 	atp_repo_forget_refill(repo);
@@ -114,8 +119,11 @@ note_unproven(AtpRepoState *repo, const AtpEvent *event)
 static void
 follow_refill(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *effect)
 {
-	if (repo->refill.sync != NULL && !continues_refill(repo, event))
+	bool		continues = continues_refill(repo, event);
+
+	if (repo->refill.sync != NULL && !continues)
 		break_refill(s, repo, effect);
+	repo->refill.has_first &= continues;
 	/* lacking: retry() may write the record before the refill comes to a commit that has removed the record */
 	if (repo->refill.sync != NULL || puts_records(s->apply->batch, event) || event->lacking)
 		begin_refill(repo);
@@ -165,9 +173,11 @@ atp_repo_take_reread(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, Atp
 	}
 	if (!event->partial)
 		follow_refill(s, repo, event, effect);
+	if (!repo->refill.has_first)
+		repo->refill.first = atp_event_first(event);
+	repo->refill.has_first = true;
 	repo->refill.has_rev = true;
 	repo->refill.rev = event->rev;
-	atp_repo_note_first(repo, event);
 	if (last)
 		end_refill(repo);
 	return true;

@@ -388,5 +388,31 @@ query("SELECT atproto.refill('anew', seq => 0)");
 wait_for("SELECT events = 6 FROM atproto.cursor");
 is(query('SELECT count(*) FROM united.record'), '0', 'F-15: a refill brings back no record of a deleted account');
 
+# --- what a refill lacks before the first commit of the tables is still missing ---
+
+my $early = make_capture('steps.py', 'a 1 +app.bsky.feed.repost/r', 'a 2 +y', 'a 3 +z', 'a 4 +w');
+foreach my $case ([ 1, [], 'reads all commits' ], [ 3, [ 2, 2 ], 'lacks a commit' ], [ 3, [ 2, 3 ], 'does not come to the revision' ])
+{
+	my ($first, $lacks, $how) = @$case;
+	my %options = (cursor => 0, target => "'united'", verify => "'chain'", collections => "'{app.bsky.feed.post}'");
+
+	query('DELETE FROM atproto.subscription; TRUNCATE united.record, united.repo');
+	my $late = AtprotoTest::Server->start($early, '--skip-from', 1, '--skip-to', 2, '--hold-at', 4);
+	query(subscribe_sql('late', $late, %options));
+	wait_for_seq($node, 'late', 3);
+	my $third = query('SELECT first_rev FROM united.repo');
+	query("SELECT atproto.pause('late')");
+	wait_for('SELECT pid IS NULL FROM atproto.stat_subscription');
+	$late->restart(@$lacks ? ('--skip-from', $$lacks[0], '--skip-to', $$lacks[1]) : ());
+	query("SELECT atproto.refill('late', seq => 0), atproto.resume('late')");
+	wait_for_seq($node, 'late', 4);
+	is(query("SELECT first_rev < '$third', first_rev <= '$third', refill_by, refill_first FROM united.repo"), ($first == 1 ? 't' : 'f') . '|t||', "V-31: a refill that $how: from which revision on the tables have all commits");
+	query(subscribe_sql('other', AtprotoTest::Server->start($early, '--skip-from', 1, '--skip-to', 1), %options));
+	wait_for_seq($node, 'other', 4);
+	is(query('SELECT sync, count(r) FROM united.repo LEFT JOIN united.record r USING (did) GROUP BY sync'), $first == 1 ? 'partial|3' : 'desynchronized|2',
+		'F-08: another source shows whether a commit is missing');
+	$late->stop;
+}
+
 $node->stop;
 done_testing();
