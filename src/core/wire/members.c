@@ -8,11 +8,11 @@
 #include "core/wire/members.h"
 
 /* A name with its length: each member of a message is compared with up to NAMES_MAX names. */
-typedef struct Name
+typedef struct MemberName
 {
 	size_t		len;
 	char		text[12];
-} Name;
+} MemberName;
 
 #define N(text)		{sizeof(text) - 1, text}
 
@@ -31,8 +31,8 @@ typedef struct Name
 static const struct
 {
 	const char *name;
-	Name		known[NAMES_MAX];
-	Name		qualifies[NAMES_MAX];
+	MemberName	known[NAMES_MAX];
+	MemberName	qualifies[NAMES_MAX];
 }			kinds[ATP_OF_COUNT] = {
 	[ATP_OF_FRAME] = {"frame", {N("t"), N("op"), N("$type"), N("error"), N("message"), N("payload")}, {SPACE}},
 	[ATP_OF_JSON_FRAME] = {"frame", {N("$type"), N("payload"), N("error"), N("message")}, {SPACE}},
@@ -65,7 +65,7 @@ static const struct
 };
 
 static bool
-has_name(const Name *names, AtpSpan name)
+has_name(const MemberName *names, AtpSpan name)
 {
 	for (unsigned i = 0; i < NAMES_MAX && names[i].len > 0; i++)
 		if (names[i].len == name.len && memcmp(names[i].text, name.ptr, name.len) == 0)

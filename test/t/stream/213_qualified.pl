@@ -1,8 +1,8 @@
 # 213_qualified.pl
-#		A message with a member that says that it is of a space, and not of the account's public repository,
-#		becomes no row (S-10, S-12 to S-14): from a relay at each level, with several workers, from both versions
-#		of Jetstream, from labels, by retry(), from held events and from exports.  The repository is marked,
-#		the message counted, and the operator learns of each unknown name.
+#		A message of a space, which a member with this name shows, becomes no row of the public tables (S-10,
+#		S-12 to S-14): from a relay at each level, with several workers, from both versions of Jetstream, from
+#		labels, by retry(), from held events and from exports.  The repository is marked, the message counted,
+#		and the operator learns of each unknown name.
 
 use strict;
 use warnings FATAL => 'all';
@@ -18,7 +18,7 @@ use Test::More;
 
 my $node = make_node('qualified', conf => "max_worker_processes = 20\natproto.reconnect_delay = 50ms\n");
 
-# The accounts a to g; a member that is added is named below.
+# The accounts a to g; qualify.py adds the members below.
 my @steps = (
 	'a 1 +x', 'b 1 +x', 'c 1 +x', 'd 1 +x', 'e 1 +x', 'f 1 +x', 'g 1 +x',
 	'a 2 +no', 'b 2 +no +no2', 'c 2 +no', 'd 2 +y', 'e 2 +no', 'd deactivated', 'f sync 2', 'g 2 +y',
@@ -74,7 +74,7 @@ foreach my $s ([ 'hash', 1, 'ax az bx bz cx cz dx dy dz ex ez fx glisted gx gy',
 }
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'there are no letters');
 
-# A process that starts again meets the names again.
+# A second process meets the same names.
 query("SELECT atproto.set_cursor('hash1', 0)");
 wait_for("SELECT events = 42 FROM atproto.cursor WHERE subscription = 'hash1'");
 wait_for("SELECT count(*) > 1 FROM atproto.subscription_log WHERE subscription = 'hash1' AND event = 'started'");
@@ -160,7 +160,7 @@ is(query("SELECT string_agg(sync, ',') FROM fully.repo WHERE did = '$who{same}{d
 is(query("SELECT string_agg(seq::text, ',' ORDER BY seq) FROM atproto.held_event"), '4,5', 'S-10: full: a commit that may be signed or not neither waits nor marks');
 is(query("SELECT string_agg(did || rkey::text, ',') FROM fully.record"), "$who{same}{did}20", 'S-10: full: neither becomes a row');
 
-# An event that waits is judged by the names that qualify when it is released.
+# A held event is judged by the setting at its release.
 $node->append_conf('postgresql.conf', "atproto.qualifying_names = 'late'\n");
 $node->restart;
 know(@{ $who{late} }{qw(did first)});
