@@ -41,6 +41,15 @@ fault("uri-inside-query", "core/syntax/uri_order.c", "return last_part(b, bn) !=
 fault("uri-tid-bytes", "core/syntax/uri_order.c", "a + common - tag < ATP_URI_TID_STORED", "a + common - tag <= ATP_URI_TID_STORED", "unit/test_uri_order")
 fault("uri-plc-bytes", "core/syntax/uri_order.c", "if (common < ATP_DID_PLC_STORED)", "if (common < ATP_DID_PLC_STORED - 1)", "unit/test_uri_order")
 fault("uri-collection-end", "core/syntax/uri_order.c", "return repo < n && byte_weight(stored[repo]) == 3", "return repo <= n && byte_weight(stored[repo]) == 3", "unit/test_uri_order")
+fault("uri-space-author", "core/syntax/uri_space.c", "uri->kind != ATP_AUTHORITY_DID || ", "", "unit/test_members")
+fault("members-null", "stream/unknown.c", "	if (is_null)\n		return;\n", "", "t/213_qualified")
+fault("members-signed", "stream/unknown.c", "return block.ptr[0] != MAP_OF_SIX && atp_unknown_in_cbor", "return block.ptr[0] == MAP_OF_SIX && atp_unknown_in_cbor", "t/213_qualified")
+fault("members-ops", "core/wire/members.c", 'if (of != ATP_OF_COMMIT || item.kind', 'if (of != ATP_OF_SYNC || item.kind', "unit/test_members")
+fault("members-frame", "stream/decode.c", "	in->qualifies = decoder->framed;\n", "", "t/213_qualified")
+fault("qualified-forged", "tables/repos/repo_effect.c", "event->effects.marks = !full || (event->verdict.judged == ATP_JUDGED_TRUE && event->signature != NULL);", "event->effects.marks = true;", "t/213_qualified")
+fault("qualified-mark", "tables/repos/repo_effect.c", "if (!event->effects.marks || !newer || atp_repo_is_deleted(repo))", "if (!event->effects.marks || newer || atp_repo_is_deleted(repo))", "t/213_qualified")
+fault("qualified-retry", "tables/apply/replay.c", "if (batch->nevents > 0 && batch->events[0].qualifies)", "if (batch->nevents > 1 && batch->events[0].qualifies)", "t/213_qualified")
+fault("export-first", "tables/export/export.c", "if (e->push.blocks == 0 && block->cid.len", "if (e->push.blocks == 1 && block->cid.len", "t/340_exports")
 
 # --- src/core: found by proofs (test/proof; only where there is cbmc) ---
 
