@@ -138,6 +138,7 @@ ATP_ERROR(ATP_E_COMMIT_LINK, "The commit's \"data\" or \"prev\" is not a link to
 ATP_ERROR(ATP_E_COMMIT_SIG, "The commit's \"sig\" is not 64 bytes.")
 ATP_ERROR(ATP_E_COMMIT_DID_DIFFERS, "The commit is of another repository than the message.")
 ATP_ERROR(ATP_E_COMMIT_REV_DIFFERS, "The commit has another revision than the message.")
+ATP_ERROR(ATP_E_COMMIT_QUALIFIED, "The commit has a member by which it is not of the account's public repository: of a space, perhaps.")
 ATP_ERROR(ATP_E_PATH, "A path is not a collection and a record key.")
 ATP_ERROR(ATP_E_RECORD_MISSING, "A record of the tree is not among the blocks.")
 ATP_ERROR(ATP_E_MST_END, "The tree ends here.")

@@ -50,6 +50,15 @@ fault("page-more", "core/syntax/uri_from.c", "return path.len == 0 && write_plac
 fault("page-host", "core/syntax/uri_from.c", "*host = text_before(s, \"/\");", "*host = text_before(s, \"/@\");", "unit/test_uri_from")
 fault("page-contradiction", "config/web_address.sql", "count(DISTINCT page.uri) = 1", "count(DISTINCT page.uri) > 0", "sql/types_from")
 fault("page-own-first", "config/web_address.sql", "ORDER BY page.bundled", "ORDER BY NOT page.bundled", "sql/types_from")
+fault("uri-space-author", "core/syntax/uri_space.c", "uri->kind != ATP_AUTHORITY_DID || ", "", "unit/test_members")
+fault("members-null", "stream/unknown.c", "	if (is_null)\n		return;\n", "", "t/213_qualified")
+fault("members-signed", "stream/unknown.c", "return block.ptr[0] != MAP_OF_SIX && atp_unknown_in_cbor", "return block.ptr[0] == MAP_OF_SIX && atp_unknown_in_cbor", "t/213_qualified")
+fault("members-ops", "core/wire/members.c", 'if (of != ATP_OF_COMMIT || item.kind', 'if (of != ATP_OF_SYNC || item.kind', "unit/test_members")
+fault("members-frame", "stream/decode.c", "	in->qualifies = decoder->framed;\n", "", "t/213_qualified")
+fault("qualified-forged", "tables/repos/repo_effect.c", "event->effects.marks = !full || (event->verdict.judged == ATP_JUDGED_TRUE && event->signature != NULL);", "event->effects.marks = true;", "t/213_qualified")
+fault("qualified-mark", "tables/repos/repo_effect.c", "if (!event->effects.marks || !newer || atp_repo_is_deleted(repo))", "if (!event->effects.marks || newer || atp_repo_is_deleted(repo))", "t/213_qualified")
+fault("qualified-retry", "tables/apply/replay.c", "if (batch->nevents > 0 && batch->events[0].qualifies)", "if (batch->nevents > 1 && batch->events[0].qualifies)", "t/213_qualified")
+fault("export-first", "tables/export/export.c", "if (e->push.blocks == 0 && block->cid.len", "if (e->push.blocks == 1 && block->cid.len", "t/340_exports")
 
 # --- src/core: found by proofs (test/proof; only where there is cbmc) ---
 

@@ -518,6 +518,12 @@ test_normalize(void)
 	NORMAL("N9", "at://a/b/../C.D.E", "at://a/c.d.E");
 	NORMAL("N9 (not)", "at://a/C.D.%40/E.F.G", "at://a/C.D.%40/E.F.G");
 	NORMAL("D7", "at://a?#/%61", "at://a?#/a");
+	NORMAL("S-02", "at://did:plc:A/space/Com.Example.Forum/K//did:plc:B%41/Com.Example.Post/R/",
+		   "at://did:plc:a/space/com.example.Forum/K/did:plc:ba/com.example.Post/R");
+	NORMAL("S-02", "at://did:web:a/%73pace/A.B.c/D", "at://did:web:a/space/a.b.c/D");
+	NORMAL("S-02 (not)", "at://did:web:a/spaces/A.B.c/D/did:web:E", "at://did:web:a/spaces/A.B.c/D/did:web:E");
+	NORMAL("S-02 (not)", "at://did:web:a/space/A.b/D/did:key:E/F.g/DID:web:H", "at://did:web:a/space/A.b/D/did:key:E/F.g/DID:web:H");
+	NORMAL("S-02, N3", "at://did:web:a/space/a.b.c/d/did:web:a%257E/e.f.g/h", "at://did:web:a/space/a.b.c/d/did:web:a%257e/e.f.g/h");
 
 	REFUSED("N1", normalize,
 			{"", ATP_E_URI_SCHEME_AT, 0},
