@@ -93,6 +93,19 @@ height(char *line, size_t n, void *arg)
 	   "B-63: height of \"%s\" is %s", key, expected);
 }
 
+/* A line of our vectors: {"key": "...", "layer": 0} */
+static void
+vector_layer(char *line, size_t n, void *arg)
+{
+	char		key[100];
+	unsigned	layer;
+
+	if (sscanf(line, "{\"key\": \"%99[^\"]\", \"layer\": %u}", key, &layer) != 2)
+		return;
+	ok(atp_mst_height((uint8_t *) key, strlen(key), sha256, NULL) == layer, "B-63: the layer of \"%s\" is %u", key, layer);
+	(*(int *) arg)++;
+}
+
 static size_t
 split(char *list, char **out)
 {
@@ -593,6 +606,10 @@ room(void)
 int
 main(void)
 {
+	int			layers = 0;
+
+	each_line(VECTORS "drafts/mst_layer.json", vector_layer, &layers);
+	ok(layers == 44, "44 vectors of layers");
 	each_line(VECTORS "derived/mst_heights.tsv", height, NULL);
 	each_line(VECTORS "derived/commit_proofs.tsv", proof, NULL);
 	example_keys();

@@ -20,6 +20,8 @@ atp_ring_init(AtpRing *ring, int nworkers, TransactionId version, int layout)
 	pg_atomic_init_u32(&ring->counted, 0);
 	for (int i = 0; i < ATP_SKIP_COUNT; i++)
 		pg_atomic_init_u64(&ring->skips[i], 0);
+	SpinLockInit(&ring->names_lock);
+	ring->nnames = 0;
 	for (int i = 0; i < nworkers; i++)
 	{
 		ring->worker[i].latch = NULL;
@@ -157,4 +159,39 @@ atp_ring_take_skips(AtpRing *ring, int64 *skips)
 	for (int i = 0; i < ATP_SKIP_COUNT; i++)
 		skips[i] = (int64) pg_atomic_exchange_u64(&ring->skips[i], 0);
 	return true;
+}
+
+void
+atp_ring_add_names(AtpRing *ring)
+{
+	const AtpUnknownName *name;
+
+	while ((name = atp_unknown_next()) != NULL)
+	{
+		bool		room;
+
+		SpinLockAcquire(&ring->names_lock);
+		room = ring->nnames < ATP_RING_NAMES;
+		if (room)
+			ring->names[ring->nnames++] = *name;
+		SpinLockRelease(&ring->names_lock);
+		if (!room)
+			return;
+		atp_unknown_told(name);
+	}
+}
+
+void
+atp_ring_take_names(AtpRing *ring)
+{
+	AtpUnknownName names[ATP_RING_NAMES];
+	int			n;
+
+	SpinLockAcquire(&ring->names_lock);
+	n = ring->nnames;
+	memcpy(names, ring->names, sizeof(AtpUnknownName) * n);
+	ring->nnames = 0;
+	SpinLockRelease(&ring->names_lock);
+	for (int i = 0; i < n; i++)
+		atp_unknown_add(&names[i]);
 }

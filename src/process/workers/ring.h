@@ -23,10 +23,15 @@
 #include "config/subscription.h"
 #include "port/atomics.h"
 #include "storage/latch.h"
+#include "storage/spin.h"
 #include "stream/batch.h"
+#include "stream/unknown.h"
 
 /* The consumer fills a batch, the workers apply a batch, and the third batch keeps both sides from waiting. */
 #define ATP_RING_BATCHES	3
+
+/* Unknown names from workers, not yet taken by the consumer; a worker with more names keeps the rest. */
+#define ATP_RING_NAMES		8
 
 typedef struct AtpRingMessage
 {
@@ -69,6 +74,9 @@ typedef struct AtpRing
 	pg_atomic_uint64 handed;	/* batches, since the ring began */
 	pg_atomic_uint32 counted;	/* skips has counts ... */
 	pg_atomic_uint64 skips[ATP_SKIP_COUNT]; /* ... from released events, not yet taken by the consumer */
+	slock_t		names_lock;		/* for nnames and names */
+	int			nnames;
+	AtpUnknownName names[ATP_RING_NAMES];
 	AtpRingWorker worker[ATP_WORKERS_MAX];
 	AtpRingBatch batch[ATP_RING_BATCHES];
 } AtpRing;
@@ -97,6 +105,10 @@ extern void atp_ring_leave(AtpRing *ring, int shard);
 /* A worker adds counts of no batch; the consumer takes the counts.  False: there are no counts. */
 extern void atp_ring_add_skips(AtpRing *ring, const int64 *skips);
 extern bool atp_ring_take_skips(AtpRing *ring, int64 *skips);
+
+/* A worker passes unknown names on (unknown.h), as far as there is room; the consumer takes the names. */
+extern void atp_ring_add_names(AtpRing *ring);
+extern void atp_ring_take_names(AtpRing *ring);
 
 /* Ask worker 0 to purge records of deleted accounts; in worker 0: was it asked? */
 extern void atp_ring_ask_purge(AtpRing *ring);
