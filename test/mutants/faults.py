@@ -1026,7 +1026,7 @@ fault("refill-first", "tables/repos/repo_refill.c", "repo->refill.has_first &= c
 fault("refill-first-reached", "tables/repos/repo_refill.c", " && repo->refill.rev >= repo->head.rev)", ")", "t/241_retry")
 fault("refill-first-of-export", "tables/repos/repo_refill.c", "repo->head.first_rev = Min(repo->head.first_rev, repo->refill.first);", "atp_repo_note_first(repo, repo->refill.first);", "t/241_retry")
 fault("refill-sync-older", "tables/repos/repo_refill.c", "else if (event->kind == ATP_REPOS_SYNC && repo->refill.has_rev", "else if (event->kind == ATP_REPOS_INFO && repo->refill.has_rev", "t/393_jetstream_syncs")
-fault("deletion-older", "tables/repos/repo_effect.c", "(int64) atp_tid_micros(repo->head.rev) > event->time;", "event->time < 0;", "t/241_retry")
+fault("deletion-older", "tables/repos/repo_effect.c", "(int64) atp_tid_micros(repo->head.rev) - event->time > USECS_PER_SEC;", "event->time < 0;", "t/241_retry")
 fault("refill-undo", "tables/apply/repos_sink.c", "if (effect->undo)", "if (effect->undo && lo > hi)", "t/281_chain")
 fault("refill-end", "tables/repos/repo_refill.c", "if (repo->refill.sync != NULL)\n			break_refill(s, repo, effect);", "if (repo->head.rev == 0)\n			break_refill(s, repo, effect);", "t/281_chain")
 fault("refill-same", "tables/records/record_direct.c", "(rev == to->rev && !to->reread)", "rev == to->rev", "t/281_chain")

@@ -100,7 +100,8 @@ erase_records(const AtpRepoState *repo, AtpEffect *effect)
  * F-15: a deletion is passed over, because a second stream has sent a later status.  The second stream may have lacked the
  * commits before the deletion, and this stream has brought these commits: they were held when the later status came, or
  * came afterwards.  The held commits are dropped.  Whether the stored commit is from before the deletion, only the time
- * in the revision tells.  The account has chosen this time, so it decides no more than the mark.
+ * in the revision tells.  The account has chosen this time, so it decides no more than the mark.  A second: some servers write times without
+ * fractions.
  */
 static void
 pass_deletion(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
@@ -121,12 +122,13 @@ pass_deletion(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 /*
  * F-15: is the deletion older than the stored commit?  A stream that is read again, from before its first event in the
  * tables, brings a deletion that the account has survived; the records go all the same, since only the time in the revision
- * tells.  The account has chosen this time, so it decides no more than the mark.
+ * tells.  The account has chosen this time, so it decides no more than the mark.  A second: some servers write times without
+ * fractions.
  */
 static bool
 is_older_deletion(const AtpRepoState *repo, const AtpEvent *event)
 {
-	return repo->head.has_rev && event->time != 0 && (int64) atp_tid_micros(repo->head.rev) > event->time;
+	return repo->head.has_rev && event->time != 0 && (int64) atp_tid_micros(repo->head.rev) - event->time > USECS_PER_SEC;
 }
 
 static void
