@@ -100,8 +100,7 @@ erase_records(const AtpRepoState *repo, AtpEffect *effect)
  * F-15: a deletion is passed over, because a second stream has sent a later status.  The second stream may have lacked the
  * commits before the deletion, and this stream has brought these commits: they were held when the later status came, or
  * came afterwards.  The held commits are dropped.  Whether the stored commit is from before the deletion, only the time
- * in the revision tells.  The account has chosen this time, so it decides no more than the mark.  A second: some servers write times without
- * fractions.
+ * in the revision tells.  The account has chosen this time, so it decides no more than the mark.
  */
 static void
 pass_deletion(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
