@@ -69,6 +69,12 @@ ATP_ERROR(ATP_E_URI_RECORD_DID, "The authority of a record is a DID.")
 ATP_ERROR(ATP_E_URI_RECORD_AGENT, "The authority of a record is an address or agent identifier.")
 ATP_ERROR(ATP_E_URI_RECORD_COLLECTION, "The URI of a record needs a collection.")
 ATP_ERROR(ATP_E_URI_RECORD_RKEY, "The URI of a record needs a record key.")
+ATP_ERROR(ATP_E_WEB_SCHEME, "A pattern begins with \"https://\" in lower case.")
+ATP_ERROR(ATP_E_WEB_HOST, "A pattern needs the name of a host, in lower case and without a port.")
+ATP_ERROR(ATP_E_WEB_SEGMENT, "A segment of a pattern is {authority}, {collection} or {rkey}, or text without percent-encoding; the last is not empty.")
+ATP_ERROR(ATP_E_WEB_TWICE, "A placeholder stands once in a pattern.")
+ATP_ERROR(ATP_E_WEB_URI, "The URI is at://, {authority} or an account, then at most {collection} or an NSID, and {rkey} or a record key.")
+ATP_ERROR(ATP_E_WEB_PLACES, "The pattern and the URI have the same placeholders.")
 
 /* --- data: cid dagcbor car commit mst --- */
 ATP_ERROR(ATP_E_VARINT_TRUNCATED, "A varint is cut short.")

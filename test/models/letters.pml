@@ -56,8 +56,8 @@
  * guard times: a source that is behind brings an older #account event, which replaces the newer one
  * guard unproven: a refill has put a record that a later commit removes; until it reaches this commit the repository is called partial
  * guard chain: a refill has put a record, and lacks the commit that removes it: the record stays
- * guard first (-DN=4 -DEXTRA=1 -DANY=0): a refill has read a commit that only removes, and lacks the next commit with the record: the tables say that they have all commits since the first one, so the other source's commit with the record is passed over as old
- * guard reached (-DN=5 -DEXTRA=1 -DANY=0): the same, and the refill ends before it has come to the revision
+ * guard first (-DN=3 -DEXTRA=1 -DANY=1): a refill has read a commit that puts no record, and lacks the next commit with the record: the tables say that they have all commits since the first one, so the other source's commit with the record is passed over as old
+ * guard reached (-DN=4 -DEXTRA=1 -DANY=1): the same, and the refill ends before it has come to the revision
  * guard beyond: the same, and the refill's next event is newer than the repository
  * guard jump: a refill has put a record, and its cursor jumps: the repository stays unproven for ever
  * guard refill_of_deleted: an account was deleted, and is active again without a commit; a refill brings back a record of before
@@ -123,6 +123,7 @@ byte at;				/* the place of the last message of this transaction */
 #define OTHER(k) (does[k] == ELSE)
 #define PUTS(k) (does[k] == PUT)
 #define DELS(k) (does[k] == DEL)
+#define WRITES(k) (!DELS(k))
 #define SAME_TREE(a, b) ((a) == (b))
 #define FIRST(k) (begins[k] == FIRST_ONE)
 #define BEFORE(k) (begins[k] == CONTINUING -> (k) - 1 : 255)
@@ -132,10 +133,12 @@ byte at;				/* the place of the last message of this transaction */
 #define removes false
 #define impatient (e_held && over)
 byte value[N + 1];		/* after commit k: the commit that wrote the record; 0: there is no record */
+byte removals;			/* bit k: commit k removes the record */
 byte other[N + 1];		/* the last commit, up to k, that wrote another record */
 #define OTHER(k) (other[k] == (k))
 #define PUTS(k) (value[k] == (k))
-#define DELS(k) (!OTHER(k) && value[k] == 0)
+#define WRITES(k) (PUTS(k) || OTHER(k))
+#define DELS(k) ((removals >> (k)) & 1)
 #define SAME_TREE(a, b) (value[a] == value[b] && other[a] == other[b])
 #define FIRST(k) ((k) == 1 || (gone && (k) == went + 1))
 #define BEFORE(k) ((k) - 1)
@@ -283,9 +286,9 @@ inline end_refill()
 {
 	if
 #ifndef WITHOUT_reached
-	:: refill_first != 0 && refill_rev >= rev && (first == 0 || refill_first < first) -> first = refill_first
+	:: refill_first != 0 && refill_rev >= rev && refill_first < first -> first = refill_first
 #else
-	:: refill_first != 0 && (first == 0 || refill_first < first) -> first = refill_first
+	:: refill_first != 0 && refill_first < first -> first = refill_first
 #endif
 	:: else
 	fi;
@@ -343,7 +346,7 @@ inline reread()
 		:: else
 		fi;
 		if
-		:: refill_sync != NONE || (!DELS(k) && e_refused != INVALID) -> begin_refill()
+		:: refill_sync != NONE || (WRITES(k) && e_refused != INVALID) -> begin_refill()
 #ifndef WITHOUT_letter_of_refill
 		:: refill_sync == NONE && e_refused == INVALID -> begin_refill()
 #endif
@@ -1039,7 +1042,11 @@ init
 			/* not ANY: the record is written; removed, or another one is written; the same, or written again */
 			:: ANY || n != 2 -> value[n] = n
 			:: ANY || n != 1 -> other[n] = n
-			:: value[from] != 0 && (ANY || n == 2) -> value[n] = 0
+			:: value[from] != 0 && (ANY || n == 2) -> value[n] = 0; removals = removals | (1 << n)
+			/* it concerns no record that the filters let in */
+#if ANY
+			:: true
+#endif
 			fi;
 			n++
 		:: else -> break

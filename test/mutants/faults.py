@@ -50,6 +50,15 @@ fault("qualified-forged", "tables/repos/repo_effect.c", "event->effects.marks = 
 fault("qualified-mark", "tables/repos/repo_effect.c", "if (!event->effects.marks || !newer || atp_repo_is_deleted(repo))", "if (!event->effects.marks || newer || atp_repo_is_deleted(repo))", "t/213_qualified")
 fault("qualified-retry", "tables/apply/replay.c", "if (batch->nevents > 0 && batch->events[0].qualifies)", "if (batch->nevents > 1 && batch->events[0].qualifies)", "t/213_qualified")
 fault("export-first", "tables/export/export.c", "if (e->push.blocks == 0 && block->cid.len", "if (e->push.blocks == 1 && block->cid.len", "t/340_exports")
+fault("pasted-twice", "core/syntax/uri_from.c", "(!plain || begins_with(skip_bytes(id, i), \"%25\"))", "!plain", "unit/test_uri_from")
+fault("pasted-port", "core/syntax/uri_from.c", "colon + colon_length(id) == 2;", "colon + colon_length(id) >= 2;", "unit/test_uri_from", short=True)
+fault("pasted-account", "core/syntax/uri_from.c", "uri.kind != ATP_AUTHORITY_OPAQUE;", "true;", "unit/test_uri_from")
+fault("pasted-long", "core/syntax/uri_from.c", "if (text.len > ATP_URI_MAX + 4)", "if (text.len > ATP_URI_MAX + 5)", "unit/test_uri_from")
+fault("page-twice", "core/syntax/uri_from.c", "if (c == '%' || *n == ATP_DID_MAX)", "if (*n == ATP_DID_MAX)", "unit/test_uri_from")
+fault("page-more", "core/syntax/uri_from.c", "return path.len == 0 && write_places", "return write_places", "unit/test_uri_from")
+fault("page-host", "core/syntax/uri_from.c", "*host = text_before(s, \"/\");", "*host = text_before(s, \"/@\");", "unit/test_uri_from")
+fault("page-contradiction", "config/web_address.sql", "count(DISTINCT page.uri) = 1", "count(DISTINCT page.uri) > 0", "sql/types_from")
+fault("page-own-first", "config/web_address.sql", "ORDER BY page.bundled", "ORDER BY NOT page.bundled", "sql/types_from")
 
 # --- src/core: found by proofs (test/proof; only where there is cbmc) ---
 
@@ -841,6 +850,7 @@ fault("handle-file", "core/syntax/handle_txt.c", "	if (n > ATP_HANDLE_FILE_MAX)\
 fault("handle-both-ways", "fetch/identities/task_handle.c", "memcmp(did, check->did, n) == 0)", "memcmp(did, check->did, 8) == 0)", T)
 fault("handle-records-win", "fetch/identities/task_handle.c", "check->phase == FILE_WAITS && !records_decide(check))", "check->phase == FILE_WAITS && (!records_decide(check) || check->phase == DONE))", T)
 fault("handle-silent", "net/dns.c", "it->done != NULL && atp_remaining(now, it->begun, ATP_DNS_MS) == 0", "false", T)
+fault("poll-read", "net/poll.c", "(sockets[i].events & WL_SOCKET_READABLE ? POLLIN : 0)", "0", "t/335_poll")
 fault("handle-no-dns", "fetch/identities/task_handle.c", "len > 0 && n > len && pg_strncasecmp", "len > n && pg_strncasecmp", T)
 fault("handle-domain", "fetch/identities/task_handle.c", "	if (!may_be_asked(check->handle))", "	if (check->handle[0] == '.' && !may_be_asked(check->handle))", T)
 fault("handle-stale-if-error", "fetch/identities/task_handle.c", "				state = ATP_HANDLE_VALID;", "				(void) 0;", T)
@@ -1033,6 +1043,9 @@ fault("export-count", "tables/export/merge.c", "if (!more && m->rested)", "if (!
 fault("refill-chain", "tables/repos/repo_refill.c", "if (repo->refill.sync != NULL && !continues)", "if (repo->refill.sync != NULL && repo->head.rev == 0)", "t/281_chain")
 fault("refill-first", "tables/repos/repo_refill.c", "repo->refill.has_first &= continues;", "repo->refill.has_first &= repo->refill.sync == NULL;", "t/241_retry")
 fault("refill-first-reached", "tables/repos/repo_refill.c", " && repo->refill.rev >= repo->head.rev)", ")", "t/241_retry")
+fault("refill-first-of-export", "tables/repos/repo_refill.c", "repo->head.first_rev = Min(repo->head.first_rev, repo->refill.first);", "atp_repo_note_first(repo, repo->refill.first);", "t/241_retry")
+fault("refill-sync-older", "tables/repos/repo_refill.c", "else if (event->kind == ATP_REPOS_SYNC && repo->refill.has_rev", "else if (event->kind == ATP_REPOS_INFO && repo->refill.has_rev", "t/393_jetstream_syncs")
+fault("deletion-older", "tables/repos/repo_effect.c", "(int64) atp_tid_micros(repo->head.rev) > event->time;", "event->time < 0;", "t/241_retry")
 fault("refill-undo", "tables/apply/repos_sink.c", "if (effect->undo)", "if (effect->undo && lo > hi)", "t/281_chain")
 fault("refill-end", "tables/repos/repo_refill.c", "if (repo->refill.sync != NULL)\n			break_refill(s, repo, effect);", "if (repo->head.rev == 0)\n			break_refill(s, repo, effect);", "t/281_chain")
 fault("refill-same", "tables/records/record_direct.c", "(rev == to->rev && !to->reread)", "rev == to->rev", "t/281_chain")

@@ -148,7 +148,7 @@ CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
             FROM (SELECT e.key, LEAST(sum(trunc(GREATEST(LEAST(e.value::numeric, 9007199254740991), 0))), 9007199254740991) AS n
                 FROM atproto.cursor u, jsonb_each_text(u.skips) e
                 WHERE u.subscription = s.name AND octet_length(e.key) <= 63 GROUP BY e.key ORDER BY e.key LIMIT 100) a) k
-        -- of all subscriptions in one scan
+        -- of all subscriptions in a single scan
         LEFT JOIN (SELECT subscription, count(*) AS held_events, sum(octet_length(bytes))::bigint AS held_bytes, min(held_at) AS held_since
             FROM atproto.held_event GROUP BY subscription) e ON e.subscription = s.name
         -- the newest event time among the target's other sources
@@ -163,7 +163,7 @@ CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
                 GROUP BY b.name) t
             -- LEAST() leaves out a NULL: a source without an event would count as one that has just had an event
             WHERE t.event_time IS NOT NULL) o
-    -- the view runs with its owner's rights, so it repeats the condition of row security
+    -- the view runs with the rights of the view's owner, so the view repeats the condition of row security
     WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE');
 COMMENT ON VIEW atproto.stat_subscription IS 'one row for each subscription: the state and position of its consumer';
 COMMENT ON COLUMN atproto.stat_subscription.name IS 'the subscription';

@@ -11,7 +11,9 @@
  * then increments "handed".  A worker that finds "handed" greater than its own "done" may read the
  * batch, and increments "done" after its commit.  When all workers have done so, the consumer may read
  * the workers' results in the batch, and fill it again.  Counters are incremented with a full barrier,
- * and a barrier follows each read of a counter: so no process sees a counter before the data.
+ * and a barrier follows each read of a counter: so no process sees a counter before the data.  On arm64
+ * the barrier of an increment orders only earlier accesses.  So no process writes to a batch between an
+ * increment and the next read of a counter with its barrier.
  */
 #ifndef ATP_RING_H
 #define ATP_RING_H
@@ -56,7 +58,7 @@ typedef struct AtpRingBatch
 
 typedef struct AtpRingWorker
 {
-	Latch	   *latch;			/* NULL: the worker has not joined, or has left */
+	Latch	   *volatile latch; /* NULL: the worker has not joined, or has left, perhaps between two reads */
 	pg_atomic_uint64 done;		/* batches, since the ring began */
 	pg_atomic_uint32 ended;		/* the worker will apply no more batches */
 } AtpRingWorker;

@@ -118,6 +118,17 @@ pass_deletion(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 	repo->row.changed |= event->effects.drops_older;
 }
 
+/*
+ * F-15: is the deletion older than the stored commit?  A stream that is read again, from before its first event in the
+ * tables, brings a deletion that the account has survived; the records go all the same, since only the time in the revision
+ * tells.  The account has chosen this time, so it decides no more than the mark.
+ */
+static bool
+is_older_deletion(const AtpRepoState *repo, const AtpEvent *event)
+{
+	return repo->head.has_rev && event->time != 0 && (int64) atp_tid_micros(repo->head.rev) > event->time;
+}
+
 static void
 take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 {
@@ -162,6 +173,8 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 		return;
 	effect->erase = true;
 	erase_records(repo, effect);
+	if (is_older_deletion(repo, event))
+		(void) atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 	/* the deleted records must not come back by a refill: note deleted_rev, and end the refill */
 	if (repo->head.has_rev)
 	{

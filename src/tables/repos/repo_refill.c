@@ -56,16 +56,25 @@ begin_refill(AtpRepoState *repo)
 
 /*
  * The refill ends.  If it has come to the repository's revision, the tables have all commits since the refill's first one.
- * Restore sync.
+ * After an export there is no first_rev, and a refill makes none, because the tables have all commits.  Restore sync.
  */
 static void
 end_refill(AtpRepoState *repo)
 {
 	if (repo->refill.has_first && repo->refill.has_rev && repo->head.has_rev && repo->refill.rev >= repo->head.rev)
-		atp_repo_note_first(repo, repo->refill.first);
+		repo->head.first_rev = Min(repo->head.first_rev, repo->refill.first);
 	if (repo->refill.sync != NULL && atp_repo_is_sync(repo, ATP_SYNC_UNPROVEN))
 		repo->sync.word = repo->refill.sync;
 	atp_repo_forget_refill(repo);
+}
+
+/* Delete the records that the refill has written. */
+static void
+undo_refill(const AtpRepoState *repo, AtpEffect *effect)
+{
+	effect->undo = repo->refill.has_to && repo->refill.has_at;
+	effect->undo_rev = Min(repo->refill.rev, repo->refill.to);
+	effect->undo_since = repo->refill.at;
 }
 
 /*
@@ -77,9 +86,7 @@ break_refill(AtpRepos *s, AtpRepoState *repo, AtpEffect *effect)
 {
 	atp_repo_note_break(s, repo);
 	repo->refill.sync = repo->sync.word;
-	effect->undo = repo->refill.has_to && repo->refill.has_at;
-	effect->undo_rev = Min(repo->refill.rev, repo->refill.to);
-	effect->undo_since = repo->refill.at;
+	undo_refill(repo, effect);
 }
 
 /* V-31, V-32: does the event continue the refill's chain?  The rule is that of check_continuity() for new events. */
@@ -173,6 +180,9 @@ atp_repo_take_reread(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, Atp
 	}
 	if (!event->partial)
 		follow_refill(s, repo, event, effect);
+	/* F-42: all records of the repository follow this #sync, so the earlier ones are not the account's any more */
+	else if (event->kind == ATP_REPOS_SYNC && repo->refill.has_rev && event->rev > repo->refill.rev)
+		undo_refill(repo, effect);
 	if (!repo->refill.has_first)
 		repo->refill.first = atp_event_first(event);
 	repo->refill.has_first = true;
