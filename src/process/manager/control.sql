@@ -2,7 +2,7 @@
  * src/process: functions by which an operator controls the consumers, and views of their state.
  */
 
--- A function that runs SQL sets its own search_path, because the caller's search_path could lead to
+-- A function that runs SQL sets a search_path, because the caller's search_path could lead to
 -- other operators.
 CREATE FUNCTION atproto.subscribe(
     name text,
@@ -49,7 +49,7 @@ CREATE FUNCTION atproto.set_cursor(name text, seq bigint) RETURNS void
 COMMENT ON FUNCTION atproto.set_cursor(text, bigint) IS 'continue after event seq of the present URL; NULL: from now on, 0: from the oldest event';
 CREATE FUNCTION atproto.close_gap(id bigint, how text DEFAULT NULL) RETURNS void
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_close_gap';
-COMMENT ON FUNCTION atproto.close_gap(bigint, text) IS 'note that the events missing in a gap are in the tables now, and how they got there; the row stays, with the time';
+COMMENT ON FUNCTION atproto.close_gap(bigint, text) IS 'note that the missing events of a gap are in the tables now, and how they got there; the row stays, with the time';
 CREATE FUNCTION atproto_internal.stream_status(
     OUT name text, OUT pid integer, OUT state text, OUT connected_at timestamptz,
     OUT received bigint, OUT bytes bigint, OUT batches bigint, OUT reconnects bigint,
