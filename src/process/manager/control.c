@@ -134,7 +134,7 @@ begin_to_run(const char *name)
 }
 
 /* ------------------------------------------------------------------------
- * What a new subscription does
+ * Announcing a new subscription
  * ------------------------------------------------------------------------
  */
 
@@ -206,7 +206,7 @@ fetches_from_the_start(const AtpSubscription *sub)
 	return sub->settings.backfill > ATP_BACKFILL_SEEN || (sub->settings.backfill != ATP_BACKFILL_NONE && sub->settings.ndids >= 0);
 }
 
-/* Tell in one NOTICE what the new subscription does, and where its state is shown. */
+/* Announce the new subscription in one NOTICE: the first event, the older records, and the view with the state. */
 static void
 announce_subscription(const AtpSubscription *sub, AtpArg cursor, bool managed)
 {
