@@ -13,9 +13,11 @@
 #include "config/claim.h"
 #include "config/extension.h"
 #include "config/option.h"
+#include "config/owner.h"
 #include "config/spi.h"
 #include "config/subscription.h"
 #include "config/subscription_check.h"
+#include "config/target.h"
 #include "core/codec/field.h"
 #include "data/error.h"
 #include "fmgr.h"
@@ -132,7 +134,7 @@ begin_to_run(const char *name)
 }
 
 /* ------------------------------------------------------------------------
- * What a new subscription does
+ * Announcing a new subscription
  * ------------------------------------------------------------------------
  */
 
@@ -171,6 +173,32 @@ what_it_fetches(const AtpSubscription *sub)
 	return "";
 }
 
+/*
+ * Does the target have repositories that a removed subscription has filled by other filters?  No event and no list brings
+ * the records that other filters left out, because the repositories' revisions are known (F-03).  The filters of existing
+ * subscriptions are compared in subscription_neighbours.c.
+ */
+static bool
+has_former_rows(const AtpSubscription *sub)
+{
+	Oid			relid = get_relname_relid(atp_repo_table.name, get_namespace_oid(sub->target, false));
+	AtpResult	others,
+				former;
+	AtpCaller	caller;
+
+	if (!sub->source->by_repo || !sub->settings.keep_records ||
+		!atp_table_is_ours(&atp_repo_table, relid) || !atp_role_may_fill(sub->owner, sub->target, sub->target_owner))
+		return false;
+	others = atp_query("SELECT FROM atproto.subscription WHERE name <> $1 AND target = $2 AND by_repo LIMIT 1",
+					   ATP_ARGS(atp_text_arg(sub->name), atp_text_arg(sub->target)));
+	if (others.n > 0)
+		return false;
+	caller = atp_owner_begin(sub->owner);
+	former = atp_query(atp_expand_sql("SELECT FROM #.repo WHERE rev IS NOT NULL LIMIT 1", sub->target), ATP_NO_ARGS);
+	atp_owner_end(caller);
+	return former.n > 0;
+}
+
 /* Does CALL atproto.await_backfill() tell more than that the queue is empty? */
 static bool
 fetches_from_the_start(const AtpSubscription *sub)
@@ -178,17 +206,21 @@ fetches_from_the_start(const AtpSubscription *sub)
 	return sub->settings.backfill > ATP_BACKFILL_SEEN || (sub->settings.backfill != ATP_BACKFILL_NONE && sub->settings.ndids >= 0);
 }
 
-/* Tell in one NOTICE what the new subscription does, and where its state is shown. */
+/* Announce the new subscription in one NOTICE: the first event, the older records, and the view with the state. */
 static void
 announce_subscription(const AtpSubscription *sub, AtpArg cursor, bool managed)
 {
-	char	   *does = psprintf("%s%s", where_it_begins(cursor), what_it_fetches(sub));
+	bool		former = has_former_rows(sub);
+	char	   *does = psprintf("%s%s%s", where_it_begins(cursor), what_it_fetches(sub),
+							former ? " The schema has repositories already: what the filters of an earlier subscription left out of them stays missing." : "");
 	char	   *look = psprintf("SELECT * FROM atproto.status WHERE subscription = %s;", quote_literal_cstr(sub->name));
 
 	if (managed && fetches_from_the_start(sub))
 		look = psprintf("%s shows its state, CALL atproto.await_backfill(%s); the progress of the fetches.", look, quote_literal_cstr(sub->name));
 	else
 		look = psprintf("%s shows its state.", look);
+	if (former && sub->settings.backfill != ATP_BACKFILL_NONE)
+		look = psprintf("%s SELECT atproto.resync_all(%s); fetches the repositories of the schema again.", look, quote_literal_cstr(sub->target));
 	if (managed)
 		ereport(NOTICE,
 				(errmsg("subscription \"%s\" follows %s into schema \"%s\"", sub->name, sub->ep->scope, sub->target),

@@ -94,5 +94,29 @@ like(said("CALL atproto.await('did:web:a.example.com', '0 s')", 'unserved'),
 	'await() does not say that somebody asks');
 is(query('SELECT atproto.why_not_served() IS NULL'), 't', 'a served database has no reason');
 
+# --- a schema that an earlier subscription has filled ---
+
+my $former = qr/^DETAIL:  It begins with the next event\.[^\n]* The schema has repositories already: what the filters of an earlier subscription left out of them stays missing\.$/m;
+unlike(said(subscribe_sql('another', $server)), $former, 'beside another subscription of the schema, subscribe() speaks of no earlier one');
+query('SELECT atproto.unsubscribe(name) FROM atproto.subscription');
+my $said = said(subscribe_sql('after', $server, backfill => q{'repair'}));
+like($said, $former, 'subscribe() says that the schema has repositories');
+like($said, qr/^HINT: .* SELECT atproto\.resync_all\('atproto'\); fetches the repositories of the schema again\.$/m, 'and how they are fetched again');
+query("SELECT atproto.unsubscribe('after')");
+unlike(said(subscribe_sql('of_labels', $server, nsid => 'com.atproto.label.subscribeLabels')), $former, 'of a stream without repositories, it does not say so');
+query("SELECT atproto.unsubscribe('of_labels'); TRUNCATE atproto.record, atproto.repo");
+unlike(said(subscribe_sql('empty', $server)), $former, 'nor when the tables are empty again');
+query("SELECT atproto.unsubscribe('empty'); INSERT INTO atproto.repo (did) VALUES ('did:web:named.example.com'); INSERT INTO atproto.repo (did, rev) VALUES ('did:web:gone.example.com', '3zzzzzzzzzzzz');"
+	. " DELETE FROM atproto.repo WHERE rev IS NOT NULL");
+unlike(said(subscribe_sql('named', $server)), $former, 'nor when they have no commit of a repository');
+query(<<'SQL');
+SELECT atproto.unsubscribe('named');
+ALTER TABLE atproto.repo RENAME TO repo_all;
+CREATE TABLE atproto.repo (LIKE atproto.repo_all INCLUDING DEFAULTS) PARTITION BY HASH (did);
+ALTER TABLE atproto.repo ATTACH PARTITION atproto.repo_all FOR VALUES WITH (MODULUS 1, REMAINDER 0);
+UPDATE atproto.repo SET rev = '3zzzzzzzzzzzz';
+SQL
+like(said(subscribe_sql('partitioned', $server)), $former, 'subscribe() says so of a partitioned table, too');
+
 $node->stop;
 done_testing();
