@@ -168,11 +168,23 @@ find_scans(PlanState *node, void *context)
 	return planstate_tree_walker(node, find_scans, context);
 }
 
-/* Only the first statement in progress counts: the statements of its triggers do not. */
+static bool
+has_custom_scan(PlanState *node, void *context)
+{
+	return node != NULL && (IsA(node, CustomScanState) || planstate_tree_walker(node, has_custom_scan, context));
+}
+
+/*
+ * Only the first statement in progress counts: the statements of its triggers do not.
+ *
+ * Nor does a statement with nodes of another extension, and these must not see that rows are counted: Citus then takes the
+ * statement for EXPLAIN ANALYZE when it runs, and gives the number of shards as the number of rows.
+ */
 static void
 on_start(QueryDesc *desc, int flags)
 {
 	bool		count = OidIsValid(counted) && query == NULL && in_command();
+	int			asked = desc->instrument_options;
 
 	if (count)
 		desc->instrument_options |= INSTRUMENT_ROWS;
@@ -183,7 +195,10 @@ on_start(QueryDesc *desc, int flags)
 	if (!count)
 		return;
 	nscans = 0;
-	(void) find_scans(desc->planstate, NULL);
+	if (has_custom_scan(desc->planstate, NULL))
+		desc->instrument_options = desc->estate->es_instrument = asked;
+	else
+		(void) find_scans(desc->planstate, NULL);
 	if (nscans > 0)
 		watch_query(desc);
 }
