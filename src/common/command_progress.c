@@ -168,11 +168,34 @@ find_scans(PlanState *node, void *context)
 	return planstate_tree_walker(node, find_scans, context);
 }
 
+/*
+ * Does an extension run a part of the plan?  Citus takes counters for an EXPLAIN ANALYZE: Citus would run the statement
+ * in a different and slower way, and say that a statement which changes rows has changed one row on each shard.
+ */
+static bool
+has_custom_scan(const Plan *plan)
+{
+	return plan != NULL && (IsA(plan, CustomScan) || has_custom_scan(plan->lefttree) || has_custom_scan(plan->righttree));
+}
+
+static bool
+is_counted(const QueryDesc *desc)
+{
+	ListCell   *cell;
+
+	if (!OidIsValid(counted) || query != NULL || !in_command() || has_custom_scan(desc->plannedstmt->planTree))
+		return false;
+	foreach(cell, desc->plannedstmt->subplans)
+		if (has_custom_scan(lfirst(cell)))
+			return false;
+	return true;
+}
+
 /* Only the first statement in progress counts: the statements of its triggers do not. */
 static void
 on_start(QueryDesc *desc, int flags)
 {
-	bool		count = OidIsValid(counted) && query == NULL && in_command();
+	bool		count = is_counted(desc);
 
 	if (count)
 		desc->instrument_options |= INSTRUMENT_ROWS;
