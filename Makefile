@@ -8,8 +8,8 @@ EXTVERSION := $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" atproto.contro
 # Each layer's SQL stands beside its C; the install script is put together from
 # them.  What all types have stands once, in src/types/*.sql.in.
 SQL_TYPES = did handle nsid tid recordkey cidlink aturi noshuri
-SQL_PARTS = src/atproto.sql $(SQL_TYPES:%=src/types/type_%.sql) src/types/try.sql src/types/like.sql src/data/data.sql \
-	src/config/subscription.sql src/lexicon/lexicon.sql src/lexicon/valid.sql src/lexicon/bundled.sql \
+SQL_PARTS = src/atproto.sql $(SQL_TYPES:%=src/types/type_%.sql) src/types/try.sql src/types/aturi_from.sql src/types/like.sql src/data/data.sql \
+	src/config/subscription.sql src/config/web_address.sql src/lexicon/lexicon.sql src/lexicon/valid.sql src/lexicon/bundled.sql \
 	src/identity/identity.sql src/tables/base/tables.sql src/tables/records/table_link.sql \
 	src/tables/repos/held.sql src/tables/repos/status_request.sql src/tables/check/check.sql \
 	src/fetch/identities/task_identity.sql src/fetch/engine/fetch.sql src/fetch/repositories/repo_job.sql \
@@ -45,6 +45,10 @@ CARES := $(shell (pkg-config --exists libcares || \
 	echo '\#include <ares.h>' | cc -E -x c - ) >/dev/null 2>&1 && echo yes)
 ifdef CARES
 PG_CPPFLAGS += -DATP_CARES
+endif
+# WAIT=poll: the fetcher waits by poll(), as it does on all systems but Linux (src/net/poll.h).
+ifeq ($(WAIT),poll)
+PG_CPPFLAGS += -DATP_WAIT_POLL
 endif
 # No -std: PostgreSQL's headers use what the compiler's default standard has, as its configure has found.
 PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers

@@ -106,3 +106,15 @@ SET ROLE regress_lexicon;
 SELECT count(*) > 30 AS read FROM atproto.lexicon;
 SELECT pg_temp.refusal('{"lexicon": 1, "id": "org.example.other", "defs": {}}');
 ROLLBACK;
+
+-- S-04: what describes spaces, or is of a type that does not exist yet, is kept and not checked; no record is judged by it.
+SELECT atproto.load_lexicon('{"lexicon": 1, "id": "com.example.forum", "defs": {"main": {"type": "space", "key": "any", "name": "Forum", "collections": ["com.example.post"]}}}');
+SELECT atproto.load_lexicon('{"lexicon": 1, "id": "com.example.new", "defs": {"main": {"type": "new-kind", "record": 1}, "other": {"type": "newer", "description": []}, "a": {"type": "token"}}}');
+SELECT atproto.lexicon_check(doc), doc->'defs'->'main'->>'type' AS type FROM atproto.lexicon_loaded WHERE id IN ('com.example.forum', 'com.example.new') ORDER BY id;
+SELECT atproto.load_lexicon('{"lexicon": 1, "id": "com.example.field", "defs": {"main": {"type": "record", "key": "any", "record": {"type": "object", "properties": {"a": {"type": "new-kind"}}}}}}');
+SELECT atproto.load_lexicon('{"lexicon": 1, "id": "com.example.field", "defs": {"main": {"type": "object", "properties": {}}, "forum": {"type": "space"}}}');
+SELECT atproto.load_lexicon('{"lexicon": 1, "id": "com.example.field", "defs": {"main": {"type": "record", "key": "any", "record": {"type": "object", "properties": {"a": {"type": "ref", "ref": "com.example.new"}}}}}}');
+SELECT atproto.lexicon_valid('{"$type": "com.example.forum"}', 'com.example.forum');
+SELECT atproto.lexicon_valid('{"$type": "com.example.new"}', 'com.example.new');
+SELECT atproto.lexicon_valid('{"$type": "com.example.field", "a": 1}', 'com.example.field');
+SELECT atproto.unload_lexicon(id) FROM (VALUES ('com.example.forum'::nsid), ('com.example.new'), ('com.example.field')) l (id);

@@ -83,6 +83,7 @@ SELECT type, value, pg_temp.judge(type, value) FROM (VALUES
 ('{"type": "blob"}', '{"$type": "blob", "ref": "x", "size": 1, "mimeType": "image/png"}'),
 ('{"type": "blob"}', '{"$type": "blob", "ref": {"$link": "bafkreiclp443lavogvhj3d2ob2cxbfuscni2k5jk7bebjzg7khl3esabwq"}, "size": 0, "mimeType": "image/png"}'),
 ('{"type": "blob"}', '{"$type": "blob", "ref": {"$link": "bafkreiclp443lavogvhj3d2ob2cxbfuscni2k5jk7bebjzg7khl3esabwq"}, "size": 1, "mimeType": ""}'),
+('{"type": "blob"}', '{"$type": "blob", "ref": {"$link": "bafkreiclp443lavogvhj3d2ob2cxbfuscni2k5jk7bebjzg7khl3esabwq"}, "size": 1, "mimeType": "image/png", "alt": "x"}'),
 ('{"type": "blob", "accept": ["text/*", "image/PNG"], "maxSize": 1}', '{"$type": "blob", "ref": {"$link": "bafkreiclp443lavogvhj3d2ob2cxbfuscni2k5jk7bebjzg7khl3esabwq"}, "size": 1, "mimeType": "image/png"}'),
 ('{"type": "blob", "accept": []}', '{"$type": "blob", "ref": {"$link": "bafkreiclp443lavogvhj3d2ob2cxbfuscni2k5jk7bebjzg7khl3esabwq"}, "size": 1, "mimeType": "image/png"}'),
 ('{"type": "array", "items": {"type": "array", "items": {"type": "integer"}}}', '[[1], [], [2, "3"]]'), ('{"type": "array", "items": {"type": "integer"}}', '{}'),	-- L-27

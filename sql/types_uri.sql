@@ -43,6 +43,22 @@ SELECT aturi_pointer('at://a.b#/~2');
 SELECT aturi_pointer('at://a.b#/%ff');
 SELECT aturi_pointer('at://a.b#/%00');
 
+-- URIs of spaces (S-01, S-02, S-03): values of the type, in no level of the strict rules
+SELECT u, aturi_kind(u) AS kind, aturi_space(u) AS space, aturi_space_type(u) AS type, aturi_space_skey(u) AS skey, aturi_space_author(u) AS author,
+	aturi_space_collection(u) AS collection, aturi_space_rkey(u) AS rkey, aturi_did(u) AS authority, aturi_collection(u) AS public, aturi_is_lexicon(u) AS lexicon
+FROM unnest('{at://did:web:a/space/com.example.forum/self, at://did:web:a/space/com.example.forum/self/did:web:b/com.example.post/3jwdwj2ctlk26?x#/y,
+	at://did:web:a/space, at://did:web:a/space/com.example.forum, at://did:web:a/space/com.example.forum/self/did:web:b, at://did:web:a/space/com.example.forum/self/did:web:b/com.example.post,
+	at://did:web:a/space/com.example.forum/self/did:web:b/com.example.post/x/y, at://did:web:a/space/forum/self, at://did:web:a/space/com.example.forum/..,
+	at://did:web:a/space/com.example.forum/self/b.c/com.example.post/x, at://did:web:a/space/com.example.forum/self/did:web:b/post/x,
+	at://did:web:a/space/com.example.forum/self/did:web:b/com.example.post/%30, at://a.b/space/com.example.forum/self, at://did:web:a/space.example.forum/self}'::aturi[]) u;
+SELECT 'at://did:web:a/space/com.example.forum/self'::aturi(lexicon);
+SELECT noshuri_kind('nosh://1/space/com.example.forum/self');
+-- A space, and an author's repository in it, are ranges of the order.
+SELECT u, u <@ 'at://did:web:a/space/com.example.forum/self'::aturi AS space, u <@ 'at://did:web:a/space/com.example.forum/self/did:web:b'::aturi AS author, u <@ 'did:web:a'::did AS authority
+FROM unnest('{at://did:web:a/space/com.example.forum/self2, at://did:web:a/space/com.example.forum/self/did:web:b2/a.b.c/d, at://did:web:a/space/com.example.forum/self/did:web:b/a.b.c/d,
+	at://did:web:a/space/com.example.forum/self, at://did:web:a/space.example.forum/self, at://did:web:a/space/com.example.forum.b/self}'::aturi[]) u ORDER BY u;
+SELECT 'at://did:web:a/space/Com.Example.forum/self/did:web:B/A.b.c/d' ~= 'at://did:web:a/space/com.example.forum/self/did:web:b/a.b.c/d'::aturi AS same;
+
 -- Constructors and casts (A-39)
 SELECT aturi('did:web:localhost%3A1234'::did), aturi('did:plc:44ybard66vv44zksje25o7dz'::did, 'app.bsky.feed.post'),
 	   aturi('did:plc:44ybard66vv44zksje25o7dz'::did, 'app.bsky.feed.post', '3jwdwj2ctlk26'), aturi('Foo.COM'::handle, 'a.b.c', 'self');

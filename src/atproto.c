@@ -32,6 +32,7 @@
 #include "common/command_progress.h"
 #include "common/shared.h"
 #include "stream/rev_cache.h"
+#include "stream/unknown.h"
 #include "tables/export/export.h"
 #include "tables/direct/direct.h"
 #include "tables/base/job.h"
@@ -73,6 +74,7 @@ _PG_init(void)
 	atp_manager_status_init();
 	atp_fetcher_status_init();
 	atp_rev_cache_init();
+	atp_unknown_init();
 	atp_progress_init();
 	atp_shared_init();
 	atp_drop_hook_init();

@@ -53,7 +53,7 @@ typedef struct Entry
 	TimestampTz started_at;
 	TimestampTz phase_at;
 	int64		total;			/* -1: not known */
-	pg_atomic_uint64 done;
+	pg_atomic_uint64 done;		/* written without the lock: a number that stands alone, in no order with the rest */
 } Entry;
 
 static Entry *entries = NULL;	/* shared; NULL when not preloaded */

@@ -30,7 +30,7 @@ parse_frame(const bytea *in, AtpFrame *frame)
 	size_t		at;
 	AtpErr		err;
 
-	err = atp_frame_parse((const uint8_t *) VARDATA_ANY(in), VARSIZE_ANY_EXHDR(in), frame, &at);
+	err = atp_frame_parse_any((const uint8_t *) VARDATA_ANY(in), VARSIZE_ANY_EXHDR(in), frame, &at);
 	if (err != ATP_OK)
 		atp_data_error("invalid frame", err, at);
 }

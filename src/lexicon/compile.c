@@ -359,7 +359,24 @@ static const struct
 	[ATP_LEX_PROCEDURE] = {"procedure", AS_MAIN, atp_lex_check_method},
 	[ATP_LEX_SUBSCRIPTION] = {"subscription", AS_MAIN, atp_lex_check_method},
 	[ATP_LEX_PERMISSION_SET] = {"permission-set", AS_MAIN, atp_lex_check_permission_set},
+	[ATP_LEX_SPACE] = {"space", AS_MAIN, compile_nothing},
 };
+
+/* S-04: a definition of a type that does not exist yet.  Whoever refers to it is told that it describes no value. */
+static AtpLexNode *
+take_unknown(AtpLexCompiler *c, AtpLexObject o)
+{
+	AtpLexNode *node = palloc0(sizeof(AtpLexNode));
+
+	if (c->unknown == NULL)
+	{
+		(void) atp_lex_fail_member(c, o, "type", "is no type that this version knows.");
+		c->unknown = c->fault;
+		c->fault = NULL;
+	}
+	node->type = ATP_LEX_OTHER;
+	return node;
+}
 
 static bool
 compile_type(AtpLexCompiler *c, const JsonbValue *v, const AtpJsonPath *place, unsigned as, AtpLexNode **node)
@@ -375,12 +392,19 @@ compile_type(AtpLexCompiler *c, const JsonbValue *v, const AtpJsonPath *place, u
 	if (!atp_lex_is_object(v))
 		return atp_lex_fail(c, place, "is no object.");
 	o.members = v->val.binary.data;
-	if (!atp_lex_get_text(c, o, "type", &name) || !atp_lex_get_text(c, o, "description", &unused))
+	if (!atp_lex_get_text(c, o, "type", &name))
+		return false;
+	while (name.ptr != NULL && type < ATP_LEX_TYPES && !atp_span_is(name, types[type].name))
+		type++;
+	if (type == ATP_LEX_TYPES && (as & AS_DEF))
+	{
+		*node = take_unknown(c, o);
+		return true;
+	}
+	if (!atp_lex_get_text(c, o, "description", &unused))
 		return false;
 	if (name.ptr == NULL)
 		return atp_lex_fail_member(c, o, "type", "is lacking.");
-	while (type < ATP_LEX_TYPES && !atp_span_is(name, types[type].name))
-		type++;
 	if (type == ATP_LEX_TYPES)
 		return atp_lex_fail_member(c, o, "type", "is no type.");
 	if ((types[type].as & as) == 0)
@@ -463,6 +487,7 @@ atp_lexicon_compile(Jsonb *doc, char **fault)
 		*fault = atp_violation(NULL, "has more than %d bytes.", ATP_LEX_DOC_MAX);
 	else if (!compile_document(&c, o, compiled))
 		*fault = c.fault;
+	compiled->unknown = c.unknown;
 	return *fault == NULL ? compiled : NULL;
 }
 

@@ -34,7 +34,9 @@ typedef enum AtpLexType
 	ATP_LEX_PROCEDURE,
 	ATP_LEX_SUBSCRIPTION,
 	ATP_LEX_PERMISSION_SET,
-	ATP_LEX_TYPES
+	ATP_LEX_SPACE,				/* S-04: the type of a space: proposal 0016, so nothing in it is checked yet */
+	ATP_LEX_TYPES,
+	ATP_LEX_OTHER = ATP_LEX_TYPES	/* S-04: a definition whose type this version does not know: nothing in it is checked */
 } AtpLexType;
 
 typedef struct AtpLexNode AtpLexNode;
@@ -94,6 +96,7 @@ typedef struct AtpLexDoc
 	AtpSpan		id;
 	int			n;
 	AtpLexDef  *defs;
+	char	   *unknown;		/* a sentence about the first definition of a type that is not known; NULL: there is none */
 } AtpLexDoc;
 
 /* Patterns in an "accept": each is compared with each blob, so their number is limited. */

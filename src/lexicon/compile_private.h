@@ -17,6 +17,7 @@
 typedef struct AtpLexCompiler
 {
 	char	   *fault;
+	char	   *unknown;		/* as in AtpLexDoc */
 	AtpSpan		id;
 	JsonbContainer *defs;
 	int			depth;

@@ -44,10 +44,16 @@ void
 atp_lexicon_require(Jsonb *doc)
 {
 	char	   *fault;
+	const AtpLexDoc *compiled;
 
 	atp_require_utf8();
-	if (atp_lexicon_compile(doc, &fault) == NULL)
+	compiled = atp_lexicon_compile(doc, &fault);
+	if (compiled == NULL)
 		not_a_lexicon(fault, NULL);
+	if (compiled->unknown != NULL)
+		ereport(WARNING,
+				(errmsg("the Lexicon has a definition that is not checked"),
+				 errdetail_internal("%s", compiled->unknown)));
 }
 
 Jsonb *

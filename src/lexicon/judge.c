@@ -166,7 +166,7 @@ judge_bytes(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpJson
 	return true;
 }
 
-/* L-26: the old form without "$type" is not accepted. */
+/* L-26: the old form without "$type" is not accepted, nor a member beside the four. */
 static bool
 judge_blob(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpJsonPath *place)
 {
@@ -185,6 +185,8 @@ judge_blob(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpJsonP
 	if (get_named(blob, "size", &field) == NULL || field.type != jbvNumeric ||
 		!atp_integer(field.val.numeric, &size) || size <= 0)
 		return invalid(j, place, "is no blob, whose \"size\" is a positive integer.");
+	if (JsonContainerSize(blob) != 4)
+		return invalid(j, place, "is a blob with a further member.");
 	if (size > node->maximum)
 		return invalid(j, place, "is a blob of more than " INT64_FORMAT " bytes.", node->maximum);
 	for (int i = 0; i < node->n; i++)

@@ -19,9 +19,14 @@ Datum
 atp_lexicon_check(PG_FUNCTION_ARGS)
 {
 	char	   *fault;
+	const AtpLexDoc *doc;
 
 	atp_require_utf8();
-	if (atp_lexicon_compile(PG_GETARG_JSONB_P(0), &fault) != NULL)
+	doc = atp_lexicon_compile(PG_GETARG_JSONB_P(0), &fault);
+	/* load_lexicon() takes such a document, but to its author an unknown type is most likely a mistake */
+	if (doc != NULL)
+		fault = doc->unknown;
+	if (fault == NULL)
 		PG_RETURN_NULL();
 	PG_RETURN_TEXT_P(cstring_to_text(fault));
 }

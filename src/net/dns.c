@@ -242,7 +242,7 @@ atp_dns_txt(const char *name, AtpDnsString string, AtpDnsDone done, void *arg)
 	it = MemoryContextAlloc(TopMemoryContext, sizeof(LookUp));
 	*it = (LookUp) {channel, MemoryContextStrdup(TopMemoryContext, name), string, done, arg, now, look_ups};
 	look_ups = it;
-	ares_query(channel, name, C_IN, T_TXT, on_answer, it);
+	ares_query(channel, name, ns_c_in, ns_t_txt, on_answer, it);
 }
 
 void

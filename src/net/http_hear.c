@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -44,9 +45,12 @@ on_open(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 			: "its address is not on the public Internet";
 		return CURL_SOCKET_BAD;
 	}
-	fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
-	if (fd != CURL_SOCKET_BAD)
-		ReserveExternalFD();
+	fd = socket(address->family, address->socktype, address->protocol);
+	if (fd == CURL_SOCKET_BAD)
+		return fd;
+	/* not by SOCK_CLOEXEC, which macOS lacks; no other thread starts programs in between */
+	(void) fcntl(fd, F_SETFD, FD_CLOEXEC);
+	ReserveExternalFD();
 	return fd;
 }
 

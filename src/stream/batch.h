@@ -240,6 +240,7 @@ typedef struct AtpEventEffects
 	bool		passed;			/* the repository is beyond this event, whose rows are not written */
 	bool		reread;			/* read again, after atproto.refill() */
 	bool		closes;			/* look at the events held for this event, or behind it */
+	bool		marks;			/* of an event that qualifies: the repository's chain has a hole */
 	bool		missed;			/* ignored although signed, since the account is inactive: the tables lack its changes */
 } AtpEventEffects;
 
@@ -247,6 +248,7 @@ typedef struct AtpEventEffects
 typedef struct AtpEvent
 {
 	bool		ignored;		/* only the cursor moves */
+	bool		qualifies;		/* S-10: the message is not of the public repository: marks the repository, and has no rows */
 	int64		seq;			/* 0: the stream has no sequence numbers (D30) */
 	int64		time;			/* microseconds since the Unix epoch; 0: unknown */
 	AtpBytes	message;		/* as received */

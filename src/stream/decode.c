@@ -20,6 +20,7 @@
 #include "stream/decode.h"
 #include "stream/format.h"
 #include "stream/stream_time.h"
+#include "stream/unknown.h"
 #include "types/types.h"
 #include "utils/memutils.h"
 
@@ -140,10 +141,18 @@ atp_make_signed(AtpBytes map, bool is_label)
 	return signature;
 }
 
+/* A map of two pairs. */
+#define MAP_OF_TWO	0xa2
+
 AtpErr
 atp_cut_frame(AtpDecoder *decoder, AtpBytes message, size_t *at)
 {
-	return atp_frame_parse(message.ptr, message.len, &decoder->frame, at);
+	AtpErr		err = atp_frame_parse_any(message.ptr, message.len, &decoder->frame, at);
+
+	/* a header of two pairs has "op" and "t" alone, if it has "t"; a frame of two pairs, "$type" and "payload" */
+	decoder->framed = err == ATP_OK && (message.ptr[0] != MAP_OF_TWO || decoder->frame.t.ptr == NULL) &&
+		atp_unknown_in_cbor(message, ATP_OF_FRAME);
+	return err;
 }
 
 AtpErr
@@ -173,6 +182,7 @@ typedef struct Incoming
 	AtpBatch   *batch;
 	AtpBytes	message;
 	AtpHead		head;
+	bool		qualifies;		/* S-10: no row may be made of the message */
 	AtpEvent   *event;			/* NULL: the message does not count */
 	AtpErr		err;			/* the fault of the message ... */
 	size_t		at;				/* ... and the fault's position */
@@ -240,18 +250,23 @@ decode_head(Incoming *in, AtpPosition *position, bool judge_clock)
 	in->err = decoder->format->cut(decoder, in->message, &in->at);
 	if (in->err != ATP_OK)
 		return ATP_DROP_FRAME;
+	in->qualifies = decoder->framed;
 	if (decoder->frame.kind == ATP_FRAME_ERROR)
 		return ATP_DROP_ERROR_FRAME;
 	if (decoder->frame.kind == ATP_FRAME_UNKNOWN)
 		return pass_over(in, ATP_SKIP_UNKNOWN);
 
 	in->err = atp_parse_head(decoder, head, &in->at);
+	in->qualifies |= head->qualifies;
+	atp_unknown_came(head->seq);
 	if (judge_clock && clock_may_be_wrong(in))
 		return ATP_DROP_CLOCK;
 	if (in->err == ATP_E_SEQ_MISSING || in->err == ATP_E_SEQ_RANGE)
 		return ATP_DROP_SEQ;
 	if (head->what == ATP_HEAD_INFO || head->what == ATP_HEAD_OUTDATED)
 	{
+		if (in->qualifies)
+			return pass_over(in, ATP_SKIP_UNKNOWN);
 		position->outdated |= in->err == ATP_OK && head->what == ATP_HEAD_OUTDATED;
 		return ATP_DROP_NONE;
 	}
@@ -286,9 +301,9 @@ decode_rows(const Incoming *in)
 {
 	AtpEvent   *event = in->event;
 	AtpSpan		repo = in->head.repo;
-	bool		unknown = in->head.what == ATP_HEAD_UNKNOWN;
+	bool		unknown = in->head.what == ATP_HEAD_UNKNOWN || in->qualifies;
 
-	if (in->err != ATP_OK)
+	if (in->err != ATP_OK || in->qualifies)
 	{
 		if (repo.ptr != NULL)
 			event->did = atp_did_make(repo.ptr, repo.len);
@@ -299,10 +314,18 @@ decode_rows(const Incoming *in)
 			event->ignored = true;
 			return;
 		}
-		(void) atp_dead_letter(in->batch, "message", event, in->err, in->at);
+		/* S-10: a fault may be how messages of that kind are */
+		if (!in->qualifies)
+			(void) atp_dead_letter(in->batch, "message", event, in->err, in->at);
 	}
 	if (unknown)
 		in->batch->skips[ATP_SKIP_UNKNOWN]++;
+	if (in->qualifies)
+	{
+		event->qualifies = true;
+		event->ignored = in->decoder->format->mark == NULL || event->did == NULL || !in->decoder->format->mark(in->decoder, in->batch, event);
+		return;
+	}
 	event->ignored = in->err != ATP_OK || unknown ||
 		!in->decoder->format->make(in->decoder, in->batch, event);
 }

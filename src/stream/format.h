@@ -36,6 +36,7 @@ typedef struct AtpHead
 	uint64		rev;			/* revision of the repository; 0: no revision */
 	int64		latest;			/* the latest creation time of the labels, in microseconds; 0: no labels */
 	AtpSpan		repo;			/* the DID whose events must keep their order; ptr NULL: no DID */
+	bool		qualifies;		/* S-10: a member says that no row may be made of the message (unknown.h) */
 } AtpHead;
 
 struct AtpDecoder
@@ -57,6 +58,7 @@ struct AtpDecoder
 		AtpLabelsMessage labels;
 	}			msg;
 	const uint8_t *read;		/* the payload which msg.repos has been read from; NULL: none */
+	bool		framed;			/* as AtpHead.qualifies, by a member of the frame */
 	AtpJetstream jetstream;		/* further fields of a message in JSON */
 	AtpCarIndex index;
 	/* From ATP_VERIFY_CHAIN on: the tree before a commit, and memory for the commit's nodes. */
@@ -78,6 +80,12 @@ typedef struct AtpFormat
 	 * called after parse() returned ATP_OK.
 	 */
 	bool		(*make) (AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event);
+
+	/*
+	 * S-10: the message was parsed, and no row may be made of it: make the event that marks the message's repository.
+	 * False: no repository is to be marked.  NULL: the format's messages mark none.
+	 */
+	bool		(*mark) (AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event);
 
 	/*
 	 * Is the parsed message without effect, because another source has brought its commit (rev_cache.h)?  NULL:
@@ -133,6 +141,13 @@ extern bool atp_repos_begin(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *even
 
 /* Make the rest of the event, with all its rows. */
 extern bool atp_repos_make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event);
+
+/* S-10: make the event of a #commit or #sync that marks its repository only; false: there is nothing to mark. */
+extern bool atp_repos_mark(AtpDecoder *decoder, AtpEvent *event);
+
+/* S-10, S-12: does a member of a message of subscribeRepos, in DAG-CBOR, or its kind say that no row may be made of it? */
+extern bool atp_repos_qualify(AtpBytes payload, AtpReposKind kind);
+extern bool atp_repos_kind_is_listed(AtpReposKind kind);
 
 /* For a single operation: do the filters want it; make its dead letter; make its row. */
 extern bool atp_repos_wants(AtpDecoder *decoder, AtpBatch *batch, const AtpOp *op);

@@ -14,17 +14,33 @@
 #include "common/sha256.h"
 #include "stream/format.h"
 #include "stream/stream_time.h"
+#include "stream/unknown.h"
 #include "types/types.h"
+
+/* How the server writes a frame: then it has no member but these. */
+static bool
+is_usual_frame(const AtpFrame *frame, AtpBytes message)
+{
+	static const char begin[] = "{\"$type\":\"message\",\"payload\":";
+
+	return frame->payload_at == strlen(begin) && memcmp(message.ptr, begin, strlen(begin)) == 0 &&
+		frame->payload_at + frame->payload.len + 1 == message.len;
+}
 
 AtpErr
 atp_cut_json(AtpDecoder *decoder, AtpBytes message, size_t *at)
 {
-	return atp_json_frame_parse((const char *) message.ptr, message.len, &decoder->frame, &decoder->jetstream.texts, at);
+	AtpErr		err = atp_json_frame_parse((const char *) message.ptr, message.len, &decoder->frame, &decoder->jetstream.texts, at);
+
+	decoder->framed = err == ATP_OK && !is_usual_frame(&decoder->frame, message) &&
+		atp_unknown_in_json((AtpSpan) {(const char *) message.ptr, message.len}, ATP_OF_JSON_FRAME);
+	return err;
 }
 
 static AtpErr
 cut_bare(AtpDecoder *decoder, AtpBytes message, size_t *at)
 {
+	decoder->framed = false;
 	return atp_json_frame_bare((const char *) message.ptr, message.len, &decoder->frame, at);
 }
 
@@ -54,16 +70,37 @@ set_head(AtpDecoder *decoder, AtpHead *head, AtpErr err, size_t *at)
 	return err;
 }
 
+/* S-10, S-12: what this version does not know of the message.  member: the member with the message's kind. */
+static bool
+has_unknown(AtpDecoder *decoder, AtpMemberOf of, const char *member)
+{
+	const AtpBytes payload = decoder->frame.payload;
+	const AtpReposKind kind = decoder->msg.repos.kind;
+	bool		qualifies = decoder->jetstream.others && atp_unknown_in_json((AtpSpan) {(const char *) payload.ptr, payload.len}, of);
+	AtpJsonItem name;
+	size_t		at;
+
+	if (kind == ATP_REPOS_UNKNOWN && atp_json_read_object(payload, &member, 1, &name, &at) == ATP_OK && name.kind == ATP_JSON_TEXT)
+		atp_unknown_kind(name.raw);
+	return atp_repos_kind_is_listed(kind) || qualifies;
+}
+
 static AtpErr
 parse_v1(AtpDecoder *decoder, AtpHead *head, size_t *at)
 {
-	return set_head(decoder, head, atp_jetstream_parse_v1(decoder->frame.payload, &decoder->msg.repos, &decoder->jetstream, at), at);
+	AtpErr		err = atp_jetstream_parse_v1(decoder->frame.payload, &decoder->msg.repos, &decoder->jetstream, at);
+
+	head->qualifies = has_unknown(decoder, ATP_OF_JETSTREAM_V1, "kind");
+	return set_head(decoder, head, err, at);
 }
 
 static AtpErr
 parse_v2(AtpDecoder *decoder, AtpHead *head, size_t *at)
 {
-	return set_head(decoder, head, atp_jetstream_parse_v2(decoder->frame.payload, &decoder->msg.repos, &decoder->jetstream, at), at);
+	AtpErr		err = atp_jetstream_parse_v2(decoder->frame.payload, &decoder->msg.repos, &decoder->jetstream, at);
+
+	head->qualifies = has_unknown(decoder, ATP_OF_JETSTREAM_V2, "$type");
+	return set_head(decoder, head, err, at);
 }
 
 /* J-27: convert the record of an operation, and check that the result has the operation's CID. */
@@ -161,6 +198,12 @@ make_wrapped(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 		return false;
 	}
 	event->partial = true;
+	if (atp_repos_qualify(cbor, event->kind))
+	{
+		batch->skips[ATP_SKIP_UNKNOWN]++;
+		event->qualifies = true;
+		return atp_repos_mark(decoder, event);
+	}
 	if (event->kind == ATP_REPOS_SYNC && decoder->msg.repos.blocks.len == 0)
 		return make_bare_sync(decoder, batch, event);
 	/* offsets of faults in the blocks are relative to the body */
@@ -177,5 +220,21 @@ make_jetstream_event(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	return event->kind == ATP_REPOS_COMMIT ? make_operation(decoder, batch, event) : make_wrapped(decoder, batch, event);
 }
 
-const AtpFormat atp_jetstream_v1_format = {.cut = cut_bare, .parse = parse_v1, .make = make_jetstream_event};
-const AtpFormat atp_jetstream_v2_format = {.cut = atp_cut_json, .parse = parse_v2, .make = make_jetstream_event};
+/* A #sync is wrapped: its revision is not known before it is converted. */
+static bool
+mark_repo(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
+{
+	AtpReposMessage *msg = &decoder->msg.repos;
+	uint8_t    *room;
+	AtpBytes	cbor;
+	size_t		at;
+
+	event->partial = true;
+	if (msg->kind == ATP_REPOS_SYNC && decoder->jetstream.body.ptr != NULL &&
+		(atp_make_dagcbor(decoder->jetstream.body, &cbor, &room, &at) != ATP_OK || atp_jetstream_unwrap(cbor, msg, &at) != ATP_OK))
+		return false;
+	return atp_repos_mark(decoder, event);
+}
+
+const AtpFormat atp_jetstream_v1_format = {.cut = cut_bare, .parse = parse_v1, .make = make_jetstream_event, .mark = mark_repo};
+const AtpFormat atp_jetstream_v2_format = {.cut = atp_cut_json, .parse = parse_v2, .make = make_jetstream_event, .mark = mark_repo};

@@ -13,6 +13,7 @@
 #include "lib/qunique.h"
 #include "stream/format.h"
 #include "stream/stream_time.h"
+#include "stream/unknown.h"
 #include "types/foreign_time.h"
 #include "types/types.h"
 #include "utils/builtins.h"
@@ -129,6 +130,11 @@ parse_label_head(AtpDecoder *decoder, AtpHead *head, size_t *at)
 	head->what = msg->kind == ATP_LABELS_INFO ? atp_head_of_info(msg->name)
 		: msg->kind == ATP_LABELS_UNKNOWN ? ATP_HEAD_UNKNOWN : ATP_HEAD_EVENT;
 	head->seq = msg->seq;
+	if (msg->kind == ATP_LABELS_UNKNOWN)
+		atp_unknown_kind(decoder->frame.t);
+	else
+		head->qualifies = atp_unknown_in_cbor(decoder->frame.payload, msg->kind == ATP_LABELS_INFO ? ATP_OF_INFO : ATP_OF_LABELS) ||
+			atp_unknown_is_listed(msg->kind == ATP_LABELS_INFO ? "#info" : "#labels");
 	if (err == ATP_OK && msg->kind == ATP_LABELS_LABELS)
 		head->micros = head->latest = latest_cts(*msg);
 	return err;
@@ -149,6 +155,12 @@ make_label_event(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 		char	   *name = psprintf("labels/" UINT64_FORMAT, i);
 		AtpSpan		path = {name, strlen(name)};
 
+		/* S-10: the labels beside it are applied */
+		if (label.map.ptr != NULL && atp_unknown_in_cbor(label.map, ATP_OF_LABEL))
+		{
+			batch->skips[ATP_SKIP_UNKNOWN]++;
+			continue;
+		}
 		/* F-33: the latest creation time wins, so the labeler could not take such a label back before this time */
 		if (err == ATP_OK && label.cts > 0 && atp_is_ahead(label.cts))
 			err = ATP_E_CTS_FUTURE;

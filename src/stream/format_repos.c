@@ -13,6 +13,7 @@
 #include "stream/format.h"
 #include "stream/rev_cache.h"
 #include "stream/stream_time.h"
+#include "stream/unknown.h"
 #include "types/types.h"
 #include "utils/builtins.h"
 
@@ -154,6 +155,55 @@ proven_by(const AtpReposMessage *msg, const AtpInversion *inversion)
 	return inversion->verdict == ATP_PROVEN ? ATP_OPS_PROVEN : ATP_OPS_INCOMPLETE;
 }
 
+/* The index of the blocks in a commit: its size comes from the bytes received, which are limited, never from a count inside of them. */
+static void
+clear_index(AtpDecoder *decoder)
+{
+	AtpReposMessage *msg = &decoder->msg.repos;
+
+	atp_block_index_clear(&decoder->index, decoder->cxt, msg->blocks.len / ATP_CAR_SECTION_MIN + 1);
+	msg->data = msg->block = (AtpBytes) {NULL, 0};
+}
+
+/* At level full: the signature of the commit in msg->block. */
+static void
+take_signature(AtpDecoder *decoder, AtpEvent *event)
+{
+	const AtpReposMessage *msg = &decoder->msg.repos;
+
+	if (decoder->settings->verify != ATP_VERIFY_FULL || msg->block.ptr == NULL)
+		return;
+	event->signature = atp_make_signed(msg->block, false);
+	if (event->signature == NULL)
+		/* the block is a valid commit, so it has a signature of the right length */
+		elog(ERROR, "a commit has no signature");
+}
+
+/*
+ * At level full only a commit that the account has signed can mark a repository, or a stranger could cause fetches by
+ * messages that name any account.  Without a mark, the account's next commit shows the hole.
+ */
+bool
+atp_repos_mark(AtpDecoder *decoder, AtpEvent *event)
+{
+	AtpReposMessage *msg = &decoder->msg.repos;
+	size_t		at;
+
+	event->kind = msg->kind;
+	event->rev = msg->rev;
+	if ((msg->kind != ATP_REPOS_COMMIT && msg->kind != ATP_REPOS_SYNC) || msg->rev == 0 || atp_is_ahead(atp_tid_micros(msg->rev)))
+		return false;
+	if (decoder->settings->verify != ATP_VERIFY_FULL || event->partial)
+		return true;
+	if (msg->block.ptr == NULL)
+	{
+		clear_index(decoder);
+		(void) atp_commit_check(msg, &decoder->index, atp_sha256, NULL, &at);
+	}
+	take_signature(decoder, event);
+	return event->signature != NULL;
+}
+
 /* Check the blocks of a #commit or #sync, and make the rows. */
 static bool
 make_commit(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
@@ -164,12 +214,16 @@ make_commit(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	size_t		at = 0;
 	AtpErr		err;
 
-	/* size the index by the bytes received, which are limited, never by a count inside of them */
-	atp_block_index_clear(&decoder->index, decoder->cxt, msg->blocks.len / ATP_CAR_SECTION_MIN + 1);
+	clear_index(decoder);
 	if (decoder->settings->verify != ATP_VERIFY_HASH)
 		inversion = begin_inversion(decoder);
-	msg->data = msg->block = (AtpBytes) {NULL, 0};
 	err = atp_commit_invert(msg, &decoder->index, inversion, atp_sha256, NULL, &at);
+	if (msg->block.ptr != NULL && atp_unknown_in_commit(msg->block))
+	{
+		batch->skips[ATP_SKIP_UNKNOWN]++;
+		event->qualifies = true;
+		return atp_repos_mark(decoder, event);
+	}
 	event->proven = proven_by(msg, inversion);
 	/* V-17: the commit is valid, but the trees do not agree with the list of operations */
 	if (err != ATP_OK && inversion != NULL && msg->kind == ATP_REPOS_COMMIT && msg->data.ptr != NULL)
@@ -180,13 +234,7 @@ make_commit(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 		event->mismatch = true;
 	}
 	event->rev = msg->rev;
-	if (decoder->settings->verify == ATP_VERIFY_FULL && msg->block.ptr != NULL)
-	{
-		event->signature = atp_make_signed(msg->block, false);
-		if (event->signature == NULL)
-			/* the block is a valid commit, so it has a signature of the right length */
-			elog(ERROR, "a commit has no signature");
-	}
+	take_signature(decoder, event);
 	/*
 	 * V-14: a commit with a rev in the future has no effect, whatever other faults it has; at level full,
 	 * unless the commit is unsigned (V-12)
@@ -232,8 +280,33 @@ cut_message(AtpDecoder *decoder, AtpBytes message, size_t *at)
 {
 	bool		read = atp_repos_read_commit(message.ptr, message.len, &decoder->frame, &decoder->msg.repos);
 
+	decoder->framed = false;
 	decoder->read = read ? decoder->frame.payload.ptr : NULL;
 	return read ? ATP_OK : atp_cut_frame(decoder, message, at);
+}
+
+static const struct
+{
+	const char *name;
+	AtpMemberOf of;
+}			kinds[] = {
+	[ATP_REPOS_COMMIT] = {"#commit", ATP_OF_COMMIT},
+	[ATP_REPOS_SYNC] = {"#sync", ATP_OF_SYNC},
+	[ATP_REPOS_IDENTITY] = {"#identity", ATP_OF_IDENTITY},
+	[ATP_REPOS_ACCOUNT] = {"#account", ATP_OF_ACCOUNT},
+	[ATP_REPOS_INFO] = {"#info", ATP_OF_INFO},
+};
+
+bool
+atp_repos_qualify(AtpBytes payload, AtpReposKind kind)
+{
+	return kind != ATP_REPOS_UNKNOWN && atp_unknown_in_cbor(payload, kinds[kind].of);
+}
+
+bool
+atp_repos_kind_is_listed(AtpReposKind kind)
+{
+	return kind != ATP_REPOS_UNKNOWN && atp_unknown_is_listed(kinds[kind].name);
 }
 
 static AtpErr
@@ -246,7 +319,12 @@ parse_repo_head(AtpDecoder *decoder, AtpHead *head, size_t *at)
 	{
 		decoder->read = NULL;
 		err = atp_repos_parse(&decoder->frame, &decoder->msg.repos, at);
+		/* a #commit of the usual form has no member that is not known */
+		head->qualifies = atp_repos_qualify(decoder->frame.payload, decoder->msg.repos.kind);
+		if (decoder->msg.repos.kind == ATP_REPOS_UNKNOWN)
+			atp_unknown_kind(decoder->frame.t);
 	}
+	head->qualifies |= atp_repos_kind_is_listed(decoder->msg.repos.kind);
 	atp_repos_head(&decoder->msg.repos, head);
 	return err;
 }
@@ -307,4 +385,14 @@ make_repo_event(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	return atp_repos_begin(decoder, batch, event) && atp_repos_make(decoder, batch, event);
 }
 
-const AtpFormat atp_repos_format = {.cut = cut_message, .parse = parse_repo_head, .make = make_repo_event, .is_known = is_known};
+static bool
+mark_repo(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
+{
+	/* of this message no block was read yet */
+	decoder->msg.repos.block = (AtpBytes) {NULL, 0};
+	return atp_repos_mark(decoder, event);
+}
+
+const AtpFormat atp_repos_format = {
+	.cut = cut_message, .parse = parse_repo_head, .make = make_repo_event, .mark = mark_repo, .is_known = is_known
+};

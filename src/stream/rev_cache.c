@@ -137,10 +137,16 @@ atp_rev_cache_put(uint32 generation, Oid table, const AtpRevEntry *rev_entries, 
 
 		if (version % 2 != 0 || !pg_atomic_compare_exchange_u32(&place->version, &version, version + 1))
 			continue;
+		/*
+		 * Readers must see the odd version before any part of the new entry.  On arm64 the exchange alone does
+		 * not order the stores that follow it.
+		 */
+		pg_write_barrier();
 		place->generation = generation;
 		place->database = MyDatabaseId;
 		place->table = table;
 		place->entry = rev_entries[i];
+		/* the even version comes last: a reader that sees it sees the whole entry */
 		pg_write_barrier();
 		pg_atomic_write_u32(&place->version, version + 2);
 	}
@@ -154,6 +160,7 @@ find_slot(Oid table, AtpRevEntry *entry)
 	uint32		version = pg_atomic_read_u32((pg_atomic_uint32 *) &place->version);
 	CacheSlot	copy;
 
+	/* the copy lies between the two reads of the version: equal versions mean that no writer came in between */
 	pg_read_barrier();
 	memcpy(&copy, place, sizeof(copy));
 	pg_read_barrier();

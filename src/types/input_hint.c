@@ -1,7 +1,7 @@
 /*
  * input_hint.c
  *		The HINT of an invalid value of a type: for a handle, an AT URI or the address of a page in place of a
- *		DID, for a DID or a source of links in place of an AT URI, for a part of an NSID.
+ *		DID, for a DID or a source of links in place of an AT URI, for another form of an AT URI, for a part of an NSID.
  *
  * A type does not know which function it is read for.  So a hint says also which argument comes first in the
  * functions whose arguments are easily exchanged.
@@ -12,6 +12,8 @@
 #include "core/syntax/handle.h"
 #include "core/syntax/nsid.h"
 #include "core/syntax/recordkey.h"
+#include "core/syntax/uri.h"
+#include "core/syntax/uri_from.h"
 #include "types/input_hint.h"
 
 #define ASK_DID		"https://public.api.bsky.app/xrpc/com.atproto.identity.resolveHandle?handle=%.*s tells the DID of the handle."
@@ -130,7 +132,11 @@ aturi_hint(AtpSpan s)
 	AtpSpan		account = first_segment(path);
 	const char *uri = is_did(account) || is_handle(account) ? page_uri(path) : NULL;
 	const char *colon = memchr(s.ptr, ':', s.len);
+	char		known[ATP_URI_MAX];
+	size_t		n;
 
+	if (atp_uri_from(s.ptr, s.len, known, &n))
+		return errhint("aturi_from() reads this form; the AT URI is %.*s.", (int) n, known);
 	if (uri != NULL && is_did(account))
 		return errhint("This is the address of a page; the AT URI is %s.", uri);
 	if (uri != NULL)
@@ -160,7 +166,7 @@ atp_input_hint(const char *type, const char *s, size_t n, AtpErr err)
 
 	if (err == ATP_E_DID_PREFIX && strcmp(type, "did") == 0)
 		return did_hint(text);
-	if (err == ATP_E_URI_SCHEME_AT && strcmp(type, "aturi") == 0)
+	if ((err == ATP_E_URI_SCHEME_AT || err == ATP_E_URI_AUTHORITY_EMPTY) && strcmp(type, "aturi") == 0)
 		return aturi_hint(text);
 	if (strcmp(type, "nsid") == 0)
 		return nsid_hint(text, err);

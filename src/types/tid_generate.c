@@ -134,6 +134,11 @@ extend_reservation(uint64 micros)
 		}
 		reserved = micros + RESERVATION_MICROS;
 		write_reservation(reserved);
+		/*
+		 * next_shared() takes no lock: a process that sees "reserved" must see "last", too, or the process would
+		 * give out a TID of the time before the restart again.
+		 */
+		pg_write_barrier();
 		pg_atomic_write_u64(&shared->reserved, reserved);
 	}
 	LWLockRelease(shared->lock);

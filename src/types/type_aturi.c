@@ -15,6 +15,7 @@
 #include "core/syntax/nsid.h"
 #include "core/syntax/recordkey.h"
 #include "core/syntax/tid.h"
+#include "core/syntax/uri_space.h"
 
 #define DEFINE(name) ATP_URI_DEFINE(aturi, ATP_SCHEME_AT, name)
 ATP_URI_FUNCTIONS(DEFINE)
@@ -62,6 +63,47 @@ atp_pg_aturi_handle(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();
 	PG_RETURN_POINTER(atp_handle_make(uri.authority.ptr, uri.authority.len));
 }
+
+/* --- parts of the URI of a space, or of a record in one (S-03) --- */
+
+/* False: the argument is no such URI, so that the SQL function returns NULL. */
+static bool
+space_of_arg(FunctionCallInfo fcinfo, AtpUriArg *arg, AtpUriSpace *space)
+{
+	*arg = atp_uri_arg(fcinfo, 0, ATP_SCHEME_AT);
+	return atp_uri_space(&arg->uri, space);
+}
+
+PG_FUNCTION_INFO_V1(atp_pg_aturi_space);
+Datum
+atp_pg_aturi_space(PG_FUNCTION_ARGS)
+{
+	AtpUriArg	arg;
+	AtpUriSpace space;
+
+	if (!space_of_arg(fcinfo, &arg, &space))
+		PG_RETURN_NULL();
+	PG_RETURN_POINTER(atp_aturi_make(arg.text.ptr, space.end - arg.text.ptr));
+}
+
+#define DEFINE_PART(name, make) \
+	PG_FUNCTION_INFO_V1(atp_pg_aturi_space_##name); \
+	Datum \
+	atp_pg_aturi_space_##name(PG_FUNCTION_ARGS) \
+	{ \
+		AtpUriArg	arg; \
+		AtpUriSpace space; \
+		\
+		if (!space_of_arg(fcinfo, &arg, &space) || space.name.ptr == NULL) \
+			PG_RETURN_NULL(); \
+		PG_RETURN_POINTER(make(space.name.ptr, space.name.len)); \
+	}
+
+DEFINE_PART(type, atp_nsid_make)
+DEFINE_PART(skey, atp_rkey_make)
+DEFINE_PART(author, atp_did_make)
+DEFINE_PART(collection, atp_nsid_make)
+DEFINE_PART(rkey, atp_rkey_make)
 
 /*
  * Constructors (A-39): aturi(authority [, nsid [, recordkey]]), with a DID, a handle, or the text of either

@@ -12,7 +12,7 @@ COMMENT ON TYPE aturi IS 'AT URI';
 
 --@include type_uri.sql.in TYPE=aturi SCHEME=AT
 
--- Parts of this scheme, and construction.
+-- Parts of this scheme.
 
 CREATE FUNCTION aturi_authority_kind(aturi) RETURNS text
 	AS 'MODULE_PATHNAME', 'atp_pg_aturi_authority_kind' LANGUAGE C
@@ -28,6 +28,42 @@ CREATE FUNCTION aturi_handle(aturi) RETURNS handle
 	AS 'MODULE_PATHNAME', 'atp_pg_aturi_handle' LANGUAGE C
 	IMMUTABLE STRICT PARALLEL SAFE COST 5;
 COMMENT ON FUNCTION aturi_handle(aturi) IS 'the authority when it is a handle';
+
+COMMENT ON FUNCTION aturi_kind(aturi) IS 'the kind of thing that the URI names: repo, collection, record, space, space record';
+
+-- Parts of the URIs of spaces.
+
+CREATE FUNCTION aturi_space(aturi) RETURNS aturi
+	AS 'MODULE_PATHNAME', 'atp_pg_aturi_space' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 5;
+COMMENT ON FUNCTION aturi_space(aturi) IS 'the URI of the space, when the URI is of a space (permissioned data) or of a record in one';
+
+CREATE FUNCTION aturi_space_type(aturi) RETURNS nsid
+	AS 'MODULE_PATHNAME', 'atp_pg_aturi_space_type' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 5;
+COMMENT ON FUNCTION aturi_space_type(aturi) IS 'the type of the space, when the URI is of a space or of a record in one';
+
+CREATE FUNCTION aturi_space_skey(aturi) RETURNS recordkey
+	AS 'MODULE_PATHNAME', 'atp_pg_aturi_space_skey' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 5;
+COMMENT ON FUNCTION aturi_space_skey(aturi) IS 'the key of the space, when the URI is of a space or of a record in one';
+
+CREATE FUNCTION aturi_space_author(aturi) RETURNS did
+	AS 'MODULE_PATHNAME', 'atp_pg_aturi_space_author' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 5;
+COMMENT ON FUNCTION aturi_space_author(aturi) IS 'the author, when the URI is of a record in a space';
+
+CREATE FUNCTION aturi_space_collection(aturi) RETURNS nsid
+	AS 'MODULE_PATHNAME', 'atp_pg_aturi_space_collection' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 5;
+COMMENT ON FUNCTION aturi_space_collection(aturi) IS 'the collection, when the URI is of a record in a space';
+
+CREATE FUNCTION aturi_space_rkey(aturi) RETURNS recordkey
+	AS 'MODULE_PATHNAME', 'atp_pg_aturi_space_rkey' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 5;
+COMMENT ON FUNCTION aturi_space_rkey(aturi) IS 'the record key, when the URI is of a record in a space';
+
+-- Construction.
 
 CREATE FUNCTION aturi(did) RETURNS aturi
 	AS 'MODULE_PATHNAME', 'atp_pg_aturi_of_did' LANGUAGE C

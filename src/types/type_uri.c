@@ -13,6 +13,7 @@
 #include "types/type_uri.h"
 
 #include "core/syntax/tid.h"
+#include "core/syntax/uri_space.h"
 
 static const char *const typmods[] = {"lexicon", "strict", "record", NULL};
 
@@ -350,6 +351,7 @@ Datum
 atp_uri_fn_kind(FunctionCallInfo fcinfo, AtpScheme scheme)
 {
 	AtpUri		uri = atp_uri_arg(fcinfo, 0, scheme).uri;
+	AtpUriSpace space;
 
 	if (uri.kind == ATP_AUTHORITY_OPAQUE)
 		PG_RETURN_NULL();
@@ -359,6 +361,9 @@ atp_uri_fn_kind(FunctionCallInfo fcinfo, AtpScheme scheme)
 		PG_RETURN_TEXT_P(cstring_to_text("collection"));
 	if (uri.segments == 2 && uri.rkey.ptr != NULL)
 		PG_RETURN_TEXT_P(cstring_to_text("record"));
+	/* N-01: NOSH URIs have no spaces: their authorities are no DIDs */
+	if (atp_uri_space(&uri, &space))
+		PG_RETURN_TEXT_P(cstring_to_text(space.author.ptr == NULL ? "space" : "space record"));
 	PG_RETURN_NULL();
 }
 

@@ -15,6 +15,7 @@
 #include "core/syntax/nsid.h"
 #include "core/syntax/recordkey.h"
 #include "core/syntax/uri.h"
+#include "core/syntax/uri_from.h"
 #include "measure.h"
 
 #define ROUNDS	64				/* short inputs are read so often, so that the cost of a call counts for little */
@@ -121,6 +122,42 @@ run_fragment(void)
 	while (atp_uri_pointer_next((AtpSpan) {INPUT_TEXT, input.len}, &pos, token, &len, &err, &at))
 		;
 	return err == ATP_OK;
+}
+
+/* What people paste: white space around a URI, and the address of a page with escapes. */
+static void
+make_pasted(size_t n)
+{
+	put_times(n, " ");
+	put("at:did:m:v");
+	put_times(n, "\t");
+}
+
+static bool
+run_pasted(void)
+{
+	static char out[ATP_URI_MAX];
+	size_t		n;
+
+	return atp_uri_from(INPUT_TEXT, input.len, out, &n);
+}
+
+static void
+make_page(size_t n)
+{
+	put("https://a.b/c/did:m:v");
+	put_times(n, "%61");
+}
+
+static bool
+run_page(void)
+{
+	static const AtpSpan pattern = {"https://a.b/c/{authority}", 25};
+	static const AtpSpan uri = {"at://{authority}", 16};
+	static char out[ATP_URI_MAX];
+	size_t		n;
+
+	return atp_uri_from_web(INPUT_TEXT, input.len, pattern, uri, out, &n);
 }
 
 static void
@@ -366,6 +403,8 @@ const Shape syntax_shapes[] = {
 	{"uri-query", ATP_URI_MAX / 2 - 8, 0, make_uri_query, run_uri},
 	{"uri-order", ATP_URI_MAX / 6 - 8, 0, make_uri_encoded, run_uri_order},
 	{"uri-fragment", ATP_URI_MAX / 5 - 8, 0, make_fragment, run_fragment},
+	{"uri-pasted", TEXT_MAX / 2, 4096, make_pasted, run_pasted},
+	{"uri-page", ATP_DID_MAX - 8, 0, make_page, run_page},
 	{"any-uri", ATP_ANY_URI_MAX / 3 - 8, 0, make_any_uri, run_any_uri},
 	{"did", ATP_DID_MAX / 5 - 8, 0, make_did, run_did},
 	{"did-twice", ATP_DID_MAX / 2 - 8, 0, make_did_twice, run_did},

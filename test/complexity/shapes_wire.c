@@ -8,6 +8,7 @@
 #include "core/wire/jetstream_message.h"
 #include "core/wire/json_frame.h"
 #include "core/wire/labels_message.h"
+#include "core/wire/members.h"
 #include "core/wire/repos_message.h"
 #include "measure.h"
 #include "unit/sha.h"
@@ -437,7 +438,66 @@ run_v2(void)
 		atp_jetstream_parse_v2(frame.payload, &msg, &more, &at) == ATP_OK && msg.nops == 1;
 }
 
+/* ------------------------------------------------------------------------
+ * Members that this version does not know
+ * ------------------------------------------------------------------------
+ */
+static void
+count_member(void *ctx, AtpMemberOf of, AtpSpan name, bool is_null)
+{
+	*(size_t *) ctx += !atp_member_qualifies(of, name) && !is_null;
+}
+
+static bool
+walk_payload(AtpMemberOf of, size_t least)
+{
+	AtpFrame	frame;
+	size_t		at;
+	size_t		count = 0;
+
+	if (atp_frame_parse_any(input.buf, input.len, &frame, &at) != ATP_OK)
+		return false;
+	atp_members_cbor(frame.payload, of, count_member, &count);
+	return count >= least;
+}
+
+static bool
+run_members(void)
+{
+	return walk_payload(ATP_OF_IDENTITY, 0);
+}
+
+/* Operations, which the parser of the message would refuse. */
+static void
+make_members_ops(size_t n)
+{
+	begin_frame("#commit", 2);
+	atp_cbor_put_key(&input, "x");
+	atp_cbor_put_uint(&input, 1);
+	atp_cbor_put_key(&input, "ops");
+	atp_cbor_put_array(&input, n);
+	put_times(n, "\xa1\x61" "a\x80");
+}
+
+static bool
+run_members_ops(void)
+{
+	return walk_payload(ATP_OF_COMMIT, 1);
+}
+
+static bool
+run_members_json(void)
+{
+	size_t		count = 0;
+
+	atp_members_json((AtpSpan) {INPUT_TEXT, input.len}, ATP_OF_JSON_FRAME, count_member, &count);
+	return true;
+}
+
 const Shape wire_shapes[] = {
+	{"members", ATP_FRAME_MAX / 10 - 16, 16384, make_identity, run_members},
+	{"members-ops", ATP_FRAME_MAX / 4 - 16, 16384, make_members_ops, run_members_ops},
+	{"members-json", ATP_FRAME_MAX / 7 - 64, 8192, make_v2_members, run_members_json},
 	{"identity-fields", ATP_FRAME_MAX / 10 - 16, 16384, make_identity, run_identity},
 	{"header-fields", ATP_FRAME_MAX / 10 - 8, 16384, make_header, run_header},
 	{"error-fields", ATP_FRAME_MAX / 10 - 8, 16384, make_error, run_error},

@@ -39,6 +39,17 @@ u32_at(const uint8_t *image, size_t at)
 	return v;
 }
 
+/* The size in the header of a varlena of 4 bytes. */
+static size_t
+size_at(const uint8_t *image, size_t at)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	return u32_at(image, at) & 0x3fffffff;
+#else
+	return u32_at(image, at) >> 2;
+#endif
+}
+
 /* Skip padding to the next multiple of 4, which must be zero. */
 static size_t
 padded(const Part *p)
@@ -82,7 +93,7 @@ static void
 check_numeric(const Part *p, bool negative, uint64_t u)
 {
 	size_t		at = padded(p);
-	size_t		size = u32_at(p->image, at) >> 2;
+	size_t		size = size_at(p->image, at);
 	uint16_t	header;
 	unsigned	ndigits;
 	uint64_t	value = 0;
@@ -248,7 +259,7 @@ scan(const uint8_t *data, size_t size, AtpJsonbToken **tokens, size_t *room)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	AtpJsonbToken *tokens;
+	AtpJsonbToken *tokens = NULL;
 	AtpCborReader r;
 	Part		root;
 	uint8_t    *image;
@@ -262,7 +273,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	need(image != NULL);
 	memset(image, 0xee, room);	/* so that unwritten bytes show */
 	len = atp_jsonb_build(tokens, image);
-	need(len <= room && u32_at(image, 0) == (uint32_t) len << 2);
+	need(len <= room && size_at(image, 0) == len);
 
 	if (u32_at(image, 4) & 0x10000000)
 	{

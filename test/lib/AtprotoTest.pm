@@ -346,12 +346,12 @@ sub start_over
 our $MEMORY_MAX = 64 * 1024;    # kB that a consumer may have for itself
 
 # What a process has for itself, in kB; 0 when there is no such process, and 1 under
-# a sanitizer, whose own memory it would be.
+# a sanitizer, whose own memory it would be, and where the system does not tell.
 sub private_memory
 {
 	my ($pid) = @_;
 
-	return 1 if ($ENV{LD_PRELOAD} // '') =~ /libasan/;
+	return 1 if ($ENV{LD_PRELOAD} // '') =~ /libasan/ || !-r '/proc/self/status';
 	open my $status, '<', "/proc/$pid/status" or return 0;
 	my ($kb) = map { /^RssAnon:\s+(\d+) kB/ } <$status>;
 	close $status;

@@ -28,7 +28,8 @@ TOKEN = re.compile(r"""
 """, re.X | re.S | re.M)
 # In views that other roles read; and what reads only what everybody may.
 OPEN = ("atproto_internal.rate_now", "atproto_internal.repo_states", "atproto_internal.stream_status", "atproto_internal.consumer_pid",
-        "atproto_internal.fetcher_status", "atproto.lexicon_valid")
+        "atproto_internal.fetcher_status", "atproto.lexicon_valid",
+        "atproto.aturi_from_web")
 ATOMIC = re.compile(r"\bBEGIN\s+ATOMIC\b", re.I)
 PINNED = "SET LOCAL search_path = pg_catalog, pg_temp"
 CALL = re.compile(r"(?<![\w.])(?!(?:if|and|or|not|in|values|operator|exists|coalesce|case|when|row)\b)[a-z_]\w*\s*\(", re.I)

@@ -58,6 +58,10 @@ BAD_TREE = {
     "A-04 says neither": {"doc/develop/conformance.md": "| A-04 | a rule | **not done**: why | |\n"},
     "A-05 says neither": {"doc/develop/conformance.md": "| A-05 | a rule | **decided otherwise**: why | |\n"},
     "A-06 says neither": {"doc/develop/conformance.md": "| A-06 | a rule | **planned** | |\n"},
+    "3.1, asked: there is no rule A-02": {"doc/develop/drafts.md": "| 3.1 | asked | A-02 | `test/unit/a.c` | | 2026-11-26 |\n"},
+    "3.2, asked: says not when": {"doc/develop/drafts.md": "| 3.2 | asked | | | not ours: why | |\n"},
+    "3.3, asked: has no rule and test": {"doc/develop/drafts.md": "| 3.3 | asked | A-01 | | otherwise | 2026-11-26 |\n", "doc/develop/conformance.md": "| A-01 | a rule | `src/a.c` | `test/unit/a.c` |\n", "src/a.c": HEAD % ("a.c", "/* A-01 */\n"), "test/unit/a.c": "A-01\n"},
+    "3.4, asked: test/unit/b.c cites no rule": {"doc/develop/drafts.md": "| 3.4 | asked | A-01 | `test/unit/b.c` | | 2026-11-26 |\n", "test/unit/b.c": "A-03\n", "doc/develop/conformance.md": "| A-01 | a rule | `src/a.c` | `test/unit/a.c` |\n", "src/a.c": HEAD % ("a.c", "/* A-01 */\n"), "test/unit/a.c": "A-01\n"},
     "the injection point \"two\" is not in both": {"src/a.c": "/*\n * a.c\n *\t\tOne.\n */\nATP_INJECTION_POINT(\"two\");\n"},
     "the test 1_one does not name the point": {"doc/develop/races.md": "| `two` | between | `1_one` |\n", "test/t/stream/1_one.pl": "# 'one'\n",
                                               "src/a.c": "/*\n * a.c\n *\t\tOne.\n */\nATP_INJECTION_POINT(\"two\");\n"},
@@ -89,6 +93,7 @@ GOOD_TREE = {
     "doc/develop/conformance.md": (
         "| A-01 | a rule | `src/a.c` | `test/unit/a.c` |\n| A-02 | a rule | **decided otherwise**, 2026-11-22: why | |\n"
         "| A-03 | a rule | **planned**: a directory of keys | |\n| N1 | a rule | `src/a.c` | `test/unit/a.c` |\n"),
+    "doc/develop/drafts.md": "| draft | read | of |\n| 3.1 | asked | A-01, N1 | `test/unit/a.c` | | 2026-11-26 |\n| 3.2 | asked | | | not ours: why | 2026-11-26 |\n",
     "test/unit/a.c": "A-01, N1\n",
     "src/a.c": "/*\n * a.c\n *\t\tA-01, N1 (as A-05 to A-07 and N5 to N7 say)\n */\n",
     "src/atproto.c": HEAD % ("atproto.c", '#include "postgres.h"\n#include "process/status/b.h"\n'),

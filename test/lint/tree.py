@@ -11,6 +11,8 @@ What it wants:
   - Each rule of this page is cited in a source and in a test, or its row says "**planned**: what", or
     "**decided otherwise**, 2026-11-22: why".
   - What runs in the consumer's processes asks clock.c for the time, nothing else.
+  - Each row of doc/develop/drafts.md names rules of conformance.md and tests that cite one of these rules,
+    or says "not ours: why"; and when the row was compared with the draft.
   - doc/develop/races.md has every injection point of the sources, and no other, each with a test
     that stops a process there.
   - Why a repository waits: the words of repo.hold stand in hold.h, and only hold.c changes the state.
@@ -31,8 +33,10 @@ import project  # noqa: E402
 
 PAGE = "doc/develop/conformance.md"
 RACES = "doc/develop/races.md"
+DRAFTS = "doc/develop/drafts.md"
 ROW = re.compile(r"^\| ([A-Z]-?\d+) \|([^|\n]*)\|([^|\n]*)\|([^|\n]*)\|$", re.M)
-RULE = re.compile(r"\b([ABEFIJKLNRTVW])-(\d\d)\b")
+DRAFT_ROW = re.compile(r"^\| (?!draft |no\. )([^|\n]*)" + 5 * r"\|([^|\n]*)" + r"\|$", re.M)
+RULE = re.compile(r"\b([ABEFIJKLNRSTVW])-(\d\d)\b")
 DECISION = re.compile(r"\b([DN])(\d{1,2})\b")
 # "B-20 to B-28", also when the line ends within it and the next one begins as one of a comment
 TO = r"(?:\s|\*|#|--)+to(?:\s|\*|#|--)+"
@@ -140,6 +144,25 @@ def rule_faults(root, files):
             yield "%s is listed for %s, but does not cite it (tree.py --write)" % (name, rule)
 
 
+def draft_faults(root, files):
+    if DRAFTS not in files:
+        return
+    listed = {m[0] for m in ROW.findall(read(root, PAGE))} if PAGE in files else set()
+    cited = citations(root, files, listed)
+    for number, asked, rules, tests, here, date in DRAFT_ROW.findall(read(root, DRAFTS)):
+        row = "%s: %s, %s" % (DRAFTS, number.strip(), asked.strip())
+        names = [rule for rule in re.split(r", ", rules.strip()) if rule]
+        for rule in sorted(set(names) - listed):
+            yield "%s: there is no rule %s" % (row, rule)
+        if not re.match(r"^ \d{4}-\d\d-\d\d $", date):
+            yield "%s: says not when the row was compared" % row
+        if not (names and tests.strip()) and not here.strip().startswith("not ours: "):
+            yield "%s: has no rule and test, and says not why it is not ours" % row
+        for test in re.findall(r"`([^`]+)`", tests):
+            if not any(test in cited.get(rule, ()) for rule in names):
+                yield "%s: %s cites no rule of the row" % (row, test)
+
+
 def race_faults(root, files):
     points = set()
     for name in files:
@@ -194,7 +217,7 @@ def declaration_faults(root, files):
 
 
 def faults(root, files):
-    for check in (link_faults, head_faults, rule_faults, race_faults, clock_faults, hold_faults, room_faults, declaration_faults, project.faults):
+    for check in (link_faults, head_faults, rule_faults, draft_faults, race_faults, clock_faults, hold_faults, room_faults, declaration_faults, project.faults):
         yield from check(root, files)
 
 

@@ -30,6 +30,7 @@ PAGES = [
     "bench/README.md",
     "doc/develop/architecture.md",
     "doc/develop/conformance.md",
+    "doc/develop/drafts.md",
     "doc/develop/races.md",
     "doc/operate/backfill.md",
     "doc/operate/citus.md",

@@ -10,7 +10,7 @@
  * Left out: what sources.pml has (Jetstreams, #sync, invented commits, a release that is read before it is applied); level full
  * (held.pml, repository.pml); exports and letters about them; limits; clocks that are wrong; a user's
  * trigger that refuses the row of the repository when the record is written (the tables then have a record beyond the revision,
- * and a letter); a refill that has written nothing, moves first_rev, and then lacks commits: then first_rev says too much.  A kill is left out, because all
+ * and a letter).  A kill is left out, because all
  * that a process has in memory is a batch, which it reads again.
  *
  * short: -DN=3 -DEXTRA=2 -DANY=0
@@ -56,6 +56,8 @@
  * guard times: a source that is behind brings an older #account event, which replaces the newer one
  * guard unproven: a refill has put a record that a later commit removes; until it reaches this commit the repository is called partial
  * guard chain: a refill has put a record, and lacks the commit that removes it: the record stays
+ * guard first (-DN=3 -DEXTRA=1 -DANY=1): a refill has read a commit that puts no record, and lacks the next commit with the record: the tables say that they have all commits since the first one, so the other source's commit with the record is passed over as old
+ * guard reached (-DN=4 -DEXTRA=1 -DANY=1): the same, and the refill ends before it has come to the revision
  * guard beyond: the same, and the refill's next event is newer than the repository
  * guard jump: a refill has put a record, and its cursor jumps: the repository stays unproven for ever
  * guard refill_of_deleted: an account was deleted, and is active again without a commit; a refill brings back a record of before
@@ -121,6 +123,7 @@ byte at;				/* the place of the last message of this transaction */
 #define OTHER(k) (does[k] == ELSE)
 #define PUTS(k) (does[k] == PUT)
 #define DELS(k) (does[k] == DEL)
+#define WRITES(k) (!DELS(k))
 #define SAME_TREE(a, b) ((a) == (b))
 #define FIRST(k) (begins[k] == FIRST_ONE)
 #define BEFORE(k) (begins[k] == CONTINUING -> (k) - 1 : 255)
@@ -130,10 +133,12 @@ byte at;				/* the place of the last message of this transaction */
 #define removes false
 #define impatient (e_held && over)
 byte value[N + 1];		/* after commit k: the commit that wrote the record; 0: there is no record */
+byte removals;			/* bit k: commit k removes the record */
 byte other[N + 1];		/* the last commit, up to k, that wrote another record */
 #define OTHER(k) (other[k] == (k))
 #define PUTS(k) (value[k] == (k))
-#define DELS(k) (!OTHER(k) && value[k] == 0)
+#define WRITES(k) (PUTS(k) || OTHER(k))
+#define DELS(k) ((removals >> (k)) & 1)
 #define SAME_TREE(a, b) (value[a] == value[b] && other[a] == other[b])
 #define FIRST(k) ((k) == 1 || (gone && (k) == went + 1))
 #define BEFORE(k) ((k) - 1)
@@ -158,7 +163,7 @@ byte status_by;			/* source + 1; 0: none */
 byte status_at;			/* time, and place in the stream */
 byte deleted_rev;
 bool refill_by;			/* the first source */
-byte refill_rev, refill_data, refill_to;
+byte refill_rev, refill_data, refill_first, refill_to;
 byte refill_sync = NONE;
 
 /* the record: the commit that wrote it; indexed_at is not before refill_at */
@@ -182,7 +187,6 @@ bool suspect;			/* a jump has ended a refill, and no audit has come */
 bool jumped;			/* the cursor has jumped since refill() */
 byte extra;
 byte ignored;			/* bit k: commit k came while the account was deleted */
-bool early;				/* a refill that has written nothing has moved first_rev */
 bool missed;				/* a commit came while the account was not active: no audit knows of it */
 bool over;
 
@@ -281,6 +285,14 @@ inline begin_refill()
 inline end_refill()
 {
 	if
+#ifndef WITHOUT_reached
+	:: refill_first != 0 && refill_rev >= rev && refill_first < first -> first = refill_first
+#else
+	:: refill_first != 0 && refill_first < first -> first = refill_first
+#endif
+	:: else
+	fi;
+	if
 	:: refill_sync != NONE && sync == UNPROVEN -> sync = refill_sync
 	:: else
 	fi;
@@ -289,7 +301,7 @@ inline end_refill()
 
 inline forget_refill()
 {
-	refill_by = false; refill_rev = 0; refill_data = 0; refill_to = 0; refill_sync = NONE; again = false
+	refill_by = false; refill_rev = 0; refill_data = 0; refill_first = 0; refill_to = 0; refill_sync = NONE; again = false
 }
 
 /* break_refill(); the caller removes the record */
@@ -299,6 +311,9 @@ inline undo()
 	refill_sync = DESYNC;
 	undone = (refill_rev < refill_to -> refill_rev : refill_to)
 }
+
+/* continues_refill() */
+#define CONTINUES_REFILL (!FIRST(k) && (refill_data != 0 -> SAME_TREE(BEFORE(k), refill_data) : refill_rev == BEFORE(k)))
 
 /* atp_repo_take_reread() */
 inline reread()
@@ -319,12 +334,19 @@ inline reread()
 		e_reread = true;
 		if
 #ifndef WITHOUT_chain
-		:: refill_sync != NONE && !(!FIRST(k) && refill_data != 0 -> SAME_TREE(BEFORE(k), refill_data) : !FIRST(k) && refill_rev == BEFORE(k)) -> undo()
+		:: refill_sync != NONE && !CONTINUES_REFILL -> undo()
 #endif
 		:: else
 		fi;
 		if
-		:: refill_sync != NONE || (!DELS(k) && e_refused != INVALID) -> begin_refill()
+		:: refill_first == 0 -> refill_first = k
+#ifndef WITHOUT_first
+		:: refill_first != 0 && !CONTINUES_REFILL -> refill_first = k
+#endif
+		:: else
+		fi;
+		if
+		:: refill_sync != NONE || (WRITES(k) && e_refused != INVALID) -> begin_refill()
 #ifndef WITHOUT_letter_of_refill
 		:: refill_sync == NONE && e_refused == INVALID -> begin_refill()
 #endif
@@ -335,8 +357,6 @@ inline reread()
 		:: else
 		fi;
 		refill_data = k; refill_rev = k;
-		early = early || (refill_sync == NONE && k < first);
-		first = (first == 0 || k < first -> k : first);
 		if
 		:: k >= rev -> end_refill()
 		:: else
@@ -747,7 +767,7 @@ inline refill()
 {
 	/* an audit is requested */
 	suspect = suspect || (sync == UNPROVEN && refill_sync != NONE);
-	refill_by = true; refill_rev = deleted_rev; refill_data = 0; refill_sync = NONE; refill_to = rev; again = false
+	refill_by = true; refill_rev = deleted_rev; refill_data = 0; refill_first = 0; refill_sync = NONE; refill_to = rev; again = false
 }
 
 #ifdef TRACE
@@ -995,7 +1015,7 @@ active proctype end_quiet()
 			/* not remembered: a deletion that comes before all commits of the repository; a
 			 * commit that comes while the account is deleted, before the event of its return.  A repository may wait for the rest of a refill */
 			:: MISSING && sync != DESYNC && status == 0 && !(gone && told > went && rev <= went) && !((ignored >> EXPECTED) & 1) &&
-				(refill_sync == NONE || jumped) && !early ->
+				(refill_sync == NONE || jumped) ->
 				k = EXPECTED;
 				assert(!((delivered >> k) & 1) || ((letter[0] | letter[1] | whole[0] | whole[1]) >> k) & 1)
 			:: else
@@ -1022,7 +1042,11 @@ init
 			/* not ANY: the record is written; removed, or another one is written; the same, or written again */
 			:: ANY || n != 2 -> value[n] = n
 			:: ANY || n != 1 -> other[n] = n
-			:: value[from] != 0 && (ANY || n == 2) -> value[n] = 0
+			:: value[from] != 0 && (ANY || n == 2) -> value[n] = 0; removals = removals | (1 << n)
+			/* it concerns no record that the filters let in */
+#if ANY
+			:: true
+#endif
 			fi;
 			n++
 		:: else -> break

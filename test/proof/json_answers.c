@@ -3,7 +3,7 @@
  *		Pages of lists, answers about a repository and frames in JSON, with any JSON.
  *
  * proves: atp_list_open atp_list_next read_list_entry read_member next_member read_name atp_status_text atp_status_rev
- *	atp_repo_status_parse atp_repo_refusal read_object atp_json_frame_parse atp_json_frame_bare atp_json_read_object
+ *	atp_repo_status_parse atp_repo_refusal read_object atp_json_frame_parse atp_json_frame_bare atp_json_read_object atp_json_read_known
  * sources: core/wire/json_frame.c test/proof/lib/any_json.c
  * short: -DN=3 -DANY_TEXT_MAX=3 --unwind 5 --unwindset atp_json_text.0:4,strlen.0:16,memcmp.0:4,memchr.0:4,atp_repo_refusal.0:6
  * by hand: 18 s

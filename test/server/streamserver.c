@@ -7,6 +7,8 @@
  */
 #include "conn.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
 #include <signal.h>
@@ -19,14 +21,19 @@
 
 static volatile sig_atomic_t stopped;
 static volatile sig_atomic_t released;	/* holds that are over */
+static int	signalled[2];		/* a pipe: a signal that comes before poll() ends poll(), too */
 
 static void
 on_signal(int sig)
 {
+	int			before = errno;
+
 	if (sig == SIGUSR1)
 		released++;
 	else
 		stopped = 1;
+	(void) !write(signalled[1], "", 1);
+	errno = before;
 }
 
 typedef struct Server
@@ -35,14 +42,14 @@ typedef struct Server
 	SSL_CTX    *tls;
 	int			listener;
 	Conn	  **conns;
-	struct pollfd *fds;			/* listener, standard input, then the connections */
+	struct pollfd *fds;			/* listener, standard input, the pipe of signals, then the connections */
 	size_t		nconns;
 	size_t		cap;
 	int64_t		streams;
 	bool		watch_stdin;
 } Server;
 
-#define FDS_FIXED	2
+#define FDS_FIXED	3
 
 static int64_t
 now_usec(void)
@@ -63,8 +70,8 @@ listen_on(const char *address, const char *port)
 
 	if (getaddrinfo(address, port, &hints, &found) != 0)
 		die("\"%s\" is not an address", address);
-	fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+	fd = socket(found->ai_family, SOCK_STREAM, 0);
+	if (fd < 0 || fcntl(fd, F_SETFL, O_NONBLOCK) != 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
 		bind(fd, found->ai_addr, found->ai_addrlen) != 0 || listen(fd, 64) != 0)
 		die("cannot listen on %s port %s", address, port);
 	freeaddrinfo(found);
@@ -96,22 +103,17 @@ announce(int fd, const char *port_file)
 }
 
 static void
-catch_signals(sigset_t *open)
+catch_signals(void)
 {
 	static const int caught[] = {SIGTERM, SIGINT, SIGUSR1};
-	struct sigaction action = {.sa_handler = on_signal};
-	sigset_t	blocked;
+	struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
 
-	/* They come only inside ppoll(), so none can be missed. */
-	sigemptyset(&blocked);
+	if (pipe(signalled) != 0)
+		die("cannot make a pipe");
+	for (int i = 0; i < 2; i++)
+		fcntl(signalled[i], F_SETFL, O_NONBLOCK);
 	for (size_t i = 0; i < sizeof caught / sizeof *caught; i++)
-	{
 		sigaction(caught[i], &action, NULL);
-		sigaddset(&blocked, caught[i]);
-	}
-	sigprocmask(SIG_BLOCK, &blocked, open);
-	for (size_t i = 0; i < sizeof caught / sizeof *caught; i++)
-		sigdelset(open, caught[i]);
 	signal(SIGPIPE, SIG_IGN);
 }
 
@@ -120,7 +122,7 @@ accept_all(Server *s)
 {
 	int			fd;
 
-	while ((fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0)
+	while ((fd = accept(s->listener, NULL, NULL)) >= 0)
 	{
 		if (s->nconns == s->cap)
 		{
@@ -141,6 +143,7 @@ prepare(Server *s)
 
 	s->fds[0] = (struct pollfd) {s->listener, POLLIN, 0};
 	s->fds[1] = (struct pollfd) {s->watch_stdin ? 0 : -1, POLLIN, 0};
+	s->fds[2] = (struct pollfd) {signalled[0], POLLIN, 0};
 	for (size_t i = 0; i < s->nconns; i++)
 	{
 		Conn	   *c = s->conns[i];
@@ -153,17 +156,24 @@ prepare(Server *s)
 }
 
 static void
-wait_for_something(Server *s, const sigset_t *open)
+wait_for_something(Server *s)
 {
 	int64_t		wake = prepare(s);
-	int64_t		left = wake == INT64_MAX ? 0 : wake - now_usec();
-	struct timespec timeout = {0, 0};
+	int			timeout = -1;
+	char		signals[16];
 
-	if (left > 0)
-		timeout = (struct timespec) {left / 1000000, left % 1000000 * 1000};
-	if (ppoll(s->fds, FDS_FIXED + s->nconns, wake == INT64_MAX ? NULL : &timeout, open) < 0)
+	if (wake != INT64_MAX)
+	{
+		int64_t		left = wake - now_usec();
+
+		timeout = left <= 0 ? 0 : left > 1000000 ? 1000 : (int) ((left + 999) / 1000);
+	}
+	/* not ppoll(), which macOS lacks */
+	if (poll(s->fds, FDS_FIXED + s->nconns, timeout) < 0)
 		for (size_t i = 0; i < FDS_FIXED + s->nconns; i++)
 			s->fds[i].revents = 0;
+	while (read(signalled[0], signals, sizeof signals) > 0)
+		;
 }
 
 static bool
@@ -200,7 +210,6 @@ int
 main(int argc, char **argv)
 {
 	Server		s = {.listener = -1};
-	sigset_t	open;
 
 	options_parse(&s.options, argc, argv);
 	log_open(s.options.log);
@@ -208,13 +217,13 @@ main(int argc, char **argv)
 		s.tls = transport_context(s.options.tls_cert, s.options.tls_key);
 	s.watch_stdin = s.options.exit_on_eof;
 	s.fds = xcalloc(FDS_FIXED, sizeof *s.fds);
-	catch_signals(&open);
+	catch_signals();
 	s.listener = listen_on(s.options.bind, s.options.port);
 	announce(s.listener, s.options.port_file);
 
 	while (!stopped)
 	{
-		wait_for_something(&s, &open);
+		wait_for_something(&s);
 		if (s.fds[1].revents && stdin_ended())
 			break;
 		run_connections(&s);

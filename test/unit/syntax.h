@@ -39,7 +39,9 @@ show(const char *s, size_t n)
 		else
 			out[o++] = (char) c;
 	}
-	sprintf(out + o, n > 100 ? "... (%zu bytes)" : "", n);
+	out[o] = '\0';
+	if (n > 100)
+		sprintf(out + o, "... (%zu bytes)", n);
 	return out;
 }
 

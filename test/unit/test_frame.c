@@ -2,6 +2,7 @@
  * test_frame.c
  *		Event-stream frames (E-20, E-21, E-22, E-23, E-24, E-26, E-27), whole and mutilated.
  */
+#include "core/codec/json_dagcbor.h"
 #include "core/wire/commit_check.h"
 #include "core/wire/frame.h"
 #include "core/wire/repos_message.h"
@@ -200,9 +201,56 @@ mutilate(void)
 	ok(all_good, "every fault lies in the frame");
 }
 
+/* E-61: the framing of one object. */
+static void
+one_object(void)
+{
+	static const struct
+	{
+		const char *json;
+		AtpErr		err;
+		AtpFrameKind kind;
+		const char *t;
+	}			cases[] = {
+		{"{\"$type\":\"message\",\"payload\":{\"$type\":\"com.example.x#commit\",\"seq\":1}}", ATP_OK, ATP_FRAME_MESSAGE, "#commit"},
+		{"{\"$type\":\"message\",\"payload\":{\"$type\":\"com.example.x\"},\"more\":[1]}", ATP_OK, ATP_FRAME_MESSAGE, "com.example.x"},
+		{"{\"$type\":\"error\",\"error\":\"FutureCursor\",\"message\":\"x\"}", ATP_OK, ATP_FRAME_ERROR, NULL},
+		{"{\"$type\":\"heartbeat\",\"payload\":1}", ATP_OK, ATP_FRAME_UNKNOWN, NULL},
+		{"{\"$type\":\"error\"}", ATP_E_FRAME_ERROR, ATP_FRAME_ERROR, NULL},
+		{"{\"$type\":\"message\"}", ATP_E_FRAME_PAYLOAD, ATP_FRAME_MESSAGE, NULL},
+		{"{\"$type\":\"message\",\"payload\":[]}", ATP_E_FRAME_PAYLOAD, ATP_FRAME_MESSAGE, NULL},
+		{"{\"$type\":\"message\",\"payload\":{\"seq\":1}}", ATP_E_FRAME_T, ATP_FRAME_MESSAGE, NULL},
+		{"{\"$type\":1,\"payload\":{}}", ATP_E_FRAME_OP, ATP_FRAME_UNKNOWN, NULL},
+		{"{\"payload\":{}}", ATP_E_FRAME_OP, ATP_FRAME_UNKNOWN, NULL},
+		{"{\"op\":1,\"$type\":\"message\",\"t\":\"#x\",\"payload\":{\"$type\":\"x\"}}", ATP_E_FRAME_NO_PAYLOAD, ATP_FRAME_MESSAGE, "#x"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		static uint8_t room[4096];
+		AtpBytes	cbor = {NULL, 0};
+		AtpFrame	frame;
+		size_t		at;
+		AtpErr		err = atp_json_to_dagcbor(cases[i].json, strlen(cases[i].json), room, sizeof(room), &cbor, &at);
+
+		err = err == ATP_OK ? atp_frame_parse_any(cbor.ptr, cbor.len, &frame, &at) : err;
+		ok(err == cases[i].err && frame.kind == cases[i].kind && at <= cbor.len &&
+		   (cases[i].t == NULL ? frame.t.ptr == NULL : frame.t.ptr != NULL && atp_span_is(frame.t, cases[i].t)) &&
+		   (err != ATP_OK || frame.kind != ATP_FRAME_MESSAGE ||
+			(frame.payload.ptr == cbor.ptr + frame.payload_at && frame.payload.ptr[0] >> 5 == 5)),
+		   "E-61: %s: %s", cases[i].json, atp_err_text(err));
+		/* a byte less, or one more, is no frame */
+		ok(cbor.len == 0 || atp_frame_parse_any(cbor.ptr, cbor.len - 1, &frame, &at) != ATP_OK, "cut");
+		memcpy(room, cbor.ptr, cbor.len);
+		room[cbor.len] = 0xa0;
+		ok(atp_frame_parse_any(room, cbor.len + 1, &frame, &at) != ATP_OK || cases[i].err == ATP_E_FRAME_NO_PAYLOAD, "with something behind");
+	}
+}
+
 int
 main(void)
 {
+	one_object();
 	each_line(VECTORS "derived/frames.tsv", vector, NULL);
 	rules();
 	bombs();

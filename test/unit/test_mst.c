@@ -93,6 +93,19 @@ height(char *line, size_t n, void *arg)
 	   "B-63: height of \"%s\" is %s", key, expected);
 }
 
+/* A line of our vectors: {"key": "...", "layer": 0} */
+static void
+vector_layer(char *line, size_t n, void *arg)
+{
+	char		key[100];
+	unsigned	layer;
+
+	if (sscanf(line, "{\"key\": \"%99[^\"]\", \"layer\": %u}", key, &layer) != 2)
+		return;
+	ok(atp_mst_height((uint8_t *) key, strlen(key), sha256, NULL) == layer, "B-63: the layer of \"%s\" is %u", key, layer);
+	(*(int *) arg)++;
+}
+
 static size_t
 split(char *list, char **out)
 {
@@ -487,7 +500,7 @@ one_large_node(void)
 	for (size_t i = 0; i < 200; i++)
 		found += list[i].value.ptr != NULL && !list[i].unknown;
 	ok(err == ATP_OK && found == 200, "%zu of 200 keys are in a node of %d", found, MANY);
-	ok(walk.visits == 1, "V-24: which was read %zu times", walk.visits);
+	ok(walk.visits == 1, "V-24: which was read %llu times", (unsigned long long) walk.visits);
 	ok(hashes <= MANY + 1, "and %zu keys hashed", hashes);
 }
 
@@ -525,7 +538,7 @@ many_links(void)
 	tree_finish();
 	err = atp_mst_lookup(&walk, &(AtpMstTree) {&tree.ix.index, tree.car, cid_span(next), sha256, NULL}, NULL, 0, NULL, &at);
 	ok(err == ATP_E_MST_TWICE, "V-24: a node that is linked 20 times: %s", atp_err_text(err));
-	ok(walk.visits <= tree.ix.index.n + 1, "V-24: after %zu reads of %zu nodes", walk.visits, tree.ix.index.n);
+	ok(walk.visits <= tree.ix.index.n + 1, "V-24: after %llu reads of %zu nodes", (unsigned long long) walk.visits, tree.ix.index.n);
 }
 
 /*
@@ -593,6 +606,10 @@ room(void)
 int
 main(void)
 {
+	int			layers = 0;
+
+	each_line(VECTORS "drafts/mst_layer.json", vector_layer, &layers);
+	ok(layers == 44, "44 vectors of layers");
 	each_line(VECTORS "derived/mst_heights.tsv", height, NULL);
 	each_line(VECTORS "derived/commit_proofs.tsv", proof, NULL);
 	example_keys();

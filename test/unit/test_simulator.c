@@ -398,8 +398,8 @@ check_options(void)
 		"--batches 101", "--text 0", "--social --history 5", "--start x", "--start 2026-13-01", "--start 1999-01-01", "--start -20y",
 		"--span 1", "--span 1w", "--span -1d", "--span 101y", "--span 0s", "--span 1s --events 2000",
 		"--what", "more", "--output /nowhere/capture",
-		"--mix like=0,post=0,repost=0,follow=0,block=0,listitem=0,list=0,profile=0,threadgate=0,other=0,"
-		"delete=0,update=0,identity=0,account=0,sync=0"
+		("--mix like=0,post=0,repost=0,follow=0,block=0,listitem=0,list=0,profile=0,threadgate=0,other=0,"
+		 "delete=0,update=0,identity=0,account=0,sync=0")
 	};
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)

@@ -232,6 +232,29 @@ test_tables(void)
 				 general_only_row, NULL) == 28, "A-22: 28 rows");
 }
 
+#define DRAFT	"at://did:plc:foxkcdp2jhdxd75z7uuqu3s2"
+
+/*
+ * The examples of draft-newbold-atp-aturi, section 4.  Where the draft has a domain in upper case as no NSID, Lexicons
+ * accept the NSID, and only strict URIs do not (A-36).
+ */
+static void
+test_draft(void)
+{
+	ACCEPTED("A-30, A-31", strict, DRAFT, "at://handle.example.com",
+			 DRAFT "/com.example.record/3mwp2ezf3fh22", DRAFT "/com.example.more-sections.record/3mwp2ezf3fh22",
+			 DRAFT "/com.example.otherRecordV2/3mwp2ezf3fh22", DRAFT "/com.example.record/...", DRAFT "/com.example.record/~home",
+			 DRAFT "/com.example.r/1");
+	REFUSED("A-03, A-13", general, {DRAFT "/", ATP_E_URI_TRAILING_SLASH, 37}, {"at://user:pass@did:plc:foxkcdp2jhdxd75z7uuqu3s2", ATP_E_URI_USERINFO, 14});
+	REFUSED("A-13, A-31, A-33, A-34", lexicon,
+			{DRAFT "/com.example.record/..", ATP_E_RKEY_DOTS, 57}, {DRAFT "/com.example.record/one@two", ATP_E_RKEY_CHAR, 60},
+			{DRAFT "/example/3mwp2ezf3fh22", ATP_E_NSID_SEGMENTS, 45}, {DRAFT "/com.example/3mwp2ezf3fh22", ATP_E_NSID_SEGMENTS, 49},
+			{DRAFT "/123.example.record/3mwp2ezf3fh22", ATP_E_NSID_FIRST, 38}, {DRAFT "/com.example.bad-record/3mwp2ezf3fh22", ATP_E_NSID_NAME_HYPHEN, 53},
+			{DRAFT "/com.example.record-/3mwp2ezf3fh22", ATP_E_LABEL_HYPHEN, 56}, {DRAFT "/com.example.record/3mwp2ezf3fh22/", ATP_E_URI_TRAILING_SLASH, 70},
+			{DRAFT "/com.example.record/3mwp2ezf3fh22?key=value", ATP_E_URI_LEX_QUERY, 70});
+	REFUSED("A-36", strict, {DRAFT "/com.EXAMPLE.record/3mwp2ezf3fh22", ATP_E_URI_NORMAL, 42});
+}
+
 static void
 test_general(void)
 {
@@ -456,7 +479,7 @@ check_form(const char *s, const char *expected)
 {
 	char		out[ATP_URI_MAX];
 	char		again[ATP_URI_MAX];
-	size_t		on;
+	size_t		on = 0;
 	size_t		again_n;
 	size_t		at;
 
@@ -495,6 +518,12 @@ test_normalize(void)
 	NORMAL("N9", "at://a/b/../C.D.E", "at://a/c.d.E");
 	NORMAL("N9 (not)", "at://a/C.D.%40/E.F.G", "at://a/C.D.%40/E.F.G");
 	NORMAL("D7", "at://a?#/%61", "at://a?#/a");
+	NORMAL("S-02", "at://did:plc:A/space/Com.Example.Forum/K//did:plc:B%41/Com.Example.Post/R/",
+		   "at://did:plc:a/space/com.example.Forum/K/did:plc:ba/com.example.Post/R");
+	NORMAL("S-02", "at://did:web:a/%73pace/A.B.c/D", "at://did:web:a/space/a.b.c/D");
+	NORMAL("S-02 (not)", "at://did:web:a/spaces/A.B.c/D/did:web:E", "at://did:web:a/spaces/A.B.c/D/did:web:E");
+	NORMAL("S-02 (not)", "at://did:web:a/space/A.b/D/did:key:E/F.g/DID:web:H", "at://did:web:a/space/A.b/D/did:key:E/F.g/DID:web:H");
+	NORMAL("S-02, N3", "at://did:web:a/space/a.b.c/d/did:web:a%257E/e.f.g/h", "at://did:web:a/space/a.b.c/d/did:web:a%257e/e.f.g/h");
 
 	REFUSED("N1", normalize,
 			{"", ATP_E_URI_SCHEME_AT, 0},
@@ -657,6 +686,7 @@ int
 main(void)
 {
 	test_tables();
+	test_draft();
 	test_general();
 	test_levels();
 	test_nosh();

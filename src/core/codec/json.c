@@ -17,6 +17,7 @@ atp_json_init(AtpJsonReader *r, const char *buf, size_t n, unsigned max_depth)
 	r->started = false;
 	r->first = false;
 	r->after_key = false;
+	r->others = false;
 }
 
 /* J-07: the white space of RFC 8259. */
@@ -297,8 +298,8 @@ past_text(const char *p, const char *end)
  * Anything else between the brackets is not checked here: the reader of the member does this later, and a
  * fault there concerns only this member.
  */
-static AtpErr
-measure_container(AtpJsonReader *r, AtpJsonItem *item, size_t *at)
+AtpErr
+atp_json_measure(AtpJsonReader *r, AtpJsonItem *item, size_t *at)
 {
 	const char *p = r->buf + r->pos;
 	const char *end = r->buf + r->len;
@@ -368,8 +369,9 @@ read_members(AtpJsonReader *r, const char *const *names, unsigned n,
 
 		if ((err = atp_json_next(r, &item, at)) != ATP_OK)
 			return err;
-		if ((err = measured ? measure_container(r, &item, at) : atp_json_finish(r, &item, at)) != ATP_OK)
+		if ((err = measured ? atp_json_measure(r, &item, at) : atp_json_finish(r, &item, at)) != ATP_OK)
 			return err;
+		r->others |= which == n;
 		if (which < n)
 		{
 			*repeated = *repeated || (seen >> which & 1);

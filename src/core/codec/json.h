@@ -46,6 +46,7 @@ typedef struct AtpJsonReader
 	bool		started;		/* the value has begun: only white space may follow its end */
 	bool		first;			/* the innermost container has had no member yet */
 	bool		after_key;
+	bool		others;			/* atp_json_members(), atp_json_outline(): an object had members with other names */
 	bool		is_object[ATP_JSON_DEPTH_MAX];
 } AtpJsonReader;
 
@@ -58,6 +59,12 @@ extern AtpErr atp_json_next(AtpJsonReader *r, AtpJsonItem *item, size_t *at);
 extern AtpErr atp_json_finish(AtpJsonReader *r, const AtpJsonItem *item, size_t *at);
 
 /*
+ * As atp_json_finish(), but raw of a container becomes its whole text.  The container is measured, not parsed: its
+ * contents may be invalid, and nested to any depth.
+ */
+extern AtpErr atp_json_measure(AtpJsonReader *r, AtpJsonItem *item, size_t *at);
+
+/*
  * Call after an OBJECT.  Reads the whole object, and the values of up to 32 members by name.  An absent
  * member's value is NULL; for a container only the first item is given.  *repeated: one of these members is
  * repeated, so that another reader could take the other value.
@@ -65,10 +72,7 @@ extern AtpErr atp_json_finish(AtpJsonReader *r, const AtpJsonItem *item, size_t 
 extern AtpErr atp_json_members(AtpJsonReader *r, const char *const *names, unsigned n,
 							   AtpJsonItem *values, bool *repeated, size_t *at);
 
-/*
- * As atp_json_members(), but raw of a container is its whole text.  The container is measured, not parsed:
- * its contents may be invalid, and nested to any depth.
- */
+/* As atp_json_members(), but containers are measured, as atp_json_measure() does. */
 extern AtpErr atp_json_outline(AtpJsonReader *r, const char *const *names, unsigned n,
 							   AtpJsonItem *values, bool *repeated, size_t *at);
 

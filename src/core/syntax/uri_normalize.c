@@ -7,6 +7,7 @@
 #include "core/syntax/did.h"
 #include "core/syntax/nsid.h"
 #include "core/syntax/uri_private.h"
+#include "core/syntax/uri_space.h"
 
 /* The places of reading in the input and of writing in the output. */
 typedef struct Work
@@ -234,6 +235,8 @@ normalize_path(Work *w, size_t *at)
 			slash = to;
 		if (atp_nsid_check(path, slash - path, &unused) == ATP_OK)
 			atp_nsid_normalize(path, slash - path, path);
+		else if (w->scheme == ATP_SCHEME_AT)
+			atp_uri_space_normalize(path, to);
 	}
 	return ATP_OK;
 }

@@ -35,4 +35,14 @@ typedef struct AtpFrame
  */
 extern AtpErr atp_frame_parse(const uint8_t *buf, size_t len, AtpFrame *frame, size_t *at);
 
+/*
+ * E-61: the framing xrpc.v1.cbor (proposal 0015 of 18 June 2026): one object, {"$type": "message", "payload": {...}} or
+ * {"$type": "error", "error": ..., "message": ...}.  The payload's own "$type" gives frame->t, from '#' on.  An unknown
+ * "$type" gives ATP_FRAME_UNKNOWN.
+ */
+extern AtpErr atp_frame_parse_v1(const uint8_t *buf, size_t len, AtpFrame *frame, size_t *at);
+
+/* Either framing: a header without "op" begins no frame of the first, and an object with it none of the second. */
+extern AtpErr atp_frame_parse_any(const uint8_t *buf, size_t len, AtpFrame *frame, size_t *at);
+
 #endif							/* ATP_FRAME_H */

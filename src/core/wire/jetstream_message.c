@@ -243,7 +243,7 @@ atp_jetstream_parse_v1(AtpBytes payload, AtpReposMessage *msg, AtpJetstream *mor
 	AtpSpan		kind;
 	AtpErr		err;
 
-	err = atp_json_read_object(payload, outer, 6, values, &m.at);
+	err = atp_json_read_known(payload, outer, 6, values, &more->others, &m.at);
 	for (unsigned i = 0; i < 6; i++)
 		m.field[outer_fields[i]] = values[i];
 	if (err == ATP_OK && !take_text(&m, &m.field[KIND], &kind))
@@ -261,7 +261,10 @@ atp_jetstream_parse_v1(AtpBytes payload, AtpReposMessage *msg, AtpJetstream *mor
 			err = ATP_E_MSG_FIELD;
 		else
 		{
-			err = atp_json_read_object((AtpBytes) {(const uint8_t *) commit.ptr, commit.len}, inner, 6, values, &m.at);
+			bool		others;
+
+			err = atp_json_read_known((AtpBytes) {(const uint8_t *) commit.ptr, commit.len}, inner, 6, values, &others, &m.at);
+			more->others |= others;
 			m.at += commit.ptr - m.start;
 			for (unsigned i = 0; i < 6; i++)
 				m.field[inner_fields[i]] = values[i];
@@ -285,7 +288,7 @@ atp_jetstream_parse_v2(AtpBytes payload, AtpReposMessage *msg, AtpJetstream *mor
 	static const char prefix[] = ATP_NSID_JETSTREAM "#";
 	JetstreamReader m = begin_message(payload, msg, more);
 	AtpSpan		type;
-	AtpErr		err = atp_json_read_object(payload, names, COMMIT + 1, m.field, &m.at);
+	AtpErr		err = atp_json_read_known(payload, names, COMMIT + 1, m.field, &more->others, &m.at);
 	bool		is_event;
 
 	if (err == ATP_OK && !take_text(&m, &m.field[COMMIT], &type))

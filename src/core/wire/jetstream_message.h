@@ -15,6 +15,7 @@
 typedef struct AtpJetstream
 {
 	int64_t		time;			/* microseconds since the Unix epoch; 0: msg->time */
+	bool		others;			/* the message may have members that are not known (members.h) */
 	AtpSpan		body;			/* a record, or a wrapped event; ptr NULL: absent */
 	uint8_t		cid[ATP_CID_MAX];	/* CID of the record */
 	AtpJsonTexts texts;

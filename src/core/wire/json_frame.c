@@ -7,11 +7,20 @@
 AtpErr
 atp_json_read_object(AtpBytes text, const char *const *names, unsigned n, AtpJsonItem *values, size_t *at)
 {
+	bool		unused;
+
+	return atp_json_read_known(text, names, n, values, &unused, at);
+}
+
+AtpErr
+atp_json_read_known(AtpBytes text, const char *const *names, unsigned n, AtpJsonItem *values, bool *others, size_t *at)
+{
 	AtpJsonReader r;
 	AtpJsonItem item;
 	bool		repeated;
 	AtpErr		err;
 
+	*others = true;
 	for (unsigned i = 0; i < n; i++)
 		values[i] = (AtpJsonItem) {.kind = ATP_JSON_NULL};
 	atp_json_init(&r, (const char *) text.ptr, text.len, ATP_JSON_DEPTH_DEFAULT);
@@ -24,6 +33,7 @@ atp_json_read_object(AtpBytes text, const char *const *names, unsigned n, AtpJso
 		return err;
 	if ((err = atp_json_next(&r, &item, at)) != ATP_E_JSON_END)
 		return err;
+	*others = r.others;
 	return repeated ? ATP_E_JSON_TWICE : ATP_OK;
 }
 

@@ -21,6 +21,9 @@ extern AtpErr atp_json_frame_parse(const char *s, size_t n, AtpFrame *frame, Atp
  */
 extern AtpErr atp_json_read_object(AtpBytes text, const char *const *names, unsigned n, AtpJsonItem *values, size_t *at);
 
+/* As atp_json_read_object().  *others: the object may have members with other names. */
+extern AtpErr atp_json_read_known(AtpBytes text, const char *const *names, unsigned n, AtpJsonItem *values, bool *others, size_t *at);
+
 /* A message without framing: the whole text is one object, the payload, which is measured, not parsed. */
 extern AtpErr atp_json_frame_bare(const char *s, size_t n, AtpFrame *frame, size_t *at);
 

@@ -39,6 +39,7 @@
 #include "tables/repos/dead_letter.h"
 #include "tables/repos/held.h"
 #include "tables/repos/hold.h"
+#include "tables/repos/repo.h"
 #include "tables/base/job.h"
 #include "tables/repos/status_request.h"
 #include "tables/base/table.h"
@@ -393,8 +394,7 @@ apply_answer(void *arg)
 													" deleted_rev = COALESCE(rev, deleted_rev), purge_seq = status_seq,"
 													" purge_rev = GREATEST(purge_rev, rev, CASE WHEN NOT $5 AND sync NOT IN ('synchronized', 'unproven')"
 													"  THEN (SELECT o.rev FROM #.record o WHERE o.did OPERATOR(@.=) $1 ORDER BY o.rev DESC LIMIT 1) END),"
-													" " ATP_SQL_ERASE ","
-													" refill_by = NULL, refill_rev = NULL, refill_sync = NULL, updated_at = now()" AS_REQUESTED
+													" " ATP_SQL_ERASE ", " ATP_SQL_NO_REFILL ", updated_at = now()" AS_REQUESTED
 													" RETURNING status_endpoint", asking->target),
 									 ATP_ARGS(did, asking->status_at, asking->status_seq, atp_text_arg(asking->pds), atp_bool_arg(asking->many)));
 

@@ -13,9 +13,11 @@
 #include "config/claim.h"
 #include "config/extension.h"
 #include "config/option.h"
+#include "config/owner.h"
 #include "config/spi.h"
 #include "config/subscription.h"
 #include "config/subscription_check.h"
+#include "config/target.h"
 #include "core/codec/field.h"
 #include "data/error.h"
 #include "fmgr.h"
@@ -132,7 +134,7 @@ begin_to_run(const char *name)
 }
 
 /* ------------------------------------------------------------------------
- * What a new subscription does
+ * Announcing a new subscription
  * ------------------------------------------------------------------------
  */
 
@@ -172,21 +174,29 @@ what_it_fetches(const AtpSubscription *sub)
 }
 
 /*
- * May the target hold repositories that a removed subscription has filled by other filters?  No event and no list brings
+ * Does the target have repositories that a removed subscription has filled by other filters?  No event and no list brings
  * the records that other filters left out, because the repositories' revisions are known (F-03).  The filters of existing
- * subscriptions are compared in subscription_neighbours.c.  The caller needs no right to read the rows of the table.
+ * subscriptions are compared in subscription_neighbours.c.
  */
 static bool
 has_former_rows(const AtpSubscription *sub)
 {
-	AtpResult	found;
+	Oid			relid = get_relname_relid(atp_repo_table.name, get_namespace_oid(sub->target, false));
+	AtpResult	others,
+				former;
+	AtpCaller	caller;
 
-	if (!sub->source->by_repo || !sub->settings.keep_records)
+	if (!sub->source->by_repo || !sub->settings.keep_records ||
+		!atp_table_is_ours(&atp_repo_table, relid) || !atp_role_may_fill(sub->owner, sub->target, sub->target_owner))
 		return false;
-	found = atp_query("SELECT NOT EXISTS (SELECT FROM atproto.subscription WHERE name <> $1 AND target = $2 AND by_repo)"
-					  " AND pg_catalog.pg_relation_size(pg_catalog.to_regclass(pg_catalog.format('%I.repo', $2))) > 0 AS former",
-					  ATP_ARGS(atp_text_arg(sub->name), atp_text_arg(sub->target)));
-	return atp_is_true(atp_result_row(found, 0), "former");
+	others = atp_query("SELECT FROM atproto.subscription WHERE name <> $1 AND target = $2 AND by_repo LIMIT 1",
+					   ATP_ARGS(atp_text_arg(sub->name), atp_text_arg(sub->target)));
+	if (others.n > 0)
+		return false;
+	caller = atp_owner_begin(sub->owner);
+	former = atp_query(atp_expand_sql("SELECT FROM #.repo WHERE rev IS NOT NULL LIMIT 1", sub->target), ATP_NO_ARGS);
+	atp_owner_end(caller);
+	return former.n > 0;
 }
 
 /* Does CALL atproto.await_backfill() tell more than that the queue is empty? */
@@ -196,7 +206,7 @@ fetches_from_the_start(const AtpSubscription *sub)
 	return sub->settings.backfill > ATP_BACKFILL_SEEN || (sub->settings.backfill != ATP_BACKFILL_NONE && sub->settings.ndids >= 0);
 }
 
-/* Tell in one NOTICE what the new subscription does, and where its state is shown. */
+/* Announce the new subscription in one NOTICE: the first event, the older records, and the view with the state. */
 static void
 announce_subscription(const AtpSubscription *sub, AtpArg cursor, bool managed)
 {

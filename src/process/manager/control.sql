@@ -224,7 +224,7 @@ COMMENT ON COLUMN atproto.subscription_event.number IS 'number in the order in w
 COMMENT ON COLUMN atproto.subscription_event.at IS 'when the event happened first';
 COMMENT ON COLUMN atproto.subscription_event.last_at IS 'when the event happened last';
 COMMENT ON COLUMN atproto.subscription_event.times IS 'how often the event happened from at to last_at; repetitions have no rows of their own within a minute, when a process fails again in the same way, or when events come too fast';
-COMMENT ON COLUMN atproto.subscription_event.event IS 'failed: the process ended with an error, or the server crashed; started; connected; caught up; settings changed; dropped: the connection ended; paused; stopped: until atproto.resume(); node behind: a node of Citus has come back with older rows; ended: the process ended for another reason';
+COMMENT ON COLUMN atproto.subscription_event.event IS 'failed: the process ended with an error, or the server crashed; started; connected; caught up; settings changed; dropped: the connection ended; paused; stopped: until atproto.resume(); node behind: a node of Citus has come back with older rows; unknown name: first message with an unknown member, or of an unknown kind; ended: the process ended for another reason';
 COMMENT ON COLUMN atproto.subscription_event.seq IS 'last event processed by then; NULL: no event';
 COMMENT ON COLUMN atproto.subscription_event.detail IS 'reason or server, of the last time';
 ALTER TABLE atproto.subscription_event ENABLE ROW LEVEL SECURITY;

@@ -156,11 +156,12 @@ fetcher_loop(void)
 	MemoryContext cxt = AllocSetContextCreate(TopMemoryContext, "atproto loop", ALLOCSET_DEFAULT_SIZES);
 	AtpTime		wanted = atp_now();
 	AtpTime		looked = 0;
-	AtpSocketWait sockets = {atp_poll_descriptor(), WL_SOCKET_READABLE};
 
 	for (;;)
 	{
 		long		timeout;
+		AtpSocketWait *sockets;
+		int			nsockets;
 
 		atp_serve_interrupts();
 		MemoryContextSwitchTo(cxt);
@@ -180,7 +181,9 @@ fetcher_loop(void)
 		timeout = run_round(cxt);
 		atp_fetcher_status_tell();
 		pgstat_report_activity(STATE_IDLE, atp_http_running() > 0 ? "waiting for answers" : "waiting for work");
-		atp_wait(&sockets, 1, atp_earlier(timeout, LOOK_MS));
+		sockets = atp_poll_sockets(&nsockets);
+		atp_wait(sockets, nsockets, atp_earlier(timeout, LOOK_MS));
+		pfree(sockets);
 	}
 }
 

@@ -10,10 +10,12 @@
 #include "identity/identity.h"
 #include "process/status/subscription_log.h"
 #include "common/shared.h"
+#include "stream/unknown.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 #define ROWS_MAX		1000	/* rows of a subscription; older rows are deleted */
+#define NAMES_MAX		"200"	/* of these, rows with unknown names, which servers and accounts choose */
 #define DETAIL_MAX		500		/* bytes */
 #define AGAIN_MS		60000	/* a repetition within this time is counted in the same row */
 #define WRITE_MS		10000	/* least time between two writes of counts */
@@ -141,9 +143,11 @@ atp_log_note(AtpLog *log, AtpLogged what, const char *detail, int64 seq)
 long
 atp_log_due(const AtpLog *log)
 {
-	if (!log->has_new && !log->has_more)
+	bool		has_new = log->has_new || atp_unknown_next() != NULL;
+
+	if (!has_new && !log->has_more)
 		return -1;
-	return log->has_new && !log->refused ? 0 : atp_remaining(atp_now(), log->written, WRITE_MS);
+	return has_new && !log->refused ? 0 : atp_remaining(atp_now(), log->written, WRITE_MS);
 }
 
 /* Order rows by the time of their events. */
@@ -238,12 +242,53 @@ write_lines(AtpLog *log)
 		write_line(log, lines[i]);
 }
 
+/* What an unknown name is a name of, and what becomes of the messages with it. */
+static char *
+describe_name(const AtpUnknownName *name)
+{
+	const char *fate = name->applied ? "ignored" : "such messages are not applied";
+
+	if (name->of == ATP_OF_COUNT)
+		return name->more ? pstrdup("further unknown kinds of messages are not listed")
+			: psprintf("kind \"%s\": %s", name->name, fate);
+	if (name->more)
+		return psprintf("further unknown members of %s are not listed", atp_member_of_name(name->of));
+	return psprintf("member \"%s\" of %s: %s", name->name, atp_member_of_name(name->of), fate);
+}
+
+/* S-14: a row for the first sight of each unknown name: a process that starts again meets the names again. */
+static void
+write_name(const AtpLog *log, const AtpUnknownName *name)
+{
+	AtpArg		seq = atp_int8_arg(name->seq);
+
+	seq.isnull = name->seq <= 0;
+	atp_run("INSERT INTO atproto.subscription_event (subscription, number, at, last_at, times, event, seq, detail)"
+			" SELECT $1, COALESCE(max(number), 0) + 1, $2, $2, 1, 'unknown name', $3, $4"
+			" FROM atproto.subscription_event WHERE subscription = $1"
+			" HAVING count(*) FILTER (WHERE event = 'unknown name') < " NAMES_MAX
+			" AND count(*) FILTER (WHERE event = 'unknown name' AND detail = $4) = 0",
+			ATP_ARGS(atp_text_arg(log->name), atp_time_arg(atp_time_of_day()), seq, atp_text_arg(describe_name(name))));
+}
+
+/* Write some of the names; the next call writes more. */
+static const AtpUnknownName *
+write_names(const AtpLog *log)
+{
+	const AtpUnknownName *name = atp_unknown_next();
+
+	if (name != NULL)
+		write_name(log, name);
+	return name;
+}
+
 void
 atp_log_write(AtpLog *log)
 {
 	AtpCaller	caller;
+	const AtpUnknownName *name = NULL;
 
-	if (!log->has_new && !log->has_more)
+	if (!log->has_new && !log->has_more && atp_unknown_next() == NULL)
 		return;
 	atp_begin("writing what happened to the subscription");
 	log->refused = true;
@@ -252,13 +297,18 @@ atp_log_write(AtpLog *log)
 		caller = atp_as_table_owner("subscription_event");
 		log->refused = !lock_subscription(log);
 		if (!log->refused)
+		{
 			write_lines(log);
+			name = write_names(log);
+		}
 		atp_owner_end(caller);
 	}
 	atp_commit();
 	log->written = atp_now();
 	if (log->refused)
 		return;
+	if (name != NULL)
+		atp_unknown_told(name);
 	for (int i = 0; i < ATP_LOGGED_COUNT; i++)
 		log->lines[i].times = 0;
 	log->has_new = log->has_more = false;

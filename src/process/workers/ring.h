@@ -11,7 +11,9 @@
  * then increments "handed".  A worker that finds "handed" greater than its own "done" may read the
  * batch, and increments "done" after its commit.  When all workers have done so, the consumer may read
  * the workers' results in the batch, and fill it again.  Counters are incremented with a full barrier,
- * and a barrier follows each read of a counter: so no process sees a counter before the data.
+ * and a barrier follows each read of a counter: so no process sees a counter before the data.  On arm64
+ * the barrier of an increment orders only earlier accesses.  So no process writes to a batch between an
+ * increment and the next read of a counter with its barrier.
  */
 #ifndef ATP_RING_H
 #define ATP_RING_H
@@ -21,10 +23,15 @@
 #include "config/subscription.h"
 #include "port/atomics.h"
 #include "storage/latch.h"
+#include "storage/spin.h"
 #include "stream/batch.h"
+#include "stream/unknown.h"
 
 /* The consumer fills a batch, the workers apply a batch, and the third batch keeps both sides from waiting. */
 #define ATP_RING_BATCHES	3
+
+/* Unknown names from workers, not yet taken by the consumer; a worker with more names keeps the rest. */
+#define ATP_RING_NAMES		8
 
 typedef struct AtpRingMessage
 {
@@ -51,7 +58,7 @@ typedef struct AtpRingBatch
 
 typedef struct AtpRingWorker
 {
-	Latch	   *latch;			/* NULL: the worker has not joined, or has left */
+	Latch	   *volatile latch; /* NULL: the worker has not joined, or has left, perhaps between two reads */
 	pg_atomic_uint64 done;		/* batches, since the ring began */
 	pg_atomic_uint32 ended;		/* the worker will apply no more batches */
 } AtpRingWorker;
@@ -67,6 +74,9 @@ typedef struct AtpRing
 	pg_atomic_uint64 handed;	/* batches, since the ring began */
 	pg_atomic_uint32 counted;	/* skips has counts ... */
 	pg_atomic_uint64 skips[ATP_SKIP_COUNT]; /* ... from released events, not yet taken by the consumer */
+	slock_t		names_lock;		/* for nnames and names */
+	int			nnames;
+	AtpUnknownName names[ATP_RING_NAMES];
 	AtpRingWorker worker[ATP_WORKERS_MAX];
 	AtpRingBatch batch[ATP_RING_BATCHES];
 } AtpRing;
@@ -95,6 +105,10 @@ extern void atp_ring_leave(AtpRing *ring, int shard);
 /* A worker adds counts of no batch; the consumer takes the counts.  False: there are no counts. */
 extern void atp_ring_add_skips(AtpRing *ring, const int64 *skips);
 extern bool atp_ring_take_skips(AtpRing *ring, int64 *skips);
+
+/* A worker passes unknown names on (unknown.h), as far as there is room; the consumer takes the names. */
+extern void atp_ring_add_names(AtpRing *ring);
+extern void atp_ring_take_names(AtpRing *ring);
 
 /* Ask worker 0 to purge records of deleted accounts; in worker 0: was it asked? */
 extern void atp_ring_ask_purge(AtpRing *ring);

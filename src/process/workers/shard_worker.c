@@ -190,6 +190,7 @@ apply_share(Worker *w, AtpRingBatch *from)
 	memcpy(from->skips[w->shard], w->batch->skips, sizeof(w->batch->skips));
 	if (w->batch->purge)
 		atp_ring_ask_purge(w->ring);
+	atp_ring_add_names(w->ring);
 	atp_batch_reset(w->batch);
 }
 

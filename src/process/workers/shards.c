@@ -134,6 +134,7 @@ atp_shards_collect(AtpShards *shards, int64 *cursor)
 	bool		any = false;
 	int64		released[ATP_SKIP_COUNT];
 
+	atp_ring_take_names(shards->ring);
 	if (atp_ring_take_skips(shards->ring, released))
 		atp_status_skips(released);
 	while ((batch = atp_ring_finished(shards->ring, shards->collected)) != NULL)

@@ -168,6 +168,12 @@ process_message(const AtpReplay *replay, const char **why)
 	*why = verdict.drop != ATP_DROP_NONE ? verdict.why : why_invalid(batch, replay->path);
 	if (*why != NULL)
 		return ATP_OUTCOME_STAYS;
+	/* S-10: the letter stays, for a version that knows the name, or until the operator deletes it */
+	if (batch->nevents > 0 && batch->events[0].qualifies)
+	{
+		*why = "a member of the message, or its kind, says that it is not of the account's public repository";
+		return ATP_OUTCOME_STAYS;
+	}
 	/* the subscription's filters have changed, and leave the event out now */
 	if (batch->nevents == 0 || batch->events[0].ignored)
 		return ATP_OUTCOME_OBSOLETE;

@@ -157,10 +157,12 @@ apply_rest(AtpApply *a, int index, int unused)
 	atp_admission_end(repos, index, index + 1);
 	atp_repos_store(repos);
 	/*
-	 * effect.undo is not carried out here, because the deletion of a record may be the refused step; break_refill() has
-	 * marked the repository.  For the same reason the records of a deleted account are left to atp_purge(): a refused
-	 * deletion must not keep the account's new status out of the row.
+	 * effect.undo is not carried out here, because the deletion of a record may be the refused step: so mark the
+	 * repository.  For the same reason the records of a deleted account are left to atp_purge(): a refused deletion must
+	 * not keep the account's new status out of the row.
 	 */
+	if (effect.undo)
+		atp_repo_mark(a, event->did);
 	if (effect.erase)
 		erase_repo(a, index, &effect, false);
 }

@@ -24,6 +24,7 @@
 	CONTRADICTION("p.rev IS NULL AND p.deleted_rev IS NOT NULL OR p.deleted_rev OPERATOR(@.>) p.rev", "'deleted_rev is newer than rev'") \
 	CONTRADICTION("p.refill_rev IS NOT NULL AND p.refill_by IS NULL", "'refill_rev without refill_by'") \
 	CONTRADICTION("p.refill_rev OPERATOR(@.>) p.rev", "'refill_rev is newer than rev'") \
+	CONTRADICTION("p.refill_first IS NOT NULL AND p.refill_rev IS NULL", "'refill_first without refill_rev'") \
 	CONTRADICTION("octet_length(p.rev_paths) % 8 <> 0", "'rev_paths are no hashes'") \
 	" END"
 

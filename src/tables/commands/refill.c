@@ -62,7 +62,7 @@ mark_repos(const AtpSubscription *sub, AtpArg dids)
 
 	atp_run(atp_expand_sql("LOCK TABLE #.repo IN SHARE ROW EXCLUSIVE MODE", sub->target), ATP_NO_ARGS);
 	/* a deleted repository without a new commit has nothing to be read again: its last commit is not newer than deleted_rev */
-	n = atp_run(atp_expand_sql("UPDATE #.repo SET refill_by = $1, refill_rev = deleted_rev, refill_data = NULL,"
+	n = atp_run(atp_expand_sql("UPDATE #.repo SET refill_by = $1, refill_rev = deleted_rev, refill_data = NULL, refill_first = NULL,"
 							   " refill_sync = NULL, refill_to = rev, refill_at = clock_timestamp()"
 							   " WHERE rev IS NOT NULL AND (active OR status IS DISTINCT FROM 'deleted')"
 							   " AND (deleted_rev OPERATOR(@.=) rev) IS NOT TRUE"

@@ -15,6 +15,7 @@
 #include "data/signed.h"
 #include "common/sha256.h"
 #include "stream/stream_time.h"
+#include "stream/unknown.h"
 #include "tables/export/block_store.h"
 #include "tables/export/export.h"
 #include "utils/guc.h"
@@ -47,6 +48,8 @@ struct AtpExport
 	AtpCarPush	push;
 	AtpBlockBuffer section;		/* buffer of a section that comes in pieces */
 	AtpBytes	root;			/* block of the commit */
+	bool		refused;		/* the commit came first, and was refused at once ... */
+	size_t		refused_at;		/* ... because of its byte at this offset */
 	AtpCommit	commit;
 	AtpExportWalk walk;
 	AtpBlockBuffer nodes[ATP_MST_LEVELS_MAX];
@@ -196,10 +199,38 @@ section_room(void *ctx, size_t n)
 }
 
 static AtpErr
+check_commit(AtpExport *e, AtpBytes block, size_t *at)
+{
+	AtpErr		err = atp_export_commit(block, e->did, &e->commit, at);
+
+	memcpy(e->node, e->push.root, sizeof(e->node));
+	if (err != ATP_OK)
+		return err;
+	*at = 0;
+	/* S-10: an export of a space, whose tree of records looks like a repository's */
+	if (atp_unknown_in_commit(block))
+		return ATP_E_COMMIT_QUALIFIED;
+	/* V-14: a revision in the future is not accepted */
+	return atp_is_ahead(atp_tid_micros(e->commit.rev)) ? ATP_E_REV_FUTURE : ATP_OK;
+}
+
+/*
+ * Servers send the commit first, then the tree in its order.  A commit that is not acceptable ends the transfer before
+ * the rest of the file comes.  In any other order of blocks, atp_export_finish() finds the fault.
+ */
+static AtpErr
 take_block(void *ctx, const AtpCarBlock *block)
 {
 	AtpExport  *e = ctx;
 
+	if (e->push.blocks == 0 && block->cid.len == sizeof(e->push.root) && memcmp(block->cid.ptr, e->push.root, sizeof(e->push.root)) == 0)
+	{
+		AtpErr		err = check_commit(e, block->data, &e->refused_at);
+
+		e->refused = err != ATP_OK;
+		if (e->refused)
+			return err;
+	}
 	atp_blocks_add(e->blocks, block->cid, block->data);
 	return ATP_OK;
 }
@@ -250,6 +281,8 @@ atp_export_take(AtpExport *e, const uint8_t *data, Size n)
 	if (e->push.bytes + n > (uint64) atp_max_repo_kb * 1024)
 		return refuse_limit(e, "atproto.max_repo_bytes", GetConfigOption("atproto.max_repo_bytes", false, false));
 	err = atp_car_push(&e->push, data, n, &at);
+	if (e->refused)
+		return refuse_tree(e, err, e->refused_at) != ATP_EXPORT_BAD;
 	if (err != ATP_OK)
 		return refuse_bytes(e, err, at);
 	return atp_blocks_index(e->blocks) / 1024 <= (Size) atp_fetch_memory_kb * INDEX_SHARE || refuse_blocks(e);
@@ -270,14 +303,7 @@ atp_export_finish(AtpExport *e)
 	e->section = (AtpBlockBuffer) {.bytes = NULL};
 	if (!atp_blocks_read(e->blocks, root, &buffer, &e->root))
 		return refuse_bytes(e, ATP_E_COMMIT_MISSING, e->push.bytes);
-	memcpy(e->node, root.ptr, root.len);
-	err = atp_export_commit(e->root, e->did, &e->commit, &at);
-	/* V-14: a revision in the future is not accepted */
-	if (err == ATP_OK && atp_is_ahead(atp_tid_micros(e->commit.rev)))
-	{
-		err = ATP_E_REV_FUTURE;
-		at = 0;
-	}
+	err = check_commit(e, e->root, &at);
 	return err == ATP_OK || refuse_tree(e, err, at) != ATP_EXPORT_BAD;
 }
 

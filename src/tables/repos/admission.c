@@ -375,7 +375,7 @@ says_nothing(const AtpEvent *event)
 		case ATP_JUDGED_TRUE:
 			return event->proven == ATP_REV_AHEAD;
 		case ATP_JUDGED_IGNORED:
-			return event->held != NULL || event->verdict.ignored_as == ATP_SKIP_NO_IDENTITY ||
+			return event->held != NULL || event->qualifies || event->verdict.ignored_as == ATP_SKIP_NO_IDENTITY ||
 				event->verdict.ignored_as == ATP_SKIP_OTHER_HOST;
 		default:
 			return event->verdict.judged == ATP_JUDGED_FALSE;

@@ -354,6 +354,7 @@ end_refills(AtpApply *a, int unused, int unused2)
 	Leaving    *l = ((Marking *) a)->leaving;
 	const AtpSubscription *sub = a->sub;
 	AtpCaller	caller = atp_owner_begin(sub->owner);
+	const char *no_refill = get_attnum(repo_table_of(sub), "refill_first") != InvalidAttrNumber ? ATP_SQL_NO_REFILL : ATP_SQL_NO_REFILL_BEFORE;
 	bool		distributed = atp_is_distributed(atp_table_in(sub->target, atp_repo_table.name));
 
 	/* the rows are locked in the order in which consumers lock them, except by Citus, which cannot */
@@ -364,9 +365,8 @@ end_refills(AtpApply *a, int unused, int unused2)
 		: psprintf("WITH l AS MATERIALIZED (SELECT did FROM #.repo WHERE refill_by IN ($1, $2)%s ORDER BY did FOR NO KEY UPDATE) ", begun);
 	char	   *sql = psprintf("%sUPDATE #.repo r SET sync = CASE WHEN r.data IS NULL AND r.sync IN ('partial', 'unproven')"
 							   "  AND r.refill_rev IS NOT NULL AND (r.refill_rev OPERATOR(@.=) r.deleted_rev) IS NOT TRUE"
-							   "  THEN 'desynchronized' ELSE r.sync END, refill_by = NULL, refill_rev = NULL, refill_data = NULL, refill_sync = NULL,"
-							   " refill_to = NULL, refill_at = NULL, updated_at = now()%s"
-							   " RETURNING CASE WHEN r.sync = 'desynchronized' THEN r.did END AS did", locked, of_refill);
+							   "  THEN 'desynchronized' ELSE r.sync END, %s, updated_at = now()%s"
+							   " RETURNING CASE WHEN r.sync = 'desynchronized' THEN r.did END AS did", locked, no_refill, of_refill);
 	AtpResult	found = atp_query(atp_expand_sql(sql, sub->target), ATP_ARGS(atp_text_arg(sub->id), atp_text_arg(sub->name), atp_dids_arg(l->dids, l->ndids)));
 	struct varlena **marked = palloc(sizeof(struct varlena *) * Max(found.n, 1));
 	int			n = 0;

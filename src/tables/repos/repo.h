@@ -46,6 +46,14 @@ extern void atp_repos_store(AtpRepos *states);
 /* F-15: does the event say that the account was deleted? */
 extern bool atp_is_deletion(const AtpEvent *event);
 
+/*
+ * SQL, in the SET of an update of rows of the table repo: no refill reads the repository any more.  _BEFORE: for a table of
+ * an earlier version, to which create_tables() has not added refill_first.
+ */
+#define ATP_SQL_NO_REFILL_BEFORE \
+	"refill_by = NULL, refill_rev = NULL, refill_data = NULL, refill_sync = NULL, refill_to = NULL, refill_at = NULL"
+#define ATP_SQL_NO_REFILL	ATP_SQL_NO_REFILL_BEFORE ", refill_first = NULL"
+
 /* Set sync of the repository's row to desynchronized. */
 extern void atp_repo_mark(AtpApply *a, struct varlena *did);
 

@@ -118,6 +118,17 @@ pass_deletion(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 	repo->row.changed |= event->effects.drops_older;
 }
 
+/*
+ * F-15: is the deletion older than the stored commit?  A stream that is read again, from before its first event in the
+ * tables, brings a deletion that the account has survived; the records go all the same, since only the time in the revision
+ * tells.  The account has chosen this time, so it decides no more than the mark.
+ */
+static bool
+is_older_deletion(const AtpRepoState *repo, const AtpEvent *event)
+{
+	return repo->head.has_rev && event->time != 0 && (int64) atp_tid_micros(repo->head.rev) > event->time;
+}
+
 static void
 take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 {
@@ -162,6 +173,8 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 		return;
 	effect->erase = true;
 	erase_records(repo, effect);
+	if (is_older_deletion(repo, event))
+		(void) atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 	/* the deleted records must not come back by a refill: note deleted_rev, and end the refill */
 	if (repo->head.has_rev)
 	{
@@ -398,7 +411,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 	else if (event->kind == ATP_REPOS_SYNC && announces_others(repo, event))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 	if (!repo->head.has_rev)
-		atp_repo_note_first(repo, event);
+		atp_repo_note_first(repo, atp_event_first(event));
 	/* earlier commits came in separate messages, perhaps not all: a whole commit of a second source may still bring the rest */
 	else if (repo->head.rev_paths != NULL && !event->partial && event->kind == ATP_REPOS_COMMIT)
 	{
@@ -433,7 +446,7 @@ why_fetched(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 		return ATP_FETCH_NOT;
 	if (atp_repo_is_sync(repo, ATP_SYNC_DESYNCHRONIZED))
 		return event->proven == ATP_OPS_REFUTED ? ATP_FETCH_MISMATCH
-			: event->verdict.judged == ATP_JUDGED_IGNORED ? ATP_FETCH_FORK
+			: event->verdict.judged == ATP_JUDGED_IGNORED && !event->qualifies ? ATP_FETCH_FORK
 			: event->kind == ATP_REPOS_SYNC ? ATP_FETCH_SYNC : ATP_FETCH_BREAK;
 	/* has_synced: at level hash a repository stays partial after its fetch, and would be fetched with every event */
 	return backfill >= ATP_BACKFILL_SEEN && atp_repo_is_sync(repo, ATP_SYNC_PARTIAL) && !repo->sync.has_synced
@@ -483,6 +496,31 @@ pass_over(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 	}
 }
 
+/*
+ * S-13: a message of the account was passed over, because a member says that it is not of the public repository.  It may
+ * have been a commit of the repository all the same, which the tables then lack.
+ *
+ * The verdict is always "ignored": nothing of the event is kept or written.  marks keeps what the first verdict was,
+ * because events that are applied in pieces are taken twice.
+ */
+static void
+take_qualified(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
+{
+	bool		full = atp_event_level(s, event) == ATP_VERIFY_FULL && !event->partial;
+	bool		newer = !repo->head.has_rev || event->rev > repo->head.rev || (event->partial && event->rev == repo->head.rev);
+
+	/* a forged message must cause neither marks nor look-ups */
+	if (!s->judged)
+		event->effects.marks = !full || (event->verdict.judged == ATP_JUDGED_TRUE && event->signature != NULL);
+	event->verdict.request_identity = event->effects.doubts = event->effects.missed = false;
+	event->verdict.judged = ATP_JUDGED_IGNORED;
+	event->verdict.ignored_as = ATP_SKIP_UNKNOWN;
+	if (!event->effects.marks || !newer || atp_repo_is_deleted(repo))
+		return;
+	repo->row.changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
+	event->effects.fetch = why_fetched(s, repo, event);
+}
+
 AtpEffect
 atp_repos_take(AtpRepos *s, int index)
 {
@@ -496,6 +534,11 @@ atp_repos_take(AtpRepos *s, int index)
 	event->effects.closes = false;
 	if (!s->judged)
 		atp_admission_judge(s, index);
+	if (event->qualifies)
+	{
+		take_qualified(s, repo, event);
+		return effect;
+	}
 	if (event->verdict.judged != ATP_JUDGED_TRUE)
 	{
 		pass_over(s, repo, event);

@@ -54,13 +54,27 @@ begin_refill(AtpRepoState *repo)
 		(void) atp_repo_set_sync(repo, ATP_SYNC_UNPROVEN);
 }
 
-/* The refill has reached the repository's revision: restore sync, and end the refill. */
+/*
+ * The refill ends.  If it has come to the repository's revision, the tables have all commits since the refill's first one.
+ * After an export there is no first_rev, and a refill makes none, because the tables have all commits.  Restore sync.
+ */
 static void
 end_refill(AtpRepoState *repo)
 {
+	if (repo->refill.has_first && repo->refill.has_rev && repo->head.has_rev && repo->refill.rev >= repo->head.rev)
+		repo->head.first_rev = Min(repo->head.first_rev, repo->refill.first);
 	if (repo->refill.sync != NULL && atp_repo_is_sync(repo, ATP_SYNC_UNPROVEN))
 		repo->sync.word = repo->refill.sync;
 	atp_repo_forget_refill(repo);
+}
+
+/* Delete the records that the refill has written. */
+static void
+undo_refill(const AtpRepoState *repo, AtpEffect *effect)
+{
+	effect->undo = repo->refill.has_to && repo->refill.has_at;
+	effect->undo_rev = Min(repo->refill.rev, repo->refill.to);
+	effect->undo_since = repo->refill.at;
 }
 
 /*
@@ -72,9 +86,7 @@ break_refill(AtpRepos *s, AtpRepoState *repo, AtpEffect *effect)
 {
 	atp_repo_note_break(s, repo);
 	repo->refill.sync = repo->sync.word;
-	effect->undo = repo->refill.has_to && repo->refill.has_at;
-	effect->undo_rev = Min(repo->refill.rev, repo->refill.to);
-	effect->undo_since = repo->refill.at;
+	undo_refill(repo, effect);
 }
 
 /* V-31, V-32: does the event continue the refill's chain?  The rule is that of check_continuity() for new events. */
@@ -114,8 +126,11 @@ note_unproven(AtpRepoState *repo, const AtpEvent *event)
 static void
 follow_refill(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *effect)
 {
-	if (repo->refill.sync != NULL && !continues_refill(repo, event))
+	bool		continues = continues_refill(repo, event);
+
+	if (repo->refill.sync != NULL && !continues)
 		break_refill(s, repo, effect);
+	repo->refill.has_first &= continues;
 	/* lacking: retry() may write the record before the refill comes to a commit that has removed the record */
 	if (repo->refill.sync != NULL || puts_records(s->apply->batch, event) || event->lacking)
 		begin_refill(repo);
@@ -165,9 +180,14 @@ atp_repo_take_reread(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, Atp
 	}
 	if (!event->partial)
 		follow_refill(s, repo, event, effect);
+	/* F-42: all records of the repository follow this #sync, so the earlier ones are not the account's any more */
+	else if (event->kind == ATP_REPOS_SYNC && repo->refill.has_rev && event->rev > repo->refill.rev)
+		undo_refill(repo, effect);
+	if (!repo->refill.has_first)
+		repo->refill.first = atp_event_first(event);
+	repo->refill.has_first = true;
 	repo->refill.has_rev = true;
 	repo->refill.rev = event->rev;
-	atp_repo_note_first(repo, event);
 	if (last)
 		end_refill(repo);
 	return true;

@@ -150,11 +150,15 @@ atp_repo_note_break(AtpRepos *s, AtpRepoState *repo)
 }
 
 
-void
-atp_repo_note_first(AtpRepoState *repo, const AtpEvent *event)
+uint64
+atp_event_first(const AtpEvent *event)
 {
-	uint64		first = event->rev + (event->kind == ATP_REPOS_SYNC);
+	return event->rev + (event->kind == ATP_REPOS_SYNC);
+}
 
+void
+atp_repo_note_first(AtpRepoState *repo, uint64 first)
+{
 	repo->head.first_rev = repo->head.has_first ? Min(repo->head.first_rev, first) : first;
 	repo->head.has_first = true;
 }

@@ -69,6 +69,8 @@ typedef struct AtpRepoRefill
 	bool		has_rev;		/* the refill has reached rev */
 	uint64		rev;
 	struct varlena *data;		/* root of the tree at rev */
+	bool		has_first;
+	uint64		first;			/* the refill's events form a chain from this revision on up to rev */
 	text	   *sync;			/* the column sync before the refill first wrote records; NULL: no records written */
 	bool		has_to;
 	uint64		to;				/* the repository's revision when refill() was called ... */
@@ -137,10 +139,13 @@ extern bool atp_repo_set_sync(AtpRepoState *repo, AtpSync sync);
 extern void atp_repo_note_break(AtpRepos *s, AtpRepoState *repo);
 
 /*
- * Set first_rev: the tables may lack commits before the repository's first event.  A #sync (F-12) names a revision
- * without its records, so after a #sync first_rev is the next revision.
+ * From which revision on do the tables have all commits, if the event is the first one of a chain?  A #sync (F-12) names a
+ * revision without its records, so after a #sync it is the next revision.
  */
-extern void atp_repo_note_first(AtpRepoState *repo, const AtpEvent *event);
+extern uint64 atp_event_first(const AtpEvent *event);
+
+/* The tables have all commits from the revision first on: lower first_rev to this revision. */
+extern void atp_repo_note_first(AtpRepoState *repo, uint64 first);
 
 /*
  * The fetch of the repository was given up: its held events are released, and sync tells that the tables may lack

@@ -4,7 +4,7 @@
 #
 #		my $it = AtprotoTest::Installation->new;			# of the PostgreSQL under test
 #		my $it = AtprotoTest::Installation->new($pg_config);	# of another
-#		$it->install;
+#		$it->install;							# install('WAIT=poll'): with variables for make
 #		PostgreSQL::Test::Cluster->new('name', install_path => $it->install_path);
 
 package AtprotoTest::Installation;
@@ -49,9 +49,9 @@ sub new
 
 sub install
 {
-	my ($self) = @_;
+	my ($self, @variables) = @_;
 
-	run('make', '-s', '-j2', '-C', $self->{sources}, "PG_CONFIG=$self->{pg_config}", 'with_llvm=no', 'install');
+	run('make', '-s', '-j2', '-C', $self->{sources}, "PG_CONFIG=$self->{pg_config}", 'with_llvm=no', @variables, 'install');
 	return;
 }
 

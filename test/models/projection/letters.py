@@ -6,6 +6,8 @@ account goes, letters about more than one record, a removed subscription.
 """
 import re
 
+from union import Union
+
 # what a reader of a refused transaction wants to see
 TABLES = ("repo", "record", "atproto.held_event", "atproto.dead_letter")
 
@@ -136,42 +138,15 @@ def place_of(table):
     return found.groups() if found else (None, None)
 
 
-class Tables:
+class Tables(Union):
+    Repository = Repository
+
     def __init__(self):
-        self.subscriptions = {}
-        self.repositories = {}
+        super().__init__()
         self.frames = {}
-        self.done = []
-
-    def sources(self, target):
-        return sorted(name for name, s in self.subscriptions.items() if s["target"] == target)
-
-    def fits(self, target):
-        of = [s for s in self.subscriptions.values() if s["target"] == target]
-        return 0 < len(of) <= 2 and all(s["verify"] == "chain" and "subscribeRepos" in (s["endpoint"] or s["url"] + "/xrpc/com.atproto.sync.subscribeRepos")
-                                        and s["backfill"] == "none" for s in of)
-
-    def repository(self, target, did):
-        if (target, did) not in self.repositories:
-            self.repositories[target, did] = Repository(target, did)
-        return self.repositories[target, did]
-
-    def end(self, target):
-        for key in [k for k in self.repositories if k[0] == target]:
-            self.done.append(self.repositories.pop(key))
-
-    def subscription(self, change):
-        old, new = change.old, change.new
-        for row in (old, new):
-            if row and (change.kind == "DELETE" or change.kind == "UPDATE" and any(old[k] != new[k] for k in ("name", "target", "verify", "backfill"))):
-                self.end(row["target"])
-        if old:
-            self.subscriptions.pop(old["name"], None)
-        if new:
-            self.subscriptions[new["name"]] = new
 
     def transaction(self, transaction):
-        moved = {c.new["subscription"] for c in transaction.of("atproto.cursor") if c.kind == "UPDATE" and c.old and c.old["events"] != c.new["events"]}
+        moved = self.moved(transaction)
         seen = {}
 
         def of(target, did):

@@ -5,6 +5,8 @@ of the account, a fetch, an audit, a session that changes rows, a removed subscr
 """
 import re
 
+from union import Union
+
 # what a reader of a refused transaction wants to see
 TABLES = ("repo", "atproto.held_event", "atproto.cursor")
 
@@ -48,42 +50,15 @@ def same(old, new):
     return all(old[k] == new[k] for k in ("rev", "sync", "hold"))
 
 
-class Tables:
-    def __init__(self):
-        self.subscriptions = {}
-        self.repositories = {}
-        self.done = []
-
-    def sources(self, target):
-        return sorted(name for name, s in self.subscriptions.items() if s["target"] == target)
-
-    def fits(self, target):
-        of = [s for s in self.subscriptions.values() if s["target"] == target]
-        return len(of) == 2 and all(s["verify"] == "chain" and "subscribeRepos" in (s["endpoint"] or s["url"] + "/xrpc/com.atproto.sync.subscribeRepos")
-                                    and s["backfill"] == "none" for s in of)
-
-    def repository(self, target, did):
-        if (target, did) not in self.repositories:
-            self.repositories[target, did] = Repository(target, did)
-        return self.repositories[target, did]
-
-    def end(self, target):
-        for key in [k for k in self.repositories if k[0] == target]:
-            self.done.append(self.repositories.pop(key))
-
-    def subscription(self, change):
-        old, new = change.old, change.new
-        for row in (old, new):
-            if row and (change.kind != "UPDATE" or any(old[k] != new[k] for k in ("name", "target", "verify", "url", "backfill"))):
-                self.end(row["target"])
-        if old:
-            self.subscriptions.pop(old["name"], None)
-        if new:
-            self.subscriptions[new["name"]] = new
+class Tables(Union):
+    RELAYS = (2,)
+    CHANGES = Union.CHANGES + ("url",)
+    ENDS = ("INSERT", "DELETE")
+    Repository = Repository
 
     def transaction(self, transaction):
         rows, added, removed = {}, {}, {}
-        moved = {c.new["subscription"] for c in transaction.of("atproto.cursor") if c.kind == "UPDATE" and c.old and c.old["events"] != c.new["events"]}
+        moved = self.moved(transaction)
         for change in transaction.of("atproto.subscription"):
             self.subscription(change)
         for change in transaction.changes:
@@ -116,7 +91,7 @@ class Tables:
             return
         before = repository.row
         row = change.new if change else before
-        if row["sync"] not in SYNC or row["hold"] not in (None, "gap") or row.get("active") == "f" or row.get("deleted_rev") or row.get("refill_by"):
+        if row["sync"] not in SYNC or row["hold"] not in (None, "gap") or row.get("active", "t") not in ("t", "true") or row.get("deleted_rev") or row.get("refill_by"):
             repository.ended = True
             return
         if same(before, row) and not added and not removed:

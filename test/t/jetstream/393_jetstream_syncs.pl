@@ -165,5 +165,15 @@ wait_for("SELECT rev >= '$rev' FROM remains.repo WHERE did = '$did'");
 wait_for("SELECT NOT EXISTS (SELECT FROM remains.repo WHERE purge_rev IS NOT NULL)");
 is(query("SELECT string_agg(rkey::text, ',') FROM remains.record WHERE did = '$did' AND value = '{}'"), '', 'F-42: what a given-up export has left goes with a #sync without blocks');
 
+# A refill brings back a record that the #sync has removed, and comes to the #sync.
+my @once = read_capture(texts('v2', make_capture('steps.py', 'a 1 +x', 'a 2 +y', 'a sync 3', 'a 4 +z'), '--bare'));
+splice @once, 3, 1;    # the #sync is followed by y only
+query('CREATE SCHEMA once');
+follow('once', 'once', AtprotoTest::Server->start(write_capture("$dir/once", @once)));
+wait_for(q{SELECT sum(events) >= 5 FROM atproto.cursor WHERE subscription = 'once'});
+query(q{SELECT atproto.refill('once', seq => 0)});
+wait_for(q{SELECT sum(events) >= 9 FROM atproto.cursor WHERE subscription = 'once'});
+is(query(q{SELECT string_agg(rkey::text, ',' ORDER BY rkey), (SELECT sync FROM once.repo) FROM once.record}), 'y,z|partial', 'F-42: a refill that comes to a #sync removes the older records that it has brought');
+
 $node->stop;
 done_testing();

@@ -48,6 +48,7 @@ INSERT INTO atproto.zstd_dictionary (subscription, endpoint, dictionary, changed
 INSERT INTO atproto.dead_frame VALUES ('held', sha256('\x00'), '\x00');
 INSERT INTO atproto.dead_letter (subscription, seq, stage, sqlstate, message, digest)
 	VALUES ('held', 3, 'frame', '22P03', 'no frame', sha256('\x00'));
+INSERT INTO atproto.web_address VALUES ('https://example.com/{authority}/{rkey}', 'at://{authority}/com.example.record/{rkey}');
 SQL
 # a Lexicon that replaces a bundled one, and views, one with a column of an earlier revision
 my $without = q{jsonb_set(doc, '{defs,main,record,properties}', (doc #> '{defs,main,record,properties}') - 'tags')};
@@ -84,6 +85,7 @@ SELECT 'n', seen FROM public.seen ORDER BY collection;
 SELECT 'e', every.contents();
 SELECT 'f', every.found();
 SELECT 'l', to_jsonb(l) FROM atproto.lexicon_loaded l ORDER BY id;
+SELECT 'a', to_jsonb(a) FROM atproto.known_web_address a ORDER BY pattern;
 SELECT 'v', count(text) > 0, md5(string_agg(v::text, ' ' ORDER BY uri)) FROM public.on_it v;
 SELECT 'w', count(*), obj_description('public."My ""own"""'::regclass) FROM public."My ""own""";
 SELECT 'i', indexdef FROM pg_indexes WHERE schemaname = 'My "tables"' ORDER BY 2;

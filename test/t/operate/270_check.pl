@@ -49,6 +49,7 @@ my @cases = (
 	[ 'repository that cannot be', "UPDATE atproto.repo SET sync = 'resyncing' WHERE $of",                     qr/its events are not held$/ ],
 	[ 'repository that cannot be', "UPDATE atproto.repo SET deleted_rev = '3zzzzzzzzzz2z', purge_rev = '3zzzzzzzzzz2z' WHERE $of", qr/deleted_rev is newer/ ],
 	[ 'repository that cannot be', "UPDATE atproto.repo SET refill_rev = rev WHERE $of",                       qr/refill_rev without refill_by$/ ],
+	[ 'repository that cannot be', "UPDATE atproto.repo SET refill_first = rev WHERE $of",                     qr/refill_first without refill_rev$/ ],
 	[ 'repository that cannot be', "UPDATE atproto.repo SET rev_paths = '\\x00' WHERE $of",                    qr/no hashes$/ ],
 	[ 'repository that cannot be', "INSERT INTO atproto.repo (did, sync) VALUES ('did:web:a.b', 'synchronized')", qr/without a revision$/ ],
 	[ 'records differ from the tree', "UPDATE atproto.repo SET data = (SELECT cid FROM atproto.record LIMIT 1) WHERE $of", qr/^atproto\|$did\|\|other records$/, deep => 1 ],

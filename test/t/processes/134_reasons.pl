@@ -106,6 +106,17 @@ query("SELECT atproto.unsubscribe('after')");
 unlike(said(subscribe_sql('of_labels', $server, nsid => 'com.atproto.label.subscribeLabels')), $former, 'of a stream without repositories, it does not say so');
 query("SELECT atproto.unsubscribe('of_labels'); TRUNCATE atproto.record, atproto.repo");
 unlike(said(subscribe_sql('empty', $server)), $former, 'nor when the tables are empty again');
+query("SELECT atproto.unsubscribe('empty'); INSERT INTO atproto.repo (did) VALUES ('did:web:named.example.com'); INSERT INTO atproto.repo (did, rev) VALUES ('did:web:gone.example.com', '3zzzzzzzzzzzz');"
+	. " DELETE FROM atproto.repo WHERE rev IS NOT NULL");
+unlike(said(subscribe_sql('named', $server)), $former, 'nor when they have no commit of a repository');
+query(<<'SQL');
+SELECT atproto.unsubscribe('named');
+ALTER TABLE atproto.repo RENAME TO repo_all;
+CREATE TABLE atproto.repo (LIKE atproto.repo_all INCLUDING DEFAULTS) PARTITION BY HASH (did);
+ALTER TABLE atproto.repo ATTACH PARTITION atproto.repo_all FOR VALUES WITH (MODULUS 1, REMAINDER 0);
+UPDATE atproto.repo SET rev = '3zzzzzzzzzzzz';
+SQL
+like(said(subscribe_sql('partitioned', $server)), $former, 'subscribe() says so of a partitioned table, too');
 
 $node->stop;
 done_testing();

@@ -74,6 +74,12 @@ is(query('SELECT rev, sync, synced_at IS NOT NULL, "commit" IS NOT NULL, first_r
 my $before = query(sprintf $fingerprint, 'plain');
 is(load('first',    'plain'), '0 0 0 537 0', 'R-52: equal records');
 is(load('shuffled', 'plain'), '0 0 0 537 0', 'R-40: blocks in another order');
+# The commit of a server's export comes first: what follows the commit of another account is not read.
+foreach my $c ([ 'first', qr/of another account/ ], [ 'shuffled', qr/invalid CAR file/ ])
+{
+	my (undef, undef, $err) = $node->psql('postgres', "SELECT atproto.load_car('" . did('b') . "', pg_read_binary_file('$files/$c->[0].car') || '\\x05', 'plain')");
+	like($err, $c->[1], "R-42: $c->[0]: the commit is judged when it comes, or after the last block");
+}
 is(load('twice',    'plain'), '0 0 0 537 0', 'R-40: blocks that come twice');
 is(query(sprintf $fingerprint, 'plain'), $before, 'R-52: not one row was touched');
 query('UPDATE plain.repo SET rev = NULL');

@@ -150,6 +150,12 @@ query("UPDATE atproto.repo SET sync = 'partial', data = NULL; SELECT atproto.ref
 is(query('SELECT DISTINCT sync FROM atproto.repo'), 'partial', 'V-31: a repository of which the refill has read nothing stays as it was');
 query(subscribe_sql('t', $steps, cursor => 0));
 wait_for_seq($node, 't', 3);
+paused('t');
+query("SELECT atproto.refill('t'); UPDATE atproto.repo SET sync = 'unproven', refill_sync = 'synchronized'; ALTER TABLE atproto.repo DROP COLUMN refill_first");
+is(query("SELECT atproto.unsubscribe('t'); SELECT count(*) FROM atproto.repo WHERE refill_by IS NOT NULL OR refill_sync IS NOT NULL; SELECT atproto.create_tables('atproto')"), "\n0\n",
+	'V-31: a refill ends also in a table of an earlier version, which lacks a column of refills');
+query(subscribe_sql('t', $steps, cursor => 0));
+wait_for_seq($node, 't', 3);
 like(($node->psql('postgres', "UPDATE atproto.subscription SET id = gen_random_uuid()"))[2], qr/the id of a subscription cannot be changed/, 'the id stays');
 
 # --- a batch is at its end meanwhile: the consumer has found that a repository misses a commit, and is about to request a fetch ---

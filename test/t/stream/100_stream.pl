@@ -138,5 +138,11 @@ my @ends = $server->wait_for_log(end => 3);
 is_deeply([ grep { /malformed|failed/ } map { $_->{how} } @ends ], [], 'the client kept to the protocol');
 is(scalar(grep { $_->{data} != 0 } @ends), 0, 'E-08: the client sent no data');
 
+# --- the framing of one object (E-61) ---
+
+my $one = AtprotoTest::Server->start(make_capture('v1.py', 'com.atproto.sync.subscribeRepos', $pds));
+query('CREATE SCHEMA one; ' . subscribe_sql('one', $one, cursor => 0, target => "'one'"));
+wait_for_seq($node, 'one', $PDS_LAST);
+tables_match($node, $pds, 'E-61: the tables are what the oracle says of the frames of two objects', schema => 'one');
 $node->stop;
 done_testing();

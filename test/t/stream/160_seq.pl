@@ -60,6 +60,18 @@ is(query('SELECT events, drops FROM atproto.stat_subscription'), qq($last|{"clos
 	'it is skipped without a word');
 tables_match($node, $part, 'the tables are what the oracle says');
 
+# The same with several workers, and servers that send the events after the cursor alone (E-43): the cursor is the lowest of the workers'.
+foreach my $inclusive ([], ['--inclusive'])
+{
+	serve(@$inclusive, '--cut-after', 20);
+	query('TRUNCATE atproto.record, atproto.repo');
+	query(subscribe_sql('s', $server, cursor => 0, workers => 3));
+	wait_for_seq($node, 's', $last);
+	is(query("SELECT events FROM atproto.stat_subscription"), $last,
+		"D13: 3 workers, @{[ @$inclusive ? 'with' : 'without' ]} the event at the cursor: each event counts once");
+	tables_match($node, $part, 'the tables are what the oracle says');
+}
+
 my $fifty = write_capture("$dir/fifty", $messages[49]);
 serve('--inclusive', '--fault-times', 1, '--inject', "$fifty\@51");
 query(subscribe_sql('s', $server, cursor => 50));

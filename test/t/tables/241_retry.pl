@@ -388,5 +388,60 @@ query("SELECT atproto.refill('anew', seq => 0)");
 wait_for("SELECT events = 6 FROM atproto.cursor");
 is(query('SELECT count(*) FROM united.record'), '0', 'F-15: a refill brings back no record of a deleted account');
 
+# An account was deleted, and began anew, before the first commit of the tables.
+foreach my $again ("refill('first', seq => 0)", "set_cursor('first', 0)")
+{
+	query('DELETE FROM atproto.subscription; TRUNCATE united.record, united.repo');
+	my $first = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x', 'a deleted', 'a active', 'a 4000000 +y', 'a 5000000 +z'), '--skip-from', 1, '--skip-to', 3);
+	query(subscribe_sql('first', $first, cursor => 0, target => "'united'", verify => "'chain'"));
+	wait_for_seq($node, 'first', 5);
+	query("SELECT atproto.pause('first')");
+	wait_for('SELECT pid IS NULL FROM atproto.stat_subscription');
+	$first->restart;
+	query("SELECT atproto.$again, atproto.resume('first')");
+	wait_for_seq($node, 'first', 5);
+	is(query('SELECT sync, active, (SELECT count(*) FROM united.record) FROM united.repo'), 'desynchronized|t|0', "F-15: $again: a deletion that is older than the stored commits removes their records, and shows it");
+	$first->stop;
+}
+
+# --- what a refill lacks before the first commit of the tables is still missing ---
+
+my $early = make_capture('steps.py', 'a 1 +app.bsky.feed.repost/r', 'a 2 +y', 'a 3 +z', 'a 4 +w');
+foreach my $case ([ 1, [], 'reads all commits' ], [ 3, [ 2, 2 ], 'lacks a commit' ], [ 3, [ 2, 3 ], 'does not come to the revision' ])
+{
+	my ($first, $lacks, $how) = @$case;
+	my %options = (cursor => 0, target => "'united'", verify => "'chain'", collections => "'{app.bsky.feed.post}'");
+
+	query('DELETE FROM atproto.subscription; TRUNCATE united.record, united.repo');
+	my $late = AtprotoTest::Server->start($early, '--skip-from', 1, '--skip-to', 2, '--hold-at', 4);
+	query(subscribe_sql('late', $late, %options));
+	wait_for_seq($node, 'late', 3);
+	my $third = query('SELECT first_rev FROM united.repo');
+	query("SELECT atproto.pause('late')");
+	wait_for('SELECT pid IS NULL FROM atproto.stat_subscription');
+	$late->restart(@$lacks ? ('--skip-from', $$lacks[0], '--skip-to', $$lacks[1]) : ());
+	query("SELECT atproto.refill('late', seq => 0), atproto.resume('late')");
+	wait_for_seq($node, 'late', 4);
+	is(query("SELECT first_rev < '$third', first_rev <= '$third', refill_by, refill_first FROM united.repo"), ($first == 1 ? 't' : 'f') . '|t||', "V-31: a refill that $how: from which revision on the tables have all commits");
+	query(subscribe_sql('other', AtprotoTest::Server->start($early, '--skip-from', 1, '--skip-to', 1), %options));
+	wait_for_seq($node, 'other', 4);
+	is(query('SELECT sync, count(r) FROM united.repo LEFT JOIN united.record r USING (did) GROUP BY sync'), $first == 1 ? 'partial|3' : 'desynchronized|2',
+		'F-08: another source shows whether a commit is missing');
+	$late->stop;
+}
+
+# --- a refill of a repository whose earlier commits came with an export ---
+
+query('DELETE FROM atproto.subscription; TRUNCATE united.record, united.repo');
+my $whole = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x', 'a 2 -x', 'a 3 +y', 'a 4 +z'));
+query(subscribe_sql('whole', $whole, cursor => 0, target => "'united'", verify => "'hash'"));
+wait_for_seq($node, 'whole', 4);
+# as an export leaves the row
+query("UPDATE united.repo SET first_rev = NULL; SELECT atproto.refill('whole', seq => 2)");
+wait_for('SELECT refill_by IS NULL FROM united.repo');
+query(subscribe_sql('behind', $whole, cursor => 0, target => "'united'", verify => "'hash'"));
+wait_for_seq($node, 'behind', 4);
+is(query('SELECT sync, first_rev FROM united.repo'), 'partial|', 'F-08: after an export, a refill of the last commits does not make the first commits unknown');
+
 $node->stop;
 done_testing();

@@ -180,7 +180,7 @@ foreach my $case ([ 'chain', 1 ], [ 'chain', 3 ], [ 'hash', 1 ])
 		is($equal, 't', "V-45: $s: audit: $name") if $sync eq 'synchronized';
 	}
 	# of some repositories the source has no event at their revision: so the refill has not ended
-	query("UPDATE $s.repo SET refill_by = NULL, refill_rev = NULL, refill_data = NULL, refill_sync = NULL; SELECT atproto.unsubscribe('whole$s'), atproto.unsubscribe('lossy$s')");
+	query("UPDATE $s.repo SET refill_by = NULL, refill_rev = NULL, refill_data = NULL, refill_first = NULL, refill_sync = NULL; SELECT atproto.unsubscribe('whole$s'), atproto.unsubscribe('lossy$s')");
 }
 
 # An invalid level

@@ -1,0 +1,88 @@
+# 335_poll.pl
+#		The library as macOS and FreeBSD build it: the fetcher waits by poll(), and the library calls no function
+#		that only Linux has.  Built so here, with WAIT=poll: the fetcher asks name servers, follows many
+#		requests at a time, sleeps between them, and passes 331_fetcher.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use AtprotoTest::Installation;
+use AtprotoTest::Network;
+use AtprotoTest::Preload;
+use AtprotoTest::Probe;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+# --- the library ---
+
+my $built = AtprotoTest::Installation->new;
+
+# make compiles only what is newer than its object
+utime undef, undef, "$built->{sources}/src/net/poll.c" or BAIL_OUT('no poll.c');
+$built->install('WAIT=poll');
+
+# The functions of the C library that the sources call: C11, or POSIX of 2001.
+my %portable = map { $_ => 1 } qw(abort accept atoi bind bsearch calloc clock clock_gettime close connect ctime errno exit
+  fclose fcntl fdopen feof ferror fflush fgets fopen fprintf fputs fread free fscanf fseek fstat ftell fwrite getenv gmtime_r
+  inet_pton kill ldexp log malloc memchr memcmp memcpy memmove memset open poll pow pthread_sigmask qsort random read realloc
+  rename setenv sigaction sigfillset snprintf socket sqrt stat strchr strcmp strcpy strcspn strdup strerror strlen strncmp
+  strncpy strpbrk strrchr strspn strstr strtod strtok strtok_r strtol strtoll strtoul strtoull time unlink vsnprintf write);
+my %ours_by_the_compiler = map { $_ => 1 } qw(cxa_finalize errno_location fdelt sigsetjmp stack_chk_fail);
+my $library = "$built->{sources}/atproto.so";
+my @called  = map { /^\s+U (\w+)\@GLIBC/ ? $1 : () } split /\n/, `nm -D --undefined-only '$library'`;
+# __memcpy_chk and __isoc99_fscanf are memcpy and fscanf
+my @strange = grep { !$portable{$_} && !$ours_by_the_compiler{$_} } map { s/^__(isoc\d+_)?//r =~ s/_chk$//r } @called;
+
+SKIP:
+{
+	skip 'the C library has no versions of symbols', 2 unless @called;
+	ok((grep { $_ eq 'poll' } @called), 'the library waits by poll()');
+	is("@strange", '', 'the library calls no function of the C library that only Linux has');
+}
+
+# --- the fetcher ---
+
+my $requests = 150;
+my $network  = AtprotoTest::Network->start;
+my $preload  = AtprotoTest::Preload->make(network => $network);
+my $node     = make_node('poll', start => $preload, install_path => $built->install_path, conf => $network->settings . <<"EOF");
+atproto.name_servers = '127.0.0.1:@{[ $network->port('dns') ]}'
+EOF
+my $probe = AtprotoTest::Probe->make;
+my $did   = 'did:plc:' . 'a' x 24;
+
+$network->documents({ $did => $network->document($did, pds => 'pds.example.com', key => 'zQ3shokFTS3brHcDQrn82RUDfCZESWL1ZdCEJwekUDPQiYBme', handle => 'h.example.com') });
+$network->dns({ '_atproto.h.example.com' => { TXT => [ ["did=$did"] ] } });
+query("SELECT atproto.check_handle('$did')");
+wait_for("SELECT EXISTS (SELECT FROM atproto.identity WHERE did = '$did' AND handle_state = 'valid')");
+pass('c-ares: a name server answered');
+
+$network->fault({ host => "h$_.example.com", status => 200, body => "body $_", size => 50_000 + $_, delay => 0.2 }) foreach 1 .. $requests;
+my @answers = $probe->answers($probe->ask_all(map { [ "https://h$_.example.com/", body_max => 100_000 ] } 1 .. $requests));
+is(join(' ', map { $_->{outcome} . ':' . ($_->{body_len} // '') } @answers), join(' ', map { 'ok:' . (50_000 + $_) } 1 .. $requests),
+	"libcurl: $requests requests at a time, each has its own answer");
+
+my $fetcher = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'";
+my $waits   = 0;
+for (1 .. 20)
+{
+	$waits += query("SELECT wait_event = 'AtprotoStream' OR wait_event = 'Extension' FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'") eq 't';
+	select undef, undef, undef, 0.01;
+}
+cmp_ok($waits, '>', 15, 'the fetcher sleeps when there is nothing to do');
+$node->stop;
+
+# --- a test of the fetcher, with this library ---
+
+{
+	local $ENV{PATH} = $built->install_path . "/bin:$ENV{PATH}";
+	my ($out, $err) = run_command([ $^X, "$FindBin::RealBin/331_fetcher.pl" ]);
+
+	like($out, qr/^1\.\.\d+$/m, '331_fetcher has ended');
+	is(join("\n", grep { /^not ok/ } split /\n/, $out), '', '331_fetcher has passed') or diag($err);
+}
+done_testing();
