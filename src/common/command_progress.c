@@ -168,34 +168,23 @@ find_scans(PlanState *node, void *context)
 	return planstate_tree_walker(node, find_scans, context);
 }
 
+static bool
+has_custom_scan(PlanState *node, void *context)
+{
+	return node != NULL && (IsA(node, CustomScanState) || planstate_tree_walker(node, has_custom_scan, context));
+}
+
 /*
- * Does an extension run a part of the plan?  Citus takes counters for an EXPLAIN ANALYZE: Citus would run the statement
- * in a different and slower way, and say that a statement which changes rows has changed one row on each shard.
+ * Only the first statement in progress counts: the statements of its triggers do not.
+ *
+ * Nor does a statement with nodes of another extension, and these must not see that rows are counted: Citus then takes the
+ * statement for EXPLAIN ANALYZE when it runs, and gives the number of shards as the number of rows.
  */
-static bool
-has_custom_scan(const Plan *plan)
-{
-	return plan != NULL && (IsA(plan, CustomScan) || has_custom_scan(plan->lefttree) || has_custom_scan(plan->righttree));
-}
-
-static bool
-is_counted(const QueryDesc *desc)
-{
-	ListCell   *cell;
-
-	if (!OidIsValid(counted) || query != NULL || !in_command() || has_custom_scan(desc->plannedstmt->planTree))
-		return false;
-	foreach(cell, desc->plannedstmt->subplans)
-		if (has_custom_scan(lfirst(cell)))
-			return false;
-	return true;
-}
-
-/* Only the first statement in progress counts: the statements of its triggers do not. */
 static void
 on_start(QueryDesc *desc, int flags)
 {
-	bool		count = is_counted(desc);
+	bool		count = OidIsValid(counted) && query == NULL && in_command();
+	int			asked = desc->instrument_options;
 
 	if (count)
 		desc->instrument_options |= INSTRUMENT_ROWS;
@@ -206,7 +195,10 @@ on_start(QueryDesc *desc, int flags)
 	if (!count)
 		return;
 	nscans = 0;
-	(void) find_scans(desc->planstate, NULL);
+	if (has_custom_scan(desc->planstate, NULL))
+		desc->instrument_options = desc->estate->es_instrument = asked;
+	else
+		(void) find_scans(desc->planstate, NULL);
 	if (nscans > 0)
 		watch_query(desc);
 }

@@ -174,9 +174,9 @@ what_it_fetches(const AtpSubscription *sub)
 }
 
 /*
- * Does the target have repositories that a removed subscription has filled by other filters?  No event and no list brings
- * the records that other filters left out, because the repositories' revisions are known (F-03).  The filters of existing
- * subscriptions are compared in subscription_neighbours.c.
+ * Does the target have repositories that a removed subscription has filled?  No event and no list brings the records that
+ * its filters left out, because the repositories' revisions are known (F-03).  subscription_neighbours.c compares the
+ * filters of existing subscriptions.
  */
 static bool
 has_former_rows(const AtpSubscription *sub)

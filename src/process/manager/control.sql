@@ -2,7 +2,7 @@
  * src/process: functions by which an operator controls the consumers, and views of their state.
  */
 
--- A function that runs SQL sets its own search_path, because the caller's search_path could lead to
+-- A function that runs SQL sets a search_path, because the caller's search_path could lead to
 -- other operators.
 CREATE FUNCTION atproto.subscribe(
     name text,
@@ -49,7 +49,7 @@ CREATE FUNCTION atproto.set_cursor(name text, seq bigint) RETURNS void
 COMMENT ON FUNCTION atproto.set_cursor(text, bigint) IS 'continue after event seq of the present URL; NULL: from now on, 0: from the oldest event';
 CREATE FUNCTION atproto.close_gap(id bigint, how text DEFAULT NULL) RETURNS void
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_close_gap';
-COMMENT ON FUNCTION atproto.close_gap(bigint, text) IS 'note that the events missing in a gap are in the tables now, and how they got there; the row stays, with the time';
+COMMENT ON FUNCTION atproto.close_gap(bigint, text) IS 'note that the missing events of a gap are in the tables now, and how they got there; the row stays, with the time';
 CREATE FUNCTION atproto_internal.stream_status(
     OUT name text, OUT pid integer, OUT state text, OUT connected_at timestamptz,
     OUT received bigint, OUT bytes bigint, OUT batches bigint, OUT reconnects bigint,
@@ -148,7 +148,7 @@ CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
             FROM (SELECT e.key, LEAST(sum(trunc(GREATEST(LEAST(e.value::numeric, 9007199254740991), 0))), 9007199254740991) AS n
                 FROM atproto.cursor u, jsonb_each_text(u.skips) e
                 WHERE u.subscription = s.name AND octet_length(e.key) <= 63 GROUP BY e.key ORDER BY e.key LIMIT 100) a) k
-        -- of all subscriptions in one scan
+        -- of all subscriptions in a single scan
         LEFT JOIN (SELECT subscription, count(*) AS held_events, sum(octet_length(bytes))::bigint AS held_bytes, min(held_at) AS held_since
             FROM atproto.held_event GROUP BY subscription) e ON e.subscription = s.name
         -- the newest event time among the target's other sources
@@ -163,7 +163,7 @@ CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
                 GROUP BY b.name) t
             -- LEAST() leaves out a NULL: a source without an event would count as one that has just had an event
             WHERE t.event_time IS NOT NULL) o
-    -- the view runs with its owner's rights, so it repeats the condition of row security
+    -- the view runs with the rights of the view's owner, so the view repeats the condition of row security
     WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE');
 COMMENT ON VIEW atproto.stat_subscription IS 'one row for each subscription: the state and position of its consumer';
 COMMENT ON COLUMN atproto.stat_subscription.name IS 'the subscription';

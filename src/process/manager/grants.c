@@ -29,7 +29,7 @@ PG_FUNCTION_INFO_V1(atp_revoke_from);
 #define WRITE	"SELECT, INSERT, UPDATE, DELETE"
 
 /*
- * Privileges of a subscriber besides the target, in schema atproto.  A reader gets none of them, because these functions
+ * Privileges of a subscriber besides the target, in schema atproto.  A reader gets no such privilege: the functions
  * open connections and change tables.
  */
 static const struct

@@ -48,7 +48,7 @@ static char *databases_setting; /* atproto.databases: names with commas between;
 #define MANAGER_RESTART_S		5	/* and this much more for each failed start ... */
 #define MANAGER_MAX_DELAY_MS	300000	/* ... up to this */
 
-/* A subscription's consumer, as the manager sees it. */
+/* The consumer of a subscription, as the manager sees the consumer. */
 typedef struct Child
 {
 	char		name[ATP_NAME_MAX + 1]; /* the key */

@@ -121,12 +121,13 @@ pass_deletion(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 /*
  * F-15: is the deletion older than the stored commit?  A stream that is read again, from before its first event in the
  * tables, brings a deletion that the account has survived; the records go all the same, since only the time in the revision
- * tells.  The account has chosen this time, so it decides no more than the mark.
+ * tells.  The account has chosen this time, so it decides no more than the mark.  A second: some servers write times without
+ * fractions.
  */
 static bool
 is_older_deletion(const AtpRepoState *repo, const AtpEvent *event)
 {
-	return repo->head.has_rev && event->time != 0 && (int64) atp_tid_micros(repo->head.rev) > event->time;
+	return repo->head.has_rev && event->time != 0 && (int64) atp_tid_micros(repo->head.rev) - event->time > USECS_PER_SEC;
 }
 
 static void
