@@ -29,7 +29,7 @@ my %others = map { $_ => 1 } (
 	  vacuum_freeze_min_age hot_standby_feedback synchronous_standby_names maintenance_work_mem max_slot_wal_keep_size),
 	qw(fetch_size pg_stat_statements pg_trgm heap_update pg_input_is_valid));
 # Variables of foreign programs.
-my %variables_of_others = map { $_ => 1 } qw(PGHOST PGPORT PGUSER PGDATABASE PGPASSWORD PGDATA DATA_SOURCE_NAME ARGS CC CFLAGS PATH HOME LC_ALL POSTGRES_PASSWORD);
+my %variables_of_others = map { $_ => 1 } qw(PGHOST PGPORT PGUSER PGDATABASE PGPASSWORD PGDATA DATA_SOURCE_NAME ARGS CC CFLAGS CPATH LIBRARY_PATH PATH HOME LC_ALL POSTGRES_PASSWORD);
 my %targets_of_pgxs = map { $_ => 1 } qw(all install uninstall installcheck clean);
 
 my $node = make_node('names');
