@@ -203,7 +203,7 @@ atp_pg_car_records(PG_FUNCTION_ARGS)
 	FuncCallContext *call;
 	Repository *repo;
 	AtpMstLeaf	leaf;
-	AtpSpan		path;
+	AtpSpan		path = {0};
 	AtpSpan		collection;
 	AtpSpan		rkey;
 	const AtpCarBlock *block = NULL;

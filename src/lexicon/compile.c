@@ -74,7 +74,7 @@ compile_nothing(AtpLexCompiler *c, AtpLexObject o, AtpLexNode *node, unsigned as
 static bool
 compile_boolean(AtpLexCompiler *c, AtpLexObject o, AtpLexNode *node, unsigned as)
 {
-	bool		constant;
+	bool		constant = false;
 	bool		unused;
 	bool		found[2];
 

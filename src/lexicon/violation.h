@@ -21,7 +21,7 @@ typedef struct AtpJsonPath
 #define atp_member(up, name)		((AtpJsonPath) {(up), (name), 0})
 #define atp_element(up, element)	((AtpJsonPath) {(up), {NULL, 0}, (element)})
 
-/* The sentence, palloc'd. */
-extern char *atp_violation(const AtpJsonPath *place, const char *format, ...) pg_attribute_printf(2, 3);
+/* The sentence, palloc'd.  pg_attribute_printf names what only the compiler of the server knows, which need not be this one. */
+extern char *atp_violation(const AtpJsonPath *place, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif							/* ATP_VIOLATION_H */

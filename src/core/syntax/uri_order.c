@@ -259,7 +259,7 @@ atp_uri_upper_bound(AtpScheme scheme, const uint8_t *restrict stored, size_t n,
 		authority++;
 
 	/* The lowest continuation of an authority is "%00". */
-	if (authority == n)
+	if (authority >= n)
 	{
 		if (plc)
 			n = atp_did_text(stored, n, (char *) out);

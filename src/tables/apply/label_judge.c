@@ -194,7 +194,7 @@ pass_event(Labelers *l, const AtpEvent *event)
 void
 atp_labels_judge(AtpApply *a, int lo, int hi)
 {
-	Labelers	l;
+	Labelers	l = {0};
 
 	read_labelers(&l, a, a->lo, hi);
 	for (int i = a->lo; i < lo; i++)

@@ -49,10 +49,11 @@ request_audit(const char *target, bool anew)
 {
 	AtpCaller	caller = atp_as_table_owner("audit_state");
 	NameData	name;
-	AtpArg		arg = {NameGetDatum(&name), NAMEOID, false};
+	AtpArg		arg;
 	RequestState there;
 
 	namestrcpy(&name, target);
+	arg = (AtpArg) {NameGetDatum(&name), NAMEOID, false};
 	there = find_request(arg);
 	if (there == REQUEST_ENDED || (there == REQUEST_NONE && !anew))
 	{
