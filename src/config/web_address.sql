@@ -41,12 +41,13 @@ CREATE POLICY everybody ON atproto.web_address USING (true);
 GRANT SELECT ON atproto.web_address, atproto.known_web_address TO PUBLIC;
 
 -- A pattern of the table goes before a pattern of the extension.  Patterns that give different URIs give NULL: no guess.
+-- The URIs are compared as texts: pg_upgrade makes the function before the operators of the types.
 CREATE FUNCTION atproto.aturi_from_web(address text) RETURNS @extschema@.aturi
     LANGUAGE sql STABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
     SELECT coalesce(@extschema@.aturi_from(address),
-        (SELECT CASE WHEN count(DISTINCT page.uri) = 1 THEN @extschema@.min(page.uri) END
-         FROM (SELECT @extschema@.aturi_from(address, known.pattern, known.uri) AS uri, known.bundled
+        (SELECT CASE WHEN count(DISTINCT page.uri) = 1 THEN min(page.uri)::@extschema@.aturi END
+         FROM (SELECT @extschema@.aturi_from(address, known.pattern, known.uri)::text COLLATE "C" AS uri, known.bundled
                FROM atproto.known_web_address known) page
          WHERE page.uri IS NOT NULL
          GROUP BY page.bundled

@@ -136,7 +136,7 @@ LONG = "repeat('x', 500)"
 shape("view-names", 1592, 0, lexicon(members("'property' || i", STRING)), VIEW)
 shape("view-alike", 1592, (48, 1592), lexicon(members(LONG + " || i", STRING)), VIEW)
 shape("view-required", 1592, 0, lexicon(members(LONG + " || i", STRING), record=", 'required', " + series(LONG + " || (2 * i)")), VIEW)
-shape("view-refs", 1592, (48, 1592), lexicon(members("'property' || i", "jsonb_build_object('type', 'ref', 'ref', '#def')"),
+shape("view-refs", 1592, (96, 1592), lexicon(members("'property' || i", "jsonb_build_object('type', 'ref', 'ref', '#def')"),
                                    "jsonb_build_object('def', jsonb_build_object('type', 'string', 'description', repeat('x', 100 * {n})))"), VIEW)
 
 # --- exports, dead letters ---

@@ -130,11 +130,11 @@ is( query(q{SELECT coalesce(string_agg(p.oid::regprocedure::text, ', '), 'none')
 	'none', 'a plain role may call nothing of the consumer');
 is( query(q{SELECT coalesce(string_agg(c.oid::regclass::text, ', '), 'none') FROM pg_class c
 		WHERE relnamespace = 'atproto'::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'S')
-		AND (relkind <> 'S' AND relname !~ '^lexicon' AND has_any_column_privilege('plain', c.oid, 'SELECT')
+		AND (relkind <> 'S' AND relname !~ '^lexicon|web_address$' AND has_any_column_privilege('plain', c.oid, 'SELECT')
 			OR relkind <> 'S' AND has_any_column_privilege('plain', c.oid, 'INSERT, UPDATE')
 			OR relkind <> 'S' AND has_table_privilege('plain', c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER')
 			OR relkind = 'S' AND has_sequence_privilege('plain', c.oid, 'USAGE, SELECT, UPDATE'))}),
-	'none', 'and read no table but Lexicons, nor write any');
+	'none', 'and read no table but Lexicons and web addresses, nor write any');
 like(error_of("SET ROLE plain; SELECT atproto.subscribe('x', '$url')"), qr/^42501: /, 'it cannot subscribe');
 like(error_of('SET ROLE plain; SELECT * FROM atproto.stat_subscription'), qr/^42501: /, 'nor see what others do');
 is(error_of('SET ROLE pg_monitor; SELECT * FROM atproto.stat_subscription'), '', 'pg_monitor can');
