@@ -166,7 +166,10 @@ wait_for_something(Server *s)
 	{
 		int64_t		left = wake - now_usec();
 
-		timeout = left <= 0 ? 0 : left > 1000000 ? 1000 : (int) ((left + 999) / 1000);
+		/* poll() counts milliseconds: less than one is waited for without it */
+		if (left > 0 && left < 1000)
+			nanosleep(&(struct timespec) {0, left * 1000}, NULL);
+		timeout = left < 1000 ? 0 : left > 1000000 ? 1000 : (int) (left / 1000);
 	}
 	/* not ppoll(), which macOS lacks */
 	if (poll(s->fds, FDS_FIXED + s->nconns, timeout) < 0)

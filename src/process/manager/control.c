@@ -29,6 +29,7 @@
 #include "process/manager/served.h"
 #include "common/quotable.h"
 #include "source.h"
+#include "storage/lmgr.h"
 #include "tables/base/gap.h"
 #include "tables/base/job.h"
 #include "tables/repos/held.h"
@@ -188,6 +189,9 @@ has_former_rows(const AtpSubscription *sub)
 
 	if (!sub->source->by_repo || !sub->settings.keep_records ||
 		!atp_table_is_ours(&atp_repo_table, relid) || !atp_role_may_fill(sub->owner, sub->target, sub->target_owner))
+		return false;
+	/* a session that has locked the table keeps nobody from subscribing */
+	if (!ConditionalLockRelationOid(relid, AccessShareLock))
 		return false;
 	others = atp_query("SELECT FROM atproto.subscription WHERE name <> $1 AND target = $2 AND by_repo LIMIT 1",
 					   ATP_ARGS(atp_text_arg(sub->name), atp_text_arg(sub->target)));
