@@ -160,14 +160,23 @@ is(query("SELECT string_agg(sync, ',') FROM fully.repo WHERE did = '$who{same}{d
 is(query("SELECT string_agg(seq::text, ',' ORDER BY seq) FROM atproto.held_event"), '4,5', 'S-10: full: a commit that may be signed or not neither waits nor marks');
 is(query("SELECT string_agg(did || rkey::text, ',') FROM fully.record"), "$who{same}{did}20", 'S-10: full: neither becomes a row');
 
-# A held event is judged by the setting at its release.
+# A held event is judged by the setting at its release.  The key is known before the restart: a consumer that begins may judge held events.
+know(@{ $who{late} }{qw(did first)});
 $node->append_conf('postgresql.conf', "atproto.qualifying_names = 'late'\n");
 $node->restart;
-know(@{ $who{late} }{qw(did first)});
 looked_up(', resolved_at = now()', "did = '$who{late}{did}'");
 wait_for("SELECT count(*) = 0 FROM atproto.held_event WHERE seq = 5");
 is(query("SELECT (SELECT count(*) FROM fully.record WHERE did = '$who{late}{did}'), (SELECT sync FROM fully.repo WHERE did = '$who{late}{did}')"), '0|desynchronized',
 	'S-10: full: released, it becomes no row, and marks');
+
+# The account's fourth message is signed by a key that the directory does not name.
+query("SELECT atproto.unsubscribe('fully'); DELETE FROM atproto.identity_request");
+know(@{ $who{$_} }{qw(did first)}) foreach qw(same turned);
+query('CREATE SCHEMA forged; ' . subscribe_sql('forged', AtprotoTest::Server->start(make_capture('qualify.py', make_capture('full.py', 'again'), '4:space'), '--hold-at', 5),
+	cursor => 0, target => "'forged'", verify => "'full'"));
+wait_for_seq($node, 'forged', 4);
+is(query("SELECT sync FROM forged.repo WHERE did = '$who{turned}{did}'"), 'synchronized', 'S-13: full: a forged commit marks nothing');
+is(query("SELECT count(*) FROM atproto.identity_request WHERE did = '$who{turned}{did}'"), '0', 'and has nobody looked up');
 
 # --- exports ---
 
