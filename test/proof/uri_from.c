@@ -3,7 +3,7 @@
  *		What people paste: white space, the authority of a candidate form, and the segments of a web address.
  *
  * proves: trim_space text_before begins_with colon_length write_did write_authority write_plain next_segment decode_segment
- *	split_address equal_hosts
+ *	split_address
  * sources: core/syntax/chars.c
  * short: -DN=4 --unwind 17
  * long: -DN=6 --unwind 19
@@ -178,8 +178,8 @@ address(void)
 	LAW(host.ptr == s + 8 && path.ptr == host.ptr + host.len && path.ptr + path.len <= s + n);
 	LAW(!any_is(host.ptr, host.len, '/') && !any_is(host.ptr, host.len, '?') && !any_is(path.ptr, path.len, '#'));
 	LAW(path.len == 0 || path.ptr[0] == '/');
-	LAW(equal_hosts(host, host));
-	LAW(!equal_hosts(host, (AtpSpan) {s, 7}) || host.len == 7);
+	LAW(atp_span_same_letters(host, host));
+	LAW(!atp_span_same_letters(host, (AtpSpan) {s, 7}) || host.len == 7);
 	if (path.len == 2 && host.len == 1)
 		REACHED("a host and a path");
 }

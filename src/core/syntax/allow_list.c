@@ -15,17 +15,6 @@ typedef struct AllowEntry
 	unsigned	bits;
 } AllowEntry;
 
-static bool
-same_span(AtpSpan a, AtpSpan b)
-{
-	if (a.len != b.len)
-		return false;
-	for (size_t i = 0; i < a.len; i++)
-		if (atp_char_lower(a.ptr[i]) != atp_char_lower(b.ptr[i]))
-			return false;
-	return true;
-}
-
 static AtpSpan
 span_of(const char *s, const char *end)
 {
@@ -83,9 +72,9 @@ parse_host(const char *s, const char *end, const char *colon, AllowEntry *entry,
 
 	*where = s;
 	entry->scheme = span_of(s, colon);
-	if (!same_span(entry->scheme, http) && !same_span(entry->scheme, https))
+	if (!atp_span_same_letters(entry->scheme, http) && !atp_span_same_letters(entry->scheme, https))
 		return ATP_E_ALLOW_SCHEME;
-	entry->port = same_span(entry->scheme, https) ? 443 : 80;
+	entry->port = atp_span_same_letters(entry->scheme, https) ? 443 : 80;
 	/* The port follows the last colon, unless this colon is part of an IPv6 address in brackets. */
 	while (port > host && port[-1] != ':' && port[-1] != ']')
 		port--;
@@ -201,7 +190,7 @@ atp_allow_host(const char *s, size_t n, AtpSpan scheme, AtpSpan host, unsigned p
 
 	while (p < s + n)
 		if (next_entry(&p, s + n, &entry, &where) == ATP_OK && entry.scheme.ptr != NULL &&
-			same_span(entry.scheme, scheme) && same_span(entry.host, host) && entry.port == port)
+			atp_span_same_letters(entry.scheme, scheme) && atp_span_same_letters(entry.host, host) && entry.port == port)
 			return true;
 	return false;
 }

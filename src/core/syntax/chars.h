@@ -39,6 +39,20 @@ atp_char_lower(char c)
 	return atp_char_is(c, ATP_C_UPPER) ? c + ('a' - 'A') : c;
 }
 
+/* Are the texts equal, without regard to the case of ASCII letters? */
+static inline bool
+atp_span_same_letters(AtpSpan a, AtpSpan b)
+{
+	if (a.len != b.len)
+		return false;
+	for (size_t i = 0; i < a.len; i++)
+	{
+		if (atp_char_lower(a.ptr[i]) != atp_char_lower(b.ptr[i]))
+			return false;
+	}
+	return true;
+}
+
 /* The value of a hexadecimal digit. */
 static inline unsigned
 atp_hex_value(char c)

@@ -295,19 +295,6 @@ split_address(AtpSpan s, AtpSpan *host, AtpSpan *path)
 	return true;
 }
 
-static bool
-equal_hosts(AtpSpan a, AtpSpan b)
-{
-	if (a.len != b.len)
-		return false;
-	for (size_t i = 0; i < a.len; i++)
-	{
-		if (atp_char_lower(a.ptr[i]) != atp_char_lower(b.ptr[i]))
-			return false;
-	}
-	return true;
-}
-
 /* Decodes each escape of a segment once; false for a '%' that is none, or that comes of an escape. */
 static bool
 decode_segment(AtpSpan segment, char *out, size_t *n)
@@ -376,7 +363,7 @@ atp_uri_from_web(const char *restrict s, size_t n, AtpSpan pattern, AtpSpan uri,
 	if (address.len > ATP_URI_MAX ||
 		!split_address(address, &host, &path) ||
 		!split_address(pattern, &pattern_host, &pattern_path) ||
-		!equal_hosts(host, pattern_host))
+		!atp_span_same_letters(host, pattern_host))
 		return false;
 	while (next_segment(&pattern_path, &wanted))
 	{

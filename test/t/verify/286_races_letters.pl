@@ -54,6 +54,21 @@ sub with_letter
 	return ($capture, query(q{SELECT id FROM atproto.dead_letter WHERE path = 'app.bsky.feed.post/x'}));
 }
 
+# A session changes something while retry() of the only letter in these rows has read the states; both sessions.
+sub change_during_retry
+{
+	my ($letters, $change) = @_;
+	my $id = query("SELECT id FROM $letters");
+
+	$points->hold('states read', 'retry');
+	my $retry = $points->session('retry', "SELECT atproto.retry($id)");
+	$points->wait('states read', 'retry');
+	my $session = $points->session('change', $change);
+	$points->blocked('change');
+	$points->release('states read', 'retry');
+	return ($retry, $session);
+}
+
 # Waits until the consumer waits for a lock, or is at the end.
 sub as_far_as_it_gets
 {
@@ -144,13 +159,7 @@ foreach my $change ("UPDATE atproto.subscription SET target = 'elsewhere'", q{SE
 	query(qq{CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON atproto.repo FOR EACH ROW WHEN (NEW.rev::text = '$second') EXECUTE FUNCTION public.refuse()});
 	follow(2, [ 'a 1 +x', 'a 2 +y !z' ]);
 	query(q{DROP TRIGGER refuse ON atproto.repo; DELETE FROM atproto.dead_letter WHERE path <> ''});
-	my $id = query(q{SELECT id FROM atproto.dead_letter});
-	$points->hold('states read', 'retry');
-	my $retry = $points->session('retry', "SELECT atproto.retry($id)");
-	$points->wait('states read', 'retry');
-	my $session = $points->session('change', $change);
-	$points->blocked('change');
-	$points->release('states read', 'retry');
+	my ($retry, $session) = change_during_retry('atproto.dead_letter', $change);
 	is_deeply([ $retry->finish ], [ 'applied', '' ], "$change: applied");
 	is(($session->finish)[1], '', 'and then that');
 	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock'});
@@ -201,13 +210,7 @@ foreach my $change ("UPDATE atproto.subscription SET target = 'elsewhere' WHERE 
 	query(qq{DROP TRIGGER refuse ON atproto.repo; UPDATE atproto.subscription SET verify = 'full';
 		UPDATE atproto.repo SET refill_at = now(), refill_by = (SELECT id FROM atproto.subscription WHERE name = 's');
 		INSERT INTO atproto.status_request (target, did, subscription, why, requested_at, next_try) VALUES ('atproto', '$a', 's', 'inactive', now(), 'infinity')});
-	my $id = query(q{SELECT id FROM atproto.dead_letter WHERE subscription = 't'});
-	$points->hold('states read', 'retry');
-	my $retry = $points->session('retry', "SELECT atproto.retry($id)");
-	$points->wait('states read', 'retry');
-	my $session = $points->session('change', $change);
-	$points->blocked('change');
-	$points->release('states read', 'retry');
+	my ($retry, $session) = change_during_retry("atproto.dead_letter WHERE subscription = 't'", $change);
 	is_deeply([ $retry->finish ], [ 'applied', '' ], "$change: the account is deleted");
 	is(($session->finish)[1], '', 'and then the change');
 	is(query('SELECT subscription, why FROM atproto.status_request'), 't|deleted', 'the other subscription asks');
