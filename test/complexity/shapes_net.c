@@ -199,19 +199,29 @@ run_texts(void)
  * ------------------------------------------------------------------------
  */
 
+/* Messages of 99 bytes, from which a dictionary is made. */
+static char samples[1000 * 99 + 1];
+static size_t lengths[1000];
+
+static void
+make_samples(void)
+{
+	for (size_t i = 0; i < 1000; i++)
+		lengths[i] = (size_t) snprintf(samples + 99 * i, 100, "{\"number\":%088zu}", i * 7919);
+}
+
 /* Any dictionary: no message here uses it. */
 static AtpUnzstd *
 new_unzstd(void)
 {
-	static char samples[1000 * 100];
-	static size_t lengths[1000];
 	static uint8_t dictionary[8192];
 	static size_t n;
 
-	for (size_t i = 0; n == 0 && i < 1000; i++)
-		lengths[i] = (size_t) snprintf(samples + 99 * i, 100, "{\"number\":%090zu}", i * 7919);
 	if (n == 0)
+	{
+		make_samples();
 		n = ZDICT_trainFromBuffer(dictionary, sizeof(dictionary), samples, lengths, 1000);
+	}
 	return atp_unzstd_new(dictionary, n);
 }
 
@@ -260,15 +270,12 @@ run_zstd(void)
 static void
 make_dictionary(size_t n)
 {
-	static char samples[1000 * 100];
-	static size_t lengths[1000];
 	size_t		len = n + 1024;
 	uint8_t    *contents = malloc(len);
 	uint32_t	random = 1;
 	ZDICT_params_t params = {0};
 
-	for (size_t i = 0; i < 1000; i++)
-		lengths[i] = (size_t) snprintf(samples + 99 * i, 100, "{\"number\":%090zu}", i * 7919);
+	make_samples();
 	for (size_t i = 0; i < len; i++)
 		contents[i] = (uint8_t) ((random = random * 1664525 + 1013904223) >> 24);
 	input.len = ZDICT_finalizeDictionary(input.buf, INPUT_ROOM, contents, len, samples, lengths, 1000, params);
