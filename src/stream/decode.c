@@ -261,14 +261,14 @@ decode_head(Incoming *in, AtpPosition *position, bool judge_clock)
 	atp_unknown_came(head->seq);
 	if (judge_clock && clock_may_be_wrong(in))
 		return ATP_DROP_CLOCK;
+	/* S-10: messages of that kind may have no sequence number */
 	if (in->err == ATP_E_SEQ_MISSING || in->err == ATP_E_SEQ_RANGE)
-		return ATP_DROP_SEQ;
+		return in->qualifies ? pass_over(in, ATP_SKIP_UNKNOWN) : ATP_DROP_SEQ;
 	if (head->what == ATP_HEAD_INFO || head->what == ATP_HEAD_OUTDATED)
 	{
-		if (in->qualifies)
-			return pass_over(in, ATP_SKIP_UNKNOWN);
+		/* S-10: whatever else the message says, a gap that is noted in vain does no harm */
 		position->outdated |= in->err == ATP_OK && head->what == ATP_HEAD_OUTDATED;
-		return ATP_DROP_NONE;
+		return in->qualifies ? pass_over(in, ATP_SKIP_UNKNOWN) : ATP_DROP_NONE;
 	}
 	/* a message of unknown type needs no sequence number, and an invalid one does not matter */
 	if (head->what == ATP_HEAD_UNKNOWN && head->seq == 0)
