@@ -362,13 +362,19 @@ atp_decode_is_known(AtpDecoder *decoder, const AtpBatch *batch)
 {
 	AtpHead		head;
 	size_t		at;
+	AtpErr		err;
 
 	if (decoder->format->is_known == NULL)
 		return false;
 	for (int i = batch->nmessages; i > Max(batch->ndecoded, batch->nmessages - ASKED); i--)
-		if (decoder->format->cut(decoder, batch->messages[i - 1], &at) == ATP_OK && decoder->frame.kind == ATP_FRAME_MESSAGE &&
-			atp_parse_head(decoder, &head, &at) == ATP_OK && decoder->format->is_known(decoder))
+	{
+		if (decoder->format->cut(decoder, batch->messages[i - 1], &at) != ATP_OK || decoder->frame.kind != ATP_FRAME_MESSAGE)
+			continue;
+		err = atp_parse_head(decoder, &head, &at);
+		atp_unknown_came(head.seq);
+		if (err == ATP_OK && decoder->format->is_known(decoder))
 			return true;
+	}
 	return false;
 }
 
@@ -390,7 +396,11 @@ atp_decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, AtpDecod
 		if (verdict.drop == ATP_DROP_NONE)
 		{
 			if (in.event != NULL && part != ATP_DECODE_HEADS)
+			{
 				decode_rows(&in);
+				/* of the members inside of the message, too */
+				atp_unknown_came(in.head.seq);
+			}
 			if (in.event != NULL && !in.event->ignored)
 				batch->nwanted++;
 			continue;

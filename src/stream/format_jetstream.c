@@ -231,6 +231,8 @@ mark_repo(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	size_t		at;
 
 	event->partial = true;
+	if (msg->nops > 0)
+		event->path = atp_path_hash(msg->ops[0].path);
 	if (msg->kind == ATP_REPOS_SYNC && decoder->jetstream.body.ptr != NULL &&
 		(atp_make_dagcbor(decoder->jetstream.body, &cbor, &room, &at) != ATP_OK || atp_jetstream_unwrap(cbor, msg, &at) != ATP_OK))
 		return false;

@@ -67,7 +67,7 @@ fault("names-hidden", "stream/unknown.c", "of == ATP_OF_COUNT || applied ? of : 
 fault("names-logged", "process/status/subscription_log.c", "($5 OR count(*)", "($5 AND count(*)", "t/213_qualified")
 fault("frame-lexicon", "core/wire/repos_message.c", "atp_span_is(frame->t, kinds[kind].t) && atp_frame_is_of(frame, ATP_NSID_REPOS)", "atp_span_is(frame->t, kinds[kind].t)", "t/213_qualified")
 fault("label-lexicon", "core/wire/labels_message.c", "!atp_frame_is_of(frame, ATP_NSID_LABELS) ? ATP_LABELS_UNKNOWN", "false ? ATP_LABELS_UNKNOWN", "unit/test_labels")
-fault("qualified-retry", "tables/apply/replay.c", "(batch->events[0].qualifies || omits(batch, replay->path))", "omits(batch, replay->path)", "t/213_qualified")
+fault("qualified-retry", "tables/apply/replay.c", "(batch->events[0].qualifies || omits_label(batch, replay->path))", "omits_label(batch, replay->path)", "t/213_qualified")
 fault("export-first", "tables/export/export.c", "if (e->push.blocks == 0 && block->cid.len", "if (e->push.blocks == 1 && block->cid.len", "t/340_exports")
 
 # --- src/core: found by proofs (test/proof; only where there is cbmc) ---
@@ -453,7 +453,7 @@ fault("text-moved", "net/websocket.c", "	if (!in_message || ws->is_text)\n		memc
 fault("prev-data", "tables/repos/repo_effect.c", "bool		data_fits = known && atp_same_bytes(event->prev_data, repo->head.data);", "bool		data_fits = known;", "t/280_two_sources", "t/281_chain")
 fault("first-rev", "tables/repos/repo_state.c", "return repo->head.has_first && !repo->account.deleted", "return repo->head.has_first && repo->account.deleted", "t/280_two_sources")
 fault("first-sync", "tables/repos/repo_state.c", "event->rev + (event->kind == ATP_REPOS_SYNC)", "event->rev", "t/280_two_sources")
-fault("refill-position", "tables/repos/repo_refill.c", "if (!last && repo->refill.has_rev && event->rev + event->partial <= repo->refill.rev)", "if (!last && repo->refill.has_rev && event->rev + event->partial > repo->refill.rev)", "t/255_derived")
+fault("refill-position", "tables/repos/repo_refill.c", "return repo->refill.has_rev && event->rev + event->partial <= repo->refill.rev;", "return repo->refill.has_rev && event->rev + event->partial > repo->refill.rev;", "t/255_derived")
 fault("null-believed", "tables/repos/repo.c", "	if (isnull)\n", "	if (isnull && column->at == 0)\n", "t/286_foreign_shapes")
 fault("type-believed", "tables/base/statements.c", "if (att->atttypid != expected && ", "if (att->atttypid == expected && ", "t/286_foreign_shapes")
 fault("purge-newer", "tables/records/record.c", " AND r.rev OPERATOR(@.<=) u.purge_rev\"", "\"", "t/256_purge")
