@@ -162,11 +162,15 @@ has_reread(const AtpRepoState *repo, const AtpEvent *event)
 void
 atp_repo_pass_reread(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *effect)
 {
-	if (!event->partial || !atp_repo_is_refilled(s, repo, event) || s->apply->replay ||
+	bool		last = repo->head.has_rev && event->rev == repo->head.rev && !event->partial;
+
+	if (!(event->partial || last) || !atp_repo_is_refilled(s, repo, event) || s->apply->replay ||
 		!repo->head.has_rev || event->rev > repo->head.rev || has_reread(repo, event))
 		return;
 	repo->row.changed = true;
 	break_refill(s, repo, effect);
+	if (last)
+		end_refill(repo);
 }
 
 bool

@@ -18,7 +18,8 @@ extern bool atp_repo_take_reread(AtpRepos *s, AtpRepoState *repo, const AtpEvent
 
 /*
  * S-13: a message that the refill reads again is passed over, and may have removed records that the refill has written.  After
- * a whole commit the next commit shows the break; after a message with only a part of its commit nothing does.
+ * a whole commit the next commit shows the break; after the last one, or after a message with only a part of its commit,
+ * nothing does.
  */
 extern void atp_repo_pass_reread(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *effect);
 

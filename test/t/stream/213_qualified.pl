@@ -213,12 +213,14 @@ is(states('again'), 's d - - - - -', 'S-13: v1: an event of a fetched revision m
 
 # The setting names the member before the refill: the message may have deleted a record of the refill.
 my $refill = AtprotoTest::Server->start(make_capture('qualify.py', texts('v1', make_capture('steps.py', 'a 1 +x', 'a 2 -x', 'a 3 +y')), '2:audience2'));
-query('CREATE SCHEMA refill; ' . subscribe_sql('refill', $refill, cursor => 0, target => "'refill'", actions => "'{update}'"));
-wait_for("SELECT sum(events) = 3 FROM atproto.cursor WHERE subscription = 'refill'");
+my $last = AtprotoTest::Server->start(make_capture('qualify.py', make_capture('steps.py', 'b 1 +x', 'b 2 -x'), '2:audience2'));
+query(join('; ', map { "CREATE SCHEMA refill$_; " . subscribe_sql("refill$_", $_ eq 'b' ? $last : $refill, cursor => 0, target => "'refill$_'", actions => "'{update}'") } qw(a b)));
+wait_for("SELECT sum(events) = 5 FROM atproto.cursor WHERE subscription LIKE 'refill_'");
 qualify_by('audience2');
-query("UPDATE atproto.subscription SET actions = DEFAULT WHERE name = 'refill'; SELECT atproto.refill('refill')");
-wait_for("SELECT sum(events) = 6 FROM atproto.cursor WHERE subscription = 'refill'");
-is(rows('refill') . ' ' . states('refill'), 'ay d - - - - - -', 'S-13: v1: a refill removes what it has written before, and marks');
+query("UPDATE atproto.subscription SET actions = DEFAULT WHERE name LIKE 'refill_'; SELECT atproto.refill(name) FROM atproto.subscription WHERE name LIKE 'refill_'");
+wait_for("SELECT sum(events) = 10 FROM atproto.cursor WHERE subscription LIKE 'refill_'");
+is(rows('refilla') . ' ' . states('refilla'), 'ay d - - - - - -', 'S-13: v1: a refill removes what it has written before, and marks');
+is(rows('refillb') . ' ' . states('refillb'), ' - d - - - - -', 'S-13: so does the refill from a relay, at the last commit');
 
 # --- level full: only the account's signature can mark ---
 
