@@ -28,6 +28,7 @@ typedef struct Names
 static Names names[2 * ATP_OF_COUNT + 1];
 
 static bool unplaced;			/* some name has no sequence number yet */
+static int	untold;				/* so many names were not told yet */
 
 static Names *
 names_of(int of, bool applied)
@@ -105,6 +106,7 @@ remember_name(int of, const char *name, bool applied, int64 seq)
 		strlcpy(new->name, name, sizeof(new->name));
 	n->n++;
 	unplaced |= seq < 0;
+	untold++;
 }
 
 /* A name as it is remembered: its beginning, printable. */
@@ -182,7 +184,7 @@ atp_unknown_came(int64 seq)
 const AtpUnknownName *
 atp_unknown_next(void)
 {
-	for (int sort = 0; sort < lengthof(names); sort++)
+	for (int sort = 0; sort < lengthof(names) && untold > 0; sort++)
 		if (names[sort].ntold < names[sort].n)
 			return &names[sort].list[names[sort].ntold];
 	return NULL;
@@ -192,6 +194,7 @@ void
 atp_unknown_told(const AtpUnknownName *name)
 {
 	names_of(name->of, name->applied)->ntold++;
+	untold--;
 }
 
 void
