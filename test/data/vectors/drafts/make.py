@@ -347,6 +347,48 @@ def inversions():
             yield {**good, "why": why + ", of which the list leaves one out", "ops": good["ops"][1:], "before": "other"}
 
 
+# --- frames of event streams ---
+
+ACCOUNT = {"seq": 7, "did": PLC, "time": "2026-09-23T00:00:00.000Z", "active": False, "status": "deactivated"}
+FRAMES = [
+    ({"op": 1, "t": "#account"}, ACCOUNT, "a message"),
+    ({"op": 1, "t": "#identity"}, {"seq": 2**53 - 1, "did": PLC, "time": "2026-09-23T00:00:00Z"}, "the greatest number"),
+    ({"op": 1, "t": "#later", "more": [1]}, {}, "an unknown type, an unknown field of the header, no field of the payload"),
+    ({"op": 1, "t": "#account"}, {**ACCOUNT, "status": "later", "more": {"to": synth.link(SOME), "is": b"\0"}}, "an unknown status, an unknown field"),
+    ({"op": -1}, {"error": "FutureCursor", "message": "the cursor is in the future"}, "an error"),
+    ({"op": -1}, {"error": "ConsumerTooSlow"}, "an error without a message"),
+]
+HEADER, PAYLOAD = synth.encode({"op": 1, "t": "#account"}).hex(), synth.encode(ACCOUNT).hex()
+ERROR, TYPE = synth.encode({"op": -1}).hex(), synth.encode("#account").hex()
+NO_FRAMES = [
+    ("", "no bytes"), (HEADER, "no payload"), (HEADER + PAYLOAD + "a0", "three objects"), (HEADER + PAYLOAD[:-2], "a payload that is cut short"),
+    (HEADER + "80", "a payload that is an array"), (HEADER + "f6", "a payload that is null"), ("8201" + TYPE + PAYLOAD, "a header that is an array"),
+    (synth.encode({"t": "#account"}).hex() + PAYLOAD, "no op"), (synth.encode({"op": "1", "t": "#account"}).hex() + PAYLOAD, "an op that is a text"),
+    (synth.encode({"op": 1}).hex() + PAYLOAD, "a message without t"), (synth.encode({"op": 1, "t": 1}).hex() + PAYLOAD, "a t that is no text"),
+    ("a2626f70016174" + TYPE + PAYLOAD, "a header whose keys have another order"), ("a26174" + TYPE + "626f701801" + PAYLOAD, "an op that is longer than needed"),
+    (HEADER + "bfff", "a payload of no stated length"), (HEADER + "a263646964006364696401", "a key twice in the payload"), (HEADER + "a10000", "a key of the payload that is no text"),
+    (ERROR + "a0", "an error without a name"), (ERROR + synth.encode({"error": 1}).hex(), "an error whose name is no text"),
+    (ERROR + synth.encode({"error": "a", "message": 1}).hex(), "an error whose message is no text"),
+]
+
+
+def from_cbor(value):
+    if isinstance(value, cbor2.CBORTag):
+        return link(value.value[1:])
+    if isinstance(value, bytes):
+        return {"$bytes": b64(value).rstrip("=")}
+    if isinstance(value, dict):
+        return {key: from_cbor(member) for key, member in value.items()}
+    return value
+
+
+def frames():
+    for header, payload, why in FRAMES:
+        yield {"valid": True, "bytes": (synth.encode(header) + synth.encode(payload)).hex(), "op": header["op"], "t": header.get("t"), "payload": from_cbor(payload), "why": why}
+    for data, why in NO_FRAMES:
+        yield {"valid": False, "bytes": data, "why": why}
+
+
 FILES = {
     "aturi": (URI, aturis, "level: strict (normal form, a supported DID method), lexicon (a DID or handle, a collection, a record key), general (the URI syntax), or null. "
                            "normal: the normal form of the text, read liberally; null if there is none."),
@@ -359,6 +401,7 @@ FILES = {
     "mst": (f"{REPOSITORY}, 4", trees, "records: paths and CIDs; root: of their tree; nodes: how many different nodes the tree has."),
     "commit": (f"{REPOSITORY}, 3.2 and B", commits, "car: a repository of a commit alone, in base64; result: whether the key has signed it; \"invalid\": not a commit."),
     "car": (f"{REPOSITORY}, 5 (DASL: CAR)", archives, "car: in base64; valid: whether it holds a whole repository; records: its paths and CIDs."),
+    "frame": (f"{REPOSITORY}, 8.2.1 and 8.2.2", frames, "bytes: a message of the WebSocket; op and t: of the header; payload: the value."),
     "inversion": (f"{REPOSITORY}, 8.1.2", inversions, "car: the diff, in base64; before: the root of the tree when the operations are undone; \"other\": any root but prevData, or none."),
 }
 
