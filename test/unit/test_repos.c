@@ -421,6 +421,11 @@ commits(void)
 	msg.commit = (AtpBytes) {NULL, 0};
 	ok(check_commit(ATP_REPOS_SYNC) == ATP_OK && msg.commit.len == ATP_CID_BLESSED_LEN &&
 	   msg.data.len == ATP_CID_BLESSED_LEN, "F-02: a #sync, which gets its commit from the blocks");
+	msg.rev++;
+	ok(check_commit(ATP_REPOS_SYNC) == ATP_E_COMMIT_REV_DIFFERS, "F-02: a #sync of another rev");
+	msg.rev--;
+	msg.did.ptr = "did:plc:ewvi7nxzyoun6zhxrhs64oiy";
+	ok(check_commit(ATP_REPOS_SYNC) == ATP_E_COMMIT_DID_DIFFERS, "F-02: a #sync of another account");
 	fit();
 	msg.commit = cid_span(cid_a);
 	ok(check_commit(ATP_REPOS_COMMIT) == ATP_E_COMMIT_ROOT, "F-02: another root");
