@@ -535,6 +535,10 @@ commit_objects(void)
 	buf[w.len - 1] = 2;
 	one_block("version 2", &w, ATP_E_COMMIT_VERSION);
 	w.len = 0;
+	atp_commit_put(&w, &commit);
+	atp_cbor_put_null(&w);
+	one_block("another value behind it", &w, ATP_E_CBOR_TRAILING);
+	w.len = 0;
 	atp_cbor_put_map(&w, 5);
 	atp_cbor_put_key(&w, "did");
 	atp_cbor_put_key(&w, REPO_DID);
