@@ -410,6 +410,7 @@ commits(void)
 	static Repo other;
 	static uint8_t with_codec[sizeof(repo.car) + 64];
 	static const char *const other_paths[] = {"com.example.a/1"};
+	static const uint8_t no_roots[] = "\x11\xa2\x65roots\x80\x67version\x01";
 
 	repo_make(&repo, paths, 3);
 	repo_make(&other, other_paths, 1);
@@ -473,6 +474,8 @@ commits(void)
 	fit();
 	msg.blocks.len = 0;
 	ok(check_commit(ATP_REPOS_COMMIT) == ATP_E_VARINT_TRUNCATED, "B-50: no blocks");
+	msg.blocks = (AtpBytes) {no_roots, sizeof(no_roots) - 1};
+	ok(check_commit(ATP_REPOS_SYNC) == ATP_E_CAR_NO_ROOT, "B-51: a #sync without a root");
 }
 
 /* A CAR file whose only block is its root. */
