@@ -67,6 +67,9 @@ ATURIS = [
     (f"at://{PLC}{RECORD}?key=value", "general", None, "a query"),
     (f"at://{PLC}{RECORD}#/text", "general", None, "a fragment"),
     ("at://did%3Aplc%3A44ybard66vv44zksje25o7dz", "general", f"at://{PLC}", "escaped colons"),
+    (f"at://{PLC}/space/com.example.forum/self", "general", None, "a space (proposal 0016)"),
+    (f"at://{PLC}/space/com.EXAMPLE.forum/Self/did:web:EXAMPLE.com/com.EXAMPLE.record/1", "general",
+     f"at://{PLC}/space/com.example.forum/Self/did:web:example.com/com.example.record/1", "a record in a space (proposal 0016)"),
     (f"at://{PLC}/", None, f"at://{PLC}", "a slash at the end"),
     (f"at://{PLC}{RECORD}/", None, f"at://{PLC}{RECORD}", "a slash at the end"),
     (f"at://{PLC}//com.example.record", None, f"at://{PLC}/com.example.record", "an empty segment"),
@@ -292,6 +295,13 @@ def records(n):
     return {f"com.example.record/{synth.tid(i)}": synth.encode({"$type": "com.example.record", "n": i}) for i in range(n)}
 
 
+# The header, with the number of its roots.
+CAR_HEADERS = [
+    ({"version": 2, "roots": 1}, "version 2"), ({"version": 0, "roots": 1}, "version 0"), ({"version": "1", "roots": 1}, "a version that is a text"),
+    ({"roots": 1}, "no version"), ({"version": 1}, "no roots"), ({"version": 1, "roots": 0}, "roots without a root"),
+]
+
+
 def archives():
     """valid: every record is there; "blocks": the blocks alone are right."""
     for n in (0, 1, 20):
@@ -311,6 +321,10 @@ def archives():
         yield case("each block twice", [head, *top, *leaves] * 2)
         yield case("an unrelated block", [head, *top, *leaves, (RAW, b"")])
         yield case("no commit", [*top, *leaves], False)
+        for header, why in CAR_HEADERS if n == 1 else []:
+            head_bytes = synth.encode({**header, **({"roots": [synth.link(head[0])] * header["roots"]} if "roots" in header else {})})
+            whole = synth.car(head[0], [head, *top, *leaves])
+            yield {**case(why, [], False), "car": b64(synth.varint(len(head_bytes)) + head_bytes + whole[1 + whole[0]:])}
         if n == 20:
             yield case("a node is missing", [head, *top[:-1], *leaves], False)
             yield case("a record is missing", [head, *top, *leaves[1:]], False)
