@@ -264,7 +264,7 @@ lexicons(void)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 	{
 		char		json[128];
-		uint8_t		room[256];
+		static uint8_t room[4096];
 		AtpBytes	cbor;
 		AtpFrame	frame;
 		size_t		at;
