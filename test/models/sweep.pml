@@ -4,7 +4,7 @@
  * The account writes and deletes two records, and is deleted and begins anew.  Three writers bring what they know of it, each in
  * its own order and at its own pace: the reader of an archive, a relay's consumer, a fetcher.  The archive and the relay leave out
  * anything.  So compaction needs no step: a row that was compacted is left out.  In place of a commit the archive may have a
- * #sync and the records after it.  Deletions are kept while the sweep runs (the table sweep_deletion).
+ * #sync and the records after it.  It is read in one pass or in two (H-26).  Deletions are kept while the sweep runs (the table sweep_deletion).
  * Record 0 is in the archive's filter.  Record 1 is not, or its key is longer than an archive can hold: the archive has nothing
  * of it, and its #sync says nothing about it.
  *
@@ -48,6 +48,8 @@
  * guard time: compaction has removed all rows of a deleted account; its deletion stands for no revision, and the relay's
  *     records of the account are taken.
  * guard later_life: the relay deletes the account, late; the archive has brought records of the account's next life, and they go, too.
+ * guard by_rule: an account's rows are read once more with its markers, and its records are replaced by the fold of these rows: what the relay alone
+ *     knows is gone.
  * guard proved: a fetch has left a record with the same value as it was, with its older revision; the archive's older deletion, or older #sync, removes it.
  * guard carried: a proven repository goes on by the relay's commits, one of which deletes a record; the kept deletions are dropped, and the
  *     archive's older row brings the record back into a repository that is called synchronized.
@@ -94,6 +96,7 @@ byte relay_at = 0;			/* the last slot that the relay's stream has passed */
 byte fetches = 0, fetched = 0;	/* the export that the fetcher reads; 0: none */
 byte replacing = 0;				/* the archive's position stands between a #sync and its records */
 byte archive_at = 0;
+bool two = false;			/* pass one of two */
 
 /* only the invariants need it: the slot of the newest fact about each record; 0: nobody knows */
 byte fact[2];
@@ -200,6 +203,11 @@ inline archive_shows(r)
 #endif
 }
 
+#ifdef WITHOUT_by_rule
+#define BY_FOLD	true
+#else
+#define BY_FOLD	false
+#endif
 #ifdef WITHOUT_proved
 #define IS_PROVED(r)	(op[r] == PUT && proved >= (r))
 #else
@@ -270,7 +278,12 @@ active proctype operator()
 
 active proctype archive()
 {
-	atomic { sweep && lives };
+	atomic { sweep && lives ->
+		if
+		:: two = true
+		:: skip
+		fi
+	};
 	do
 	/* one of the next slots; those before it are not there */
 	:: atomic { replacing == 0 && archive_at < N ->
@@ -280,7 +293,9 @@ active proctype archive()
 		:: break
 		od;
 		if
-		:: op[archive_at] == GONE ->
+		/* pass one reads commits only */
+		:: two
+		:: !two && op[archive_at] == GONE ->
 			if
 			:: IS_PROVED(archive_at)
 			:: else ->
@@ -306,7 +321,7 @@ active proctype archive()
 			:: else -> know(0, archive_at); archive_shows(archive_at); delete(0, archive_at, sweep)
 			fi
 		/* a #sync and its records in one transaction: an equal row keeps its tuple */
-		:: op[archive_at] != GONE ->
+		:: !two && op[archive_at] != GONE ->
 			if
 			:: IS_PROVED(archive_at)
 			:: else ->
@@ -314,14 +329,14 @@ active proctype archive()
 				/* replace */
 				archive_shows(archive_at);
 				if
-				:: TREE(archive_at, 0) == 0 && rev_of[0] < archive_at -> val[0] = 0; rev_of[0] = 0
+				:: TREE(archive_at, 0) == 0 && (rev_of[0] < archive_at || BY_FOLD) -> val[0] = 0; rev_of[0] = 0
 				:: TREE(archive_at, 0) != 0 && TREE(archive_at, 0) != val[0] -> put(0, archive_at)
 				:: else
 				fi;
 				keep_sync(archive_at)
 			fi
 		/* the same in two transactions */
-		:: op[archive_at] != GONE ->
+		:: !two && op[archive_at] != GONE ->
 			if
 			:: IS_PROVED(archive_at)
 			:: else ->
@@ -346,7 +361,9 @@ active proctype archive()
 		replacing = 0;
 		check()
 	   }
-	:: atomic { replacing == 0 -> break }
+	/* pass two reads the account once more, with its markers */
+	:: atomic { replacing == 0 && two -> two = false; archive_at = 0 }
+	:: atomic { replacing == 0 && !two -> break }
 	od;
 	atomic { passed = true }
 }
