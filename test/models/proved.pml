@@ -223,6 +223,9 @@ active proctype consumer()
 	od
 }
 
+/* The server is as far as the stream and other proofs have shown, or further. */
+#define SERVER_HAS	(invented == 0 && rev > at -> rev : (at > 0 -> at : 1))
+
 active proctype fetcher()
 {
 	lives;
@@ -235,7 +238,7 @@ active proctype fetcher()
 		/* only this collection is asked for */
 		:: fetched_set = A
 		fi;
-		fetched = (at > 0 -> at : 1);
+		fetched = SERVER_HAS;
 		do
 		:: fetched < tip -> fetched++
 		:: break
@@ -313,9 +316,9 @@ active proctype auditor()
 end_auditor:
 	do
 	:: atomic { audit == IDLE && fetched == 0 ->
-		/* walk: the server is as far as the stream has shown, or further */
+		/* walk */
 		audit = WALKED; rev_then = rev;
-		audited = (at > 0 -> at : 1);
+		audited = SERVER_HAS;
 		do
 		:: audited < tip -> audited++
 		:: break

@@ -166,12 +166,12 @@ inline delete(q, r, keeps)
 	fi
 }
 
-/* `bound`: the revision that the account's deletion stands for */
-inline purge(bound, keeps)
+/* `bound`: the revision that the account's deletion stands for; `limit`: up to which its records go */
+inline purge(bound, limit, keeps)
 {
 	for (k : 0 .. 1) {
 		if
-		:: rev_of[k] <= (bound) && !SETTLED(k, bound) -> val[k] = 0; rev_of[k] = 0
+		:: rev_of[k] <= (limit) && !SETTLED(k, bound) -> val[k] = 0; rev_of[k] = 0
 		:: else
 		fi
 	}
@@ -221,11 +221,11 @@ inline archive_shows(r)
 #define STANDS_FOR(r)	(r)
 #endif
 
-/* as the relay tells it */
+/* the last revision of the records that go when the relay tells of a deletion of slot r */
 #ifdef WITHOUT_later_life
-#define RELAY_STANDS_FOR(r)	N
+#define LIMIT(r)	N
 #else
-#define RELAY_STANDS_FOR(r)	(r)
+#define LIMIT(r)	(r)
 #endif
 
 active proctype account()
@@ -278,7 +278,7 @@ active proctype operator()
 
 active proctype archive()
 {
-	atomic { sweep && lives ->
+	atomic { (sweep || ended) && lives ->
 		if
 		:: two = true
 		:: skip
@@ -302,11 +302,11 @@ active proctype archive()
 				know(0, archive_at); know(1, archive_at);
 				/* purge */
 #ifdef WITHOUT_time
-				purge(STANDS_FOR(archive_at), sweep);
+				purge(STANDS_FOR(archive_at), STANDS_FOR(archive_at), sweep);
 				archive_shows(archive_at)
 #else
 				archive_shows(archive_at);
-				purge(STANDS_FOR(archive_at), sweep)
+				purge(STANDS_FOR(archive_at), STANDS_FOR(archive_at), sweep)
 #endif
 			fi
 		/* a record; of a bootstrap the revision may be later than the record's own */
@@ -404,7 +404,7 @@ active proctype relay()
 			if
 			:: op[r] == GONE ->
 				forget_or_know(0, r); forget_or_know(1, r);
-				purge(RELAY_STANDS_FOR(r), saw_sweep)
+				purge(r, LIMIT(r), saw_sweep)
 			:: op[r] == PUT -> know(on[r], r); put(on[r], r)
 			:: op[r] == DEL -> forget_or_know(on[r], r); delete(on[r], r, saw_sweep)
 			fi;
@@ -510,6 +510,6 @@ active proctype consumer()
 active proctype quiet()
 {
 	timeout ->
-	assert(ended && kept[0] + kept[1] + kept_all + kept_sync == 0);
-	assert(!COMPLETE || (val[0] == (fact[0] -> TREE(fact[0], 0) : 0) && val[1] == (fact[1] -> TREE(fact[1], 1) : 0)))
+	assert(ended && kept[0] + kept[1] + kept_all + kept_sync == 0);	/* without ends */
+	assert(!COMPLETE || (val[0] == (fact[0] -> TREE(fact[0], 0) : 0) && val[1] == (fact[1] -> TREE(fact[1], 1) : 0)))	/* without all_shards, barrier, barrier_delete, begins, behind, by_rule, filter, keeps, later_life, met, newer, own_rev, raises, time */
 }
