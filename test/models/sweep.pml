@@ -38,6 +38,8 @@
  *     deletion; the archive's older row brings the record back.
  * guard keeps: the relay deletes a record, the archive has only the record: it is back.
  * guard newer: the archive deletes a record that the relay has written anew, or writes its older value.
+ * guard under_lock: the relay's transaction reads the kept deletions before it has the lock on the repository's row; meanwhile the archive's
+ *     reader deletes the record and keeps the deletion; the relay's older record comes back.
  * guard barrier: after a #sync, the relay brings a record that the account deleted before; no writer has brought this deletion.
  * guard barrier_delete: the archive's #sync finds the record with the same value, and leaves the row with its older revision; the relay
  *     brings a deletion from between: the record, which the #sync has named, is gone.
@@ -97,6 +99,8 @@ byte fetches = 0, fetched = 0;	/* the export that the fetcher reads; 0: none */
 byte replacing = 0;				/* the archive's position stands between a #sync and its records */
 byte archive_at = 0;
 bool two = false;			/* pass one of two */
+byte gave = 0;				/* bit r: pass one had the deletion of slot r, and pass two will have it, too: no deletion is ever compacted */
+#define GAVE(r)	(!two && (gave & (1 << (r))))
 
 /* only the invariants need it: the slot of the newest fact about each record; 0: nobody knows */
 byte fact[2];
@@ -135,12 +139,14 @@ inline know(q, r)
 #define IS_NEWER(q, r)	(val[q] != 0 && rev_of[q] > (r))
 #endif
 
-inline put(q, r)
+#define BLOCKED(q, r)	(OVER(q, r) || kept[q] >= (r))
+
+inline put(q, r, blocked)
 {
 	if
-	:: OVER(q, r) || kept[q] >= (r) || IS_NEWER(q, r)
+	:: blocked || IS_NEWER(q, r)
 #ifdef WITHOUT_raises
-	:: !(OVER(q, r) || kept[q] >= (r) || IS_NEWER(q, r)) && val[q] == TREE(r, q)
+	:: !(blocked || IS_NEWER(q, r)) && val[q] == TREE(r, q)
 #endif
 	:: else -> val[q] = TREE(r, q); rev_of[q] = (r)
 	fi
@@ -203,6 +209,9 @@ inline archive_shows(r)
 #endif
 }
 
+/* must the archive's reader keep a deletion of slot r?  Not if the other writers have nothing older to bring. */
+#define ARCHIVE_KEEPS(r)	(relay_at < (r))
+
 #ifdef WITHOUT_by_rule
 #define BY_FOLD	true
 #else
@@ -256,7 +265,7 @@ inline keep_sync(r)
 {
 #ifndef WITHOUT_barrier
 	if
-	:: kept_sync < (r) - 1 -> kept_sync = (r) - 1
+	:: ARCHIVE_KEEPS((r) - 1) && kept_sync < (r) - 1 -> kept_sync = (r) - 1
 	:: else
 	fi
 #else
@@ -289,7 +298,7 @@ active proctype archive()
 	:: atomic { replacing == 0 && archive_at < N ->
 		archive_at++;
 		do
-		:: archive_at < N -> archive_at++
+		:: archive_at < N && !GAVE(archive_at) -> archive_at++
 		:: break
 		od;
 		if
@@ -302,24 +311,25 @@ active proctype archive()
 				know(0, archive_at); know(1, archive_at);
 				/* purge */
 #ifdef WITHOUT_time
-				purge(STANDS_FOR(archive_at), STANDS_FOR(archive_at), sweep);
+				purge(STANDS_FOR(archive_at), STANDS_FOR(archive_at), ARCHIVE_KEEPS(archive_at));
 				archive_shows(archive_at)
 #else
 				archive_shows(archive_at);
-				purge(STANDS_FOR(archive_at), STANDS_FOR(archive_at), sweep)
+				purge(STANDS_FOR(archive_at), STANDS_FOR(archive_at), ARCHIVE_KEEPS(archive_at))
 #endif
 			fi
 		/* a record; of a bootstrap the revision may be later than the record's own */
 		:: op[archive_at] != GONE && TREE(archive_at, 0) != 0 ->
 			if
 			:: IS_PROVED(archive_at)
-			:: else -> know(0, archive_at); archive_shows(archive_at); put(0, archive_at)
+			:: else -> know(0, archive_at); archive_shows(archive_at); put(0, archive_at, BLOCKED(0, archive_at))
 			fi
 		:: op[archive_at] == DEL && on[archive_at] == 0 ->
 			if
 			:: IS_PROVED(archive_at)
-			:: else -> know(0, archive_at); archive_shows(archive_at); delete(0, archive_at, sweep)
-			fi
+			:: else -> know(0, archive_at); archive_shows(archive_at); delete(0, archive_at, ARCHIVE_KEEPS(archive_at))
+			fi;
+			gave = (two -> gave | (1 << archive_at) : gave & ~(1 << archive_at))
 		/* a #sync and its records in one transaction: an equal row keeps its tuple */
 		:: !two && op[archive_at] != GONE ->
 			if
@@ -330,11 +340,12 @@ active proctype archive()
 				archive_shows(archive_at);
 				if
 				:: TREE(archive_at, 0) == 0 && (rev_of[0] < archive_at || BY_FOLD) -> val[0] = 0; rev_of[0] = 0
-				:: TREE(archive_at, 0) != 0 && TREE(archive_at, 0) != val[0] -> put(0, archive_at)
+				:: TREE(archive_at, 0) != 0 && TREE(archive_at, 0) != val[0] -> put(0, archive_at, BLOCKED(0, archive_at))
 				:: else
 				fi;
 				keep_sync(archive_at)
-			fi
+			fi;
+			gave = gave & ~(1 << archive_at)
 		/* the same in two transactions */
 		:: !two && op[archive_at] != GONE ->
 			if
@@ -349,13 +360,14 @@ active proctype archive()
 				fi;
 				keep_sync(archive_at);
 				replacing = archive_at
-			fi
+			fi;
+			gave = gave & ~(1 << archive_at)
 		fi;
 		check()
 	   }
 	:: atomic { replacing != 0 ->
 		if
-		:: !IS_PROVED(replacing) && TREE(replacing, 0) != 0 -> put(0, replacing)
+		:: !IS_PROVED(replacing) && TREE(replacing, 0) != 0 -> put(0, replacing, BLOCKED(0, replacing))
 		:: else
 		fi;
 		replacing = 0;
@@ -363,7 +375,7 @@ active proctype archive()
 	   }
 	/* pass two reads the account once more, with its markers */
 	:: atomic { replacing == 0 && two -> two = false; archive_at = 0 }
-	:: atomic { replacing == 0 && !two -> break }
+	:: atomic { replacing == 0 && !two && gave == 0 -> break }
 	od;
 	atomic { passed = true }
 }
@@ -376,6 +388,13 @@ inline forget_or_know(q, r)
 	:: else -> fact[q] = 0
 	fi
 }
+
+#ifdef WITHOUT_under_lock
+bool saw_blocked = false;
+#define SAW_BLOCKED(r)	saw_blocked
+#else
+#define SAW_BLOCKED(r)	BLOCKED(on[r], r)
+#endif
 
 /* The relay's stream goes on to slot r. */
 active proctype relay()
@@ -390,7 +409,10 @@ active proctype relay()
 		:: r < N -> r++
 		:: break
 		od;
-		in_flight = true; saw_sweep = sweep
+		in_flight = true; saw_sweep = sweep;
+#ifdef WITHOUT_under_lock
+		saw_blocked = BLOCKED(on[r], r)
+#endif
 	   }
 	:: atomic { in_flight ->
 		if
@@ -405,7 +427,7 @@ active proctype relay()
 			:: op[r] == GONE ->
 				forget_or_know(0, r); forget_or_know(1, r);
 				purge(r, LIMIT(r), saw_sweep)
-			:: op[r] == PUT -> know(on[r], r); put(on[r], r)
+			:: op[r] == PUT -> know(on[r], r); put(on[r], r, SAW_BLOCKED(r))
 			:: op[r] == DEL -> forget_or_know(on[r], r); delete(on[r], r, saw_sweep)
 			fi;
 			/* does it continue the repository? */
@@ -510,6 +532,6 @@ active proctype consumer()
 active proctype quiet()
 {
 	timeout ->
-	assert(ended && kept[0] + kept[1] + kept_all + kept_sync == 0);	/* without ends */
-	assert(!COMPLETE || (val[0] == (fact[0] -> TREE(fact[0], 0) : 0) && val[1] == (fact[1] -> TREE(fact[1], 1) : 0)))	/* without all_shards, barrier, barrier_delete, begins, behind, by_rule, filter, keeps, later_life, met, newer, own_rev, raises, time */
+	assert(ended && kept[0] + kept[1] + kept_all + kept_sync == 0);	/* without all_shards, ends */
+	assert(!COMPLETE || (val[0] == (fact[0] -> TREE(fact[0], 0) : 0) && val[1] == (fact[1] -> TREE(fact[1], 1) : 0)))	/* without all_shards, barrier, barrier_delete, begins, behind, by_rule, filter, keeps, later_life, met, newer, own_rev, proved, raises, time, under_lock */
 }
