@@ -43,18 +43,18 @@
  * guard barrier: after a #sync, the relay brings a record that the account deleted before; no writer has brought this deletion.
  * guard barrier_delete: the archive's #sync finds the record with the same value, and leaves the row with its older revision; the relay
  *     brings a deletion from between: the record, which the #sync has named, is gone.
- * guard raises: the relay writes a record again with the same value, the row stays as it was, with the older revision; the archive's deletion
- *     from between removes the record.
+ * guard raises: the relay writes a record again with the same value, the row stays as it was, with the older revision; the archive's deletion,
+ *     or other value, from between counts.
  * guard filter: a #sync of the archive says nothing of a collection outside its filter, or of a key that an archive cannot
  *     hold; the relay's record is not taken.
- * guard time: compaction has removed all rows of a deleted account; its deletion stands for no revision, and the relay's
- *     records of the account are taken.
+ * guard time: compaction has removed all rows of a deleted account, so the last revision that the archive has shown is none; the deletion stands for
+ *     this, and records of the account that another writer has brought, or will bring, stay.
  * guard later_life: the relay deletes the account, late; the archive has brought records of the account's next life, and they go, too.
  * guard by_rule: an account's rows are read once more with its markers, and its records are replaced by the fold of these rows: what the relay alone
  *     knows is gone.
  * guard proved: a fetch has left a record with the same value as it was, with its older revision; the archive's older deletion, or older #sync, removes it.
- * guard carried: a proven repository goes on by the relay's commits, one of which deletes a record; the kept deletions are dropped, and the
- *     archive's older row brings the record back into a repository that is called synchronized.
+ * guard carried: a proven repository goes on by the relay's commits, but only the fetch counts as proof; the archive's #sync of such a commit removes
+ *     records and puts them in its next transaction: meanwhile the repository is called synchronized without them.
  * guard ahead: a repository is synchronized at the relay's revision; the archive knows more, and adds a record of a later revision.
  * guard later: an export was asked for before the archive's reader deleted a record, and is written after that.
  * guard own_rev: the archive was first and has moved rev; what the relay alone knows of older revisions is old.
