@@ -8,13 +8,13 @@
  * Record 0 is in the archive's filter.  Record 1 is not, or its key is longer than an archive can hold: the archive has nothing
  * of it, and its #sync says nothing about it.
  *
- * Left out: seams and positions (archive.pml); held events and dead letters (sources.pml, letters.pml); revisions that fall, and
+ * Left out: seams and positions (archive.pml); held events (sources.pml); letters of the archive's rows; revisions that fall, and
  * hosts whose clock is behind the account's deletion; more accounts, because each rule is about one account.  Another shard of
  * the reader has accounts of its own, and does nothing here but end.
  * A number stands for a revision and for the time that it names: slot r has a commit, or the deletion of the account at that time.
  *
- * short: -DN=3 -DFETCHES=1
- * long: -DN=4 -DFETCHES=1
+ * short: -DN=3 -DFETCHES=1 -DLETTERS=true
+ * long: -DN=3 -DFETCHES=2 -DLETTERS=true
  *
  * Invariants:
  * - In the end the records are what the newest fact says that any writer was brought, in each order of the writers: no deleted record is back,
@@ -28,6 +28,7 @@
  * step purge: planned: the account's deletion, of any writer
  * step replace: planned: the archive's #sync and its records in one transaction
  * step remove_then_put: planned: the archive's #sync whose records do not fit one transaction
+ * step retry: planned: a dead letter is tried again
  * step subscribe: planned: the sweep begins
  * step begin_fetch: planned: the fetcher asks for an export
  * step merge: planned: the fetcher writes the export
@@ -52,6 +53,7 @@
  * guard later_life: the relay deletes the account, late; the archive has brought records of the account's next life, and they go, too.
  * guard by_rule: an account's rows are read once more with its markers, and its records are replaced by the fold of these rows: what the relay alone
  *     knows is gone.
+ * guard letters: the relay's record is refused by the database, the archive deletes the record; the letter stays, and retry() writes the record.
  * guard proved: a fetch has left a record with the same value as it was, with its older revision; the archive's older deletion, or older #sync, removes it.
  * guard carried: a proven repository goes on by the relay's commits, but only the fetch counts as proof; the archive's #sync of such a commit removes
  *     records and puts them in its next transaction: meanwhile the repository is called synchronized without them.
@@ -88,6 +90,7 @@ byte history_rev = 0;		/* the largest revision, or time of a deletion, that the 
 /* the table sweep_deletion */
 byte kept[2];				/* a record's deletion */
 byte kept_all = 0;			/* the account's deletion */
+byte letter = 0;			/* the slot whose record 0 waits in dead_letter */
 byte kept_sync = 0;			/* the slot before the archive's #sync: nothing older counts within its filter */
 /* the row of history */
 bool sweep = false, ended = false, met = false;
@@ -109,7 +112,7 @@ hidden byte k;
 
 inline check()
 {
-	assert(sync != SYNCED || (val[0] == TREE(rev, 0) && val[1] == TREE(rev, 1)))	/* without ahead, later, carried, proved */
+	assert(sync != SYNCED || (val[0] == TREE(rev, 0) && val[1] == TREE(rev, 1)))	/* without ahead, carried, later, letters, proved */
 }
 
 inline know(q, r)
@@ -139,6 +142,19 @@ inline know(q, r)
 #define IS_NEWER(q, r)	(val[q] != 0 && rev_of[q] > (r))
 #endif
 
+/* A fact about record q in slot r is in the tables: an older dead letter about it is out of date. */
+inline supersede(q, r)
+{
+#ifndef WITHOUT_letters
+	if
+	:: (q) == 0 && letter != 0 && letter <= (r) -> letter = 0
+	:: else
+	fi
+#else
+	skip
+#endif
+}
+
 #define BLOCKED(q, r)	(OVER(q, r) || kept[q] >= (r))
 
 inline put(q, r, blocked)
@@ -148,7 +164,7 @@ inline put(q, r, blocked)
 #ifdef WITHOUT_raises
 	:: !(blocked || IS_NEWER(q, r)) && val[q] == TREE(r, q)
 #endif
-	:: else -> val[q] = TREE(r, q); rev_of[q] = (r)
+	:: else -> val[q] = TREE(r, q); rev_of[q] = (r); supersede(q, r)
 	fi
 }
 
@@ -163,6 +179,7 @@ inline delete(q, r, keeps)
 		:: !IS_NEWER(q, r) -> val[q] = 0; rev_of[q] = 0
 		:: else
 		fi;
+		supersede(q, r);
 		if
 #ifndef WITHOUT_keeps
 		:: (keeps) && kept[q] < (r) -> kept[q] = (r)
@@ -181,6 +198,7 @@ inline purge(bound, limit, keeps)
 		:: else
 		fi
 	}
+	supersede(0, bound);
 	if
 	:: (keeps) && kept_all < (bound) -> kept_all = (bound)
 	:: else
@@ -263,6 +281,7 @@ active proctype account()
 
 inline keep_sync(r)
 {
+	supersede(0, (r) - 1);
 #ifndef WITHOUT_barrier
 	if
 	:: ARCHIVE_KEEPS((r) - 1) && kept_sync < (r) - 1 -> kept_sync = (r) - 1
@@ -428,6 +447,13 @@ active proctype relay()
 				forget_or_know(0, r); forget_or_know(1, r);
 				purge(r, LIMIT(r), saw_sweep)
 			:: op[r] == PUT -> know(on[r], r); put(on[r], r, SAW_BLOCKED(r))
+			/* the row is refused */
+			:: LETTERS && op[r] == PUT && on[r] == 0 ->
+				know(0, r);
+				if
+				:: BLOCKED(0, r) || IS_NEWER(0, r)
+				:: else -> letter = r; sync = (sync == SYNCED -> PARTIAL : sync)
+				fi
 			:: op[r] == DEL -> forget_or_know(on[r], r); delete(on[r], r, saw_sweep)
 			fi;
 			/* does it continue the repository? */
@@ -483,12 +509,26 @@ active proctype fetcher()
 				fi
 			}
 			k = 0;
+			supersede(0, fetched);
 			rev = fetched; proved = fetched; sync = SYNCED;
 			fetched = 0
 		fi;
 		check()
 	   }
 	:: atomic { fetched == 0 -> break }
+	od
+}
+
+/* retry */
+active proctype session()
+{
+	do
+	:: atomic { letter != 0 ->
+		put(0, letter, BLOCKED(0, letter));
+		letter = 0;
+		check()
+	   }
+	:: atomic { ended && letter == 0 && relay_at == N -> break }
 	od
 }
 
@@ -533,5 +573,5 @@ active proctype quiet()
 {
 	timeout ->
 	assert(ended && kept[0] + kept[1] + kept_all + kept_sync == 0);	/* without all_shards, ends */
-	assert(!COMPLETE || (val[0] == (fact[0] -> TREE(fact[0], 0) : 0) && val[1] == (fact[1] -> TREE(fact[1], 1) : 0)))	/* without all_shards, barrier, barrier_delete, begins, behind, by_rule, filter, keeps, later_life, met, newer, own_rev, proved, raises, time, under_lock */
+	assert(!COMPLETE || (val[0] == (fact[0] -> TREE(fact[0], 0) : 0) && val[1] == (fact[1] -> TREE(fact[1], 1) : 0)))	/* without all_shards, barrier, barrier_delete, begins, behind, by_rule, filter, keeps, later_life, letters, met, newer, own_rev, proved, raises, time, under_lock */
 }
