@@ -1,7 +1,7 @@
 /*
  * History from a Jetstream archive, and its seam to the stream of the same server.
  *
- * The server has a log of rows; two rows are a segment.  It seals segments, compacts them, gives the stream from a floor on, and
+ * The server has a log of rows.  It seals the newest rows, has removed any superseded row of these when the reader looks, calls an old cursor too old, and
  * loses rows without a word in one of three ways (`mood`).  The reader plans, reads the rows in one pass or in two, goes on with the
  * stream, is killed and cut off.  An account has two records, with deletions of a record, of the account, and #syncs;
  * another account has one record.  The rows of a resync are rows like others here.
@@ -12,6 +12,8 @@
  *
  * short: -DN=3 -DFAULTS=1 -DKINDS=3
  * long: -DN=4 -DFAULTS=1 -DKINDS=4
+ *
+ * N rows; FAULTS: kills and cuts; KINDS of rows: a record, the other account's record, a marker, a second record, a deletion.
  *
  * Invariants:
  * - In the end the table is the fold of all rows in the order of their numbers, or the reader has stopped and says why.
@@ -42,7 +44,7 @@
  * guard every: the stream is cut for a moment, the server's look-back is 0; only long cuts are audited.
  * guard boundary: the server is killed; rows that the stream had shown were not on its disk, and get other numbers.  One of the
  *     numbers below the position is now a row that the reader has never seen.
- * guard settles: the same; the archive's tip is taken as settled although the row at the position was not compared.
+ * guard settles: the same, or another instance answers; the archive's tip is taken as settled, although the row at the position was not compared with the archive's.
  * guard too_old: the same, and the cursor is too old: the next cycle begins at the position.
  * guard instance: another server stands behind the name, with as many numbers: rows below the position are others.
  */
