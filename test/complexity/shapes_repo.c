@@ -499,7 +499,7 @@ static bool
 run_export(void)
 {
 	AtpCarIndex index = index_for(count_blocks(msg.blocks));
-	AtpExportSource source = {read_node, has_block, &index, 0, UINT64_MAX, sha256, NULL};
+	AtpExportSource source = {.read = read_node, .has = has_block, .ctx = &index, .max_records = UINT64_MAX, .sha256 = sha256};
 	AtpExportWalk *walk = malloc(sizeof(AtpExportWalk));
 	AtpMstBuilder *builder = malloc(sizeof(AtpMstBuilder));
 	uint8_t    *buf = malloc(msg.blocks.len + ATP_MST_LEVELS_MAX * ATP_MST_ROOT_SPARE);

@@ -1,11 +1,16 @@
 /*
  * export_walk.h
- *		The records of an exported repository, in the order of their paths: rules R-42 to R-45.  The caller
- *		keeps the blocks.
+ *		The records of an exported repository, or of some collections of a repository (P-12 to P-15), in the
+ *		order of their paths: rules R-42 to R-45.  The caller keeps the blocks.
  *
  * A pull interface: the caller merges records with rows, one record per call.  Whether the tree is valid
  * (V-23, V-24) and complete is known only at its end: a caller must not act on records as if the export were
  * complete before.
+ *
+ * With ranges, the end proves that the records delivered are all that the tree has in the ranges.  The walk
+ * reads each node that can have such a record; each key in these nodes is greater than the key before it,
+ * and has the height of its node.  So no key stands where a search for it would not come, and the nodes that
+ * the walk passes over have no part in the proof: they need not exist, and nothing is said of them.
  */
 #ifndef ATP_EXPORT_WALK_H
 #define ATP_EXPORT_WALK_H
@@ -16,6 +21,15 @@
 /* V-51: bytes of one node, and of all nodes held at one time. */
 #define ATP_EXPORT_NODE_MAX		1000000
 #define ATP_EXPORT_PATH_MAX		4000000
+
+/*
+ * P-14: nodes of a walk with ranges, absent ones included; and how many there may be for each record that was
+ * found, and for each range on each level.  A node with keys of a range has a record; of the others, the
+ * ranges' ends pass through two on each level, and nodes without keys are about a fifth of all.
+ */
+#define ATP_EXPORT_NODES_MAX	200000
+#define ATP_EXPORT_NODES_EACH	8
+#define ATP_EXPORT_NODES_BESIDE	64
 
 typedef struct AtpExportSource
 {
@@ -33,6 +47,8 @@ typedef struct AtpExportSource
 	uint64_t	max_records;
 	AtpSha256Fn sha256;
 	void	   *sha_ctx;
+	const AtpKeyRange *ranges;	/* P-13: joined ranges; NULL: the whole repository */
+	size_t		nranges;
 } AtpExportSource;
 
 typedef struct AtpExportRecord
@@ -52,6 +68,7 @@ typedef struct AtpExportWalk
 	size_t		held[ATP_MST_LEVELS_MAX];	/* bytes of the node of each level */
 	AtpErr		refused;		/* why read_node() refused a node that the export has */
 	uint64_t	records;		/* number of records delivered */
+	uint64_t	asked;			/* number of nodes that the walk asked the source for */
 } AtpExportWalk;
 
 /*
