@@ -1,8 +1,8 @@
 /*
  * test_sparse_walk.c
  *		Some collections of a repository, with proof: P-02, P-03, P-12 to P-16, P-30.  A made-up server answers
- *		getRecord and getBlocks; what a fetch proves is compared with a walk over the whole tree.  Then trees that
- *		were made to hide records, or to make the fetch long.
+ *		getRecord and getBlocks, and the proven records are compared with the filter's part of the whole
+ *		repository.  Then come trees that hide records, or take long to fetch.
  */
 #include "core/repo/get_blocks.h"
 #include "core/repo/sparse_walk.h"
@@ -26,9 +26,9 @@ typedef struct Blocks
 	AtpCarIndex index;
 } Blocks;
 
-static Blocks server;			/* what the account's server has */
-static Blocks kept;				/* what the fetch has kept */
-static Blocks early;			/* answers to getRecord, of which the fetch keeps what it reads */
+static Blocks server;			/* all blocks of the account's server */
+static Blocks kept;				/* blocks of the fetch */
+static Blocks early;			/* blocks of answers to getRecord: a walk moves the nodes that it reads to "kept" */
 
 static void
 blocks_clear(Blocks *b)
@@ -111,7 +111,7 @@ serve_record(const char *collection, size_t number)
 	block_cid(block, w.len, values[nitems]);
 	serve_block(NULL, values[nitems], block, w.len);
 
-	/* TIDs of records that were made one after the other */
+	/* TIDs of one record a day */
 	atp_tid_format(atp_tid_make(1700000000000000 + number * 86399999 + number % 7, number % 1024), rkey);
 	(void) sprintf(paths[nitems], "%s/%.13s", collection, rkey);
 	items[nitems] = (AtpMstItem) {.key = bytes_of(paths[nitems]), .value = cid_span(values[nitems])};
@@ -148,7 +148,7 @@ typedef struct Fetch
 	size_t		nranges;
 	AtpSha256Fn sha256;
 	size_t		requests;
-	size_t		rounds;			/* of requests that are sent together */
+	size_t		rounds;			/* requests that are sent together count as one round */
 	size_t		bytes;			/* received */
 	size_t		records;
 	AtpSparseEstimate estimate; /* before the first getBlocks */
@@ -159,7 +159,7 @@ static AtpSparseWalk sparse;
 static AtpExportWalk proof;
 static AtpGetBlocks request;
 static uint8_t *level_copy[ATP_MST_LEVELS_MAX];
-static const AtpCarBlock *left_out;	/* of the blocks that were kept */
+static const AtpCarBlock *left_out;	/* a block of "kept" that is treated as absent */
 
 static void
 let_go(unsigned level)
@@ -171,7 +171,7 @@ let_go(unsigned level)
 	}
 }
 
-/* A node in memory of exactly its size, which is freed when the walk lets go of the level. */
+/* A node in memory of exactly its size, freed when the walk leaves the level. */
 static bool
 copy_node(unsigned level, const AtpCarBlock *block, AtpBytes *node)
 {
@@ -201,7 +201,7 @@ has_kept(void *ctx, AtpBytes cid)
 	return block != NULL && block != left_out;
 }
 
-/* The server walks to a record, or where it would be, and sends the nodes on the way. */
+/* The server walks to a record or to the record's place, and sends the nodes on the way. */
 static bool
 read_on_way(void *ctx, unsigned level, AtpBytes cid, AtpBytes *node)
 {
@@ -253,7 +253,7 @@ get_blocks(void)
 	fetch.requests++;
 }
 
-/* Adds a block to the request that is being filled; a full one is sent first. */
+/* Adds a block to the open request, or sends a full request first. */
 static AtpErr
 want_block(AtpBytes cid, size_t block_max)
 {
@@ -299,7 +299,7 @@ fetch_level(void)
 	return request.missing > 0 ? ATP_E_MST_MISSING : ATP_OK;
 }
 
-/* Walks over what was kept: each record of the ranges, in the order of keys, must be the next of the filter's in the whole tree. */
+/* Walks over the kept blocks: each record must be the repository's next record that the filter accepts. */
 static AtpErr
 prove(bool records, const char *const *patterns, bool *as_whole)
 {
@@ -336,7 +336,7 @@ prove(bool records, const char *const *patterns, bool *as_whole)
 	return err;
 }
 
-/* The blocks of the records that the proven tree names. */
+/* Fetches the records of the proven tree. */
 static AtpErr
 fetch_records(void)
 {
@@ -469,8 +469,8 @@ usual_sizes(void)
 /* --- many small repositories --- */
 
 /*
- * Any ranges of any tree: each round goes one level down, only nodes that the proof needs are fetched, and none
- * of these and no record can be left out.
+ * Any ranges of any tree: each round goes a level down, only necessary nodes are fetched, and the proof fails
+ * without any of these nodes or records.
  */
 static void
 small_trees(void)
@@ -520,7 +520,7 @@ small_trees(void)
 	ok(missed == blocks && blocks > 3000, "P-15: each of %zu blocks that was left out was missed", blocks);
 }
 
-/* P-04: the repository has one more record when the fetch goes on: almost all nodes are the same. */
+/* P-04: the repository gets a new record during the fetch: almost all nodes are the same. */
 static void
 moved_on(void)
 {
@@ -539,14 +539,14 @@ moved_on(void)
 	ok(before > 200 && kept.index.n - before <= sparse.top + 1, "with %zu more nodes than %zu", kept.index.n - before, before);
 }
 
-/* --- trees that were made to harm --- */
+/* --- hostile trees --- */
 
 static uint8_t car[4 * 1024 * 1024];
 static AtpCborWriter w;
 static uint8_t child[ATP_CID_BLESSED_LEN];
 static uint8_t other[ATP_CID_BLESSED_LEN];
 
-/* A key's height is the number behind its '@': a hostile account searches for such keys, which takes 4^n hashes. */
+/* The number behind '@' is the key's height n: a hostile account finds such a key with 4^n hashes. */
 static void
 claimed_height(void *ctx, const uint8_t *key, size_t n, uint8_t out[32])
 {
@@ -593,7 +593,7 @@ put_chain(unsigned n, uint8_t cid[ATP_CID_BLESSED_LEN])
 		put_node(&w, NULL, 0, cid, cid);
 }
 
-/* Fetches collections of the tree that was written; the nodes that were asked for are bounded. */
+/* Fetches collections of the tree in the buffer; the walk asks for a bounded number of nodes. */
 static void
 expect_of(const char *name, const char *const *patterns, AtpErr expected, size_t max_asked)
 {
@@ -681,7 +681,7 @@ hidden_ranges(void)
 	expect("P-12: the empty tree", ATP_E_MST_END);
 }
 
-/* P-13: what is beside the range has no part in the proof. */
+/* P-13: nodes beside the range have no part in the proof. */
 static void
 beside_the_range(void)
 {
@@ -711,7 +711,7 @@ beside_the_range(void)
 	expect("P-03: no root", ATP_E_MST_MISSING);
 }
 
-/* What would take long. */
+/* Trees with long or many paths. */
 static void
 long_ways(void)
 {

@@ -1,6 +1,6 @@
 /*
  * export_walk.c
- *		The records of an exported repository or of some of its collections: rules R-42 to R-45, P-12 to P-15.
+ *		The records of an exported repository or of some collections: rules R-42 to R-45, P-14.
  *
  * mst.c walks and checks the tree, and holds one node of each level.  This file
  * limits the memory for these nodes, and checks the rules of exports that are
@@ -23,8 +23,8 @@ atp_export_commit(AtpBytes block, AtpSpan did, AtpCommit *commit, size_t *at)
 }
 
 /*
- * P-14: the first limit is for trees that are fetched faster as a whole; the second for trees that were made to
- * have many nodes and few records.
+ * P-14: where the first limit is met, a fetch of the whole repository is faster.  A tree that meets the second
+ * limit was made to have many nodes and few records.
  */
 static AtpErr
 check_nodes(const AtpExportWalk *walk)
@@ -36,8 +36,9 @@ check_nodes(const AtpExportWalk *walk)
 	if (walk->asked > ATP_EXPORT_NODES_MAX)
 		return ATP_E_EXPORT_NODES;
 	levels = walk->mst.level[0].layer < ATP_MST_LEVELS_MAX ? walk->mst.level[0].layer + 1 : ATP_MST_LEVELS_MAX;
-	return walk->asked > ATP_EXPORT_NODES_EACH * walk->records + ATP_EXPORT_NODES_BESIDE * levels * walk->source.nranges ?
-		ATP_E_EXPORT_HOLLOW : ATP_OK;
+	if (walk->asked > ATP_EXPORT_NODES_EACH * walk->records + ATP_EXPORT_NODES_BESIDE * levels * walk->source.nranges)
+		return ATP_E_EXPORT_HOLLOW;
+	return ATP_OK;
 }
 
 /*
@@ -66,7 +67,7 @@ read_node(void *ctx, unsigned level, AtpBytes cid, AtpBytes *node)
 	return walk->refused == ATP_OK;
 }
 
-/* To the tree, a node that read_node() has refused is an absent node. */
+/* A node that read_node() has refused is an absent node to mst.c. */
 static inline AtpErr
 reason_of(const AtpExportWalk *walk, AtpErr err)
 {

@@ -1,16 +1,17 @@
 /*
  * export_walk.h
- *		The records of an exported repository, or of some collections of a repository (P-12 to P-15), in the
- *		order of their paths: rules R-42 to R-45.  The caller keeps the blocks.
+ *		The records of an exported repository, or of some collections of a repository, in the order of their
+ *		paths: rules R-42 to R-45.  The caller keeps the blocks.
  *
  * A pull interface: the caller merges records with rows, one record per call.  Whether the tree is valid
  * (V-23, V-24) and complete is known only at its end: a caller must not act on records as if the export were
  * complete before.
  *
- * With ranges, the end proves that the records delivered are all that the tree has in the ranges.  The walk
- * reads each node that can have such a record; each key in these nodes is greater than the key before it,
- * and has the height of its node.  So no key stands where a search for it would not come, and the nodes that
- * the walk passes over have no part in the proof: they need not exist, and nothing is said of them.
+ * P-15: with ranges, the end proves that the tree has no more records in the ranges than were delivered, and
+ * that it has none where none was delivered (P-16).  The walk reads each node that can have such a record.
+ * P-12: each key of these nodes is greater than the key before, and has the height of its node, so that a
+ * search in the tree finds each record of the ranges in these nodes or not at all.  P-13: the walk passes
+ * over the other nodes, which need not exist, and of which nothing is known.
  */
 #ifndef ATP_EXPORT_WALK_H
 #define ATP_EXPORT_WALK_H
@@ -23,9 +24,9 @@
 #define ATP_EXPORT_PATH_MAX		4000000
 
 /*
- * P-14: nodes of a walk with ranges, absent ones included; and how many there may be for each record that was
- * found, and for each range on each level.  A node with keys of a range has a record; of the others, the
- * ranges' ends pass through two on each level, and nodes without keys are about a fifth of all.
+ * P-14: limits of nodes in a walk with ranges, absent nodes included: of all; for each record that was found;
+ * for each range on each level.  Most nodes have a record of a range.  The ends of a range pass through two
+ * nodes of each level, and about a fifth of a tree's nodes have no keys.
  */
 #define ATP_EXPORT_NODES_MAX	200000
 #define ATP_EXPORT_NODES_EACH	8

@@ -1,7 +1,7 @@
 /*
  * get_blocks.h
- *		One request com.atproto.sync.getBlocks of a fetch of some collections: the blocks that the request asks
- *		for (P-03), and which blocks of the answer are taken (P-10).
+ *		A request com.atproto.sync.getBlocks in a fetch of some collections: the blocks that the request asks
+ *		for (P-03), and which blocks of the answer the fetch takes (P-10).
  */
 #ifndef ATP_GET_BLOCKS_H
 #define ATP_GET_BLOCKS_H
@@ -31,8 +31,8 @@ typedef struct AtpGetBlocks
 extern void atp_get_blocks_begin(AtpGetBlocks *request, size_t url_len, size_t block_max);
 
 /*
- * Asks for one more block, unless the request asks for the block already.  ATP_E_FETCH_FULL: the block belongs
- * into another request.  ATP_E_FETCH_CODEC: no server can send the block (P-10).
+ * Asks for a block, unless the request asks for the block already.  ATP_E_FETCH_FULL: the block needs another
+ * request.  ATP_E_FETCH_CODEC: a fetch takes no such block (P-10).
  */
 extern AtpErr atp_get_blocks_add(AtpGetBlocks *request, AtpBytes cid);
 
@@ -40,8 +40,8 @@ extern AtpErr atp_get_blocks_add(AtpGetBlocks *request, AtpBytes cid);
 extern size_t atp_get_blocks_query(const AtpGetBlocks *request, char out[ATP_GET_BLOCKS_QUERY_MAX]);
 
 /*
- * P-10: is this block of the answer, whose hash is right (atp_car_push()), one that the request has asked for
- * and not got yet?  Other blocks are not kept.  An error ends the fetch.
+ * P-10: does the fetch take this block of the answer, whose hash is right (atp_car_push())?  Only blocks that
+ * the request has asked for are taken, each once.  An error ends the fetch.
  */
 extern AtpErr atp_get_blocks_take(AtpGetBlocks *request, const AtpCarBlock *block, bool *taken);
 

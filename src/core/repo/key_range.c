@@ -2,9 +2,9 @@
  * key_range.c
  *		Ranges of keys in a repository's tree: see key_range.h.
  *
- * A collection's keys begin with its name and '/', those of "a.b.*" with "a.b.": so the first key after the
- * range ends with the next character, '0' or '/', instead.  A bound made of a greater byte, such as 0xff,
- * would also include keys like "a.b.c0d.e/f", which sort behind the collection "a.b.c".
+ * The keys of a collection begin with its name and '/', the keys of "a.b.*" with "a.b.".  The first key after
+ * such a range has the next character, '0' or '/', in this place.  If the end were 0xff instead, the range of
+ * "a.b.c" would also include the records of "a.b.c0d" or "a.b.cd".
  */
 #include "core/repo/key_range.h"
 

@@ -450,7 +450,7 @@ next_leaf(AtpMstWalk *walk, AtpMstLevel *level, AtpMstLeaf *leaf, size_t *at)
 	return ATP_OK;
 }
 
-/* P-13: is the key that was read last in one of the ranges?  Keys ascend, so that a range that ends before is done. */
+/* P-13: is the key that was read last in a range?  Keys ascend, so that ranges before the key are done with. */
 static bool
 is_in_range(AtpMstWalk *walk)
 {
@@ -465,8 +465,8 @@ is_in_range(AtpMstWalk *walk)
 }
 
 /*
- * The key after a link of the lowest level, which the walk has not read yet: *key is empty if there is none.
- * The key stands in the same node, or in the lowest node above that has entries left.
+ * The key after a link of the lowest level, in advance: *key is empty if the tree has no later key.  The key
+ * stands in the link's node, or in the lowest node above with entries left.
  */
 static AtpErr
 peek_key(const AtpMstWalk *walk, uint8_t buf[ATP_MST_KEY_MAX], AtpBytes *key, size_t *at)
@@ -491,9 +491,8 @@ peek_key(const AtpMstWalk *walk, uint8_t buf[ATP_MST_KEY_MAX], AtpBytes *key, si
 }
 
 /*
- * P-13: can the subtree of this link have keys of a range?  Its keys lie between the key that was read last and
- * the next one, without these two.  The walk goes on to read both keys, and so checks that they and the
- * keys of the subtree ascend.
+ * P-13: can the subtree of this link have keys of a range?  The subtree's keys lie between the key that was read
+ * last and the key after the link, exclusive (P-12): next_leaf() checks both when the walk reads the keys.
  */
 static AtpErr
 check_link(const AtpMstWalk *walk, bool *wanted, size_t *at)

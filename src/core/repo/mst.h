@@ -53,8 +53,8 @@ typedef struct AtpMstSource
 	uint64_t	blocks;			/* number of blocks (V-24) */
 
 	/*
-	 * P-13: the walk reads only the nodes that can have keys of these ranges, which ascend and do not overlap,
-	 * and delivers only their keys.  NULL: the whole tree.
+	 * P-13: the walk reads only nodes that can have keys of these ranges, and delivers only keys of the ranges.
+	 * The ranges ascend without overlap.  NULL: the whole tree.
 	 */
 	const AtpKeyRange *ranges;
 	size_t		nranges;
@@ -69,7 +69,7 @@ typedef struct AtpMstWalk
 	unsigned	gap;
 	AtpBytes	stub;			/* the CID of the absent node; after ATP_E_MST_MISSING, too */
 	uint64_t	visits;			/* nodes read */
-	size_t		range;			/* of the source's ranges, the first that does not end before the key read last */
+	size_t		range;			/* the first of the source's ranges that does not end before the key read last */
 	unsigned	depth;			/* levels in use */
 	unsigned	last_depth;		/* depth of the node whose key was read last; 0: no key was */
 	size_t		last_len;

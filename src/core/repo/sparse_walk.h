@@ -3,15 +3,17 @@
  *		Which tree nodes a fetch of some collections of a repository needs next (P-03), and what the fetch would
  *		cost (P-30).
  *
- * A fetch begins with the commit and as many nodes as the first answers contain, which may be none.  It goes
- * through the tree once, as far as nodes are there: this walk names each absent node that can have records
- * of the ranges.  The caller fetches these nodes, and begins again, until a walk names none: each round adds a
- * level, so that there are at most as many rounds as levels.  The nodes above are read again in each round,
- * which costs a third more than one walk does, since each level has about four times the nodes of the level
- * above; in return nothing but the nodes is kept: no list of links, and no list of records.
+ * A fetch begins with the commit, and with the nodes of the first answers.  This walk goes through the present
+ * nodes in the order of keys, and names each absent node that can have records of the ranges.  The caller
+ * fetches these nodes, and begins a new walk, until a walk names none.  Each round adds a level, so that a tree
+ * needs at most as many rounds as it has levels.
  *
- * This walk proves nothing.  A walk by export_walk.h over the same ranges does, with has() if records are
- * needed, too.
+ * Each round reads the nodes of the upper levels again.  A level has about four times as many nodes as the level
+ * above, so that all rounds cost about a third more than the last.  In return the caller keeps only the nodes:
+ * there is no list of links, and none of records.
+ *
+ * This walk proves nothing.  At the end of a fetch, a walk over the same ranges by export_walk.h does, with has()
+ * if records are needed.
  */
 #ifndef ATP_SPARSE_WALK_H
 #define ATP_SPARSE_WALK_H
@@ -23,15 +25,15 @@ typedef struct AtpSparseWalk
 {
 	AtpExportWalk walk;
 	bool		root_absent;
-	unsigned	top;			/* height of the root's keys ... */
-	uint64_t	top_keys;		/* ... and their number; 0: the tree is empty, or the root is absent */
-	unsigned	highest;		/* the greatest height of a key of the ranges ... */
-	uint64_t	highest_keys;	/* ... and the number of such keys with this height */
+	unsigned	top;			/* height of the root's keys */
+	uint64_t	top_keys;		/* number of the root's keys; 0: the tree is empty, or the root is absent */
+	unsigned	highest;		/* the greatest height of a key of the ranges */
+	uint64_t	highest_keys;	/* number of the ranges' keys of this height */
 } AtpSparseWalk;
 
 /*
- * The source needs ranges.  Between two calls, the caller may add blocks to the source, if blocks that read()
- * has returned stay as they are.
+ * The source needs ranges.  Between two calls, the caller may add blocks to the source, if the memory of blocks
+ * that read() has returned stays unchanged.
  */
 extern AtpErr atp_sparse_begin(AtpSparseWalk *sparse, const AtpExportSource *source, AtpBytes data, size_t *at);
 
@@ -42,12 +44,12 @@ extern AtpErr atp_sparse_begin(AtpSparseWalk *sparse, const AtpExportSource *sou
 extern AtpErr atp_sparse_next(AtpSparseWalk *sparse, AtpBytes *cid, size_t *at);
 
 /*
- * P-30, after the end: what the nodes that are there let expect of the whole tree.  A key of height n stands for
- * 4^n records.  The number for the ranges is 0 as long as no key of the ranges was seen.
+ * P-30, after the end: estimates of the number of records, from the heights of keys: a key of height n stands for
+ * 4^n records.  in_ranges is 0 while no key of the ranges is in a present node.
  */
 typedef struct AtpSparseEstimate
 {
-	uint64_t	records;		/* of the repository */
+	uint64_t	records;		/* of the whole repository */
 	uint64_t	in_ranges;
 } AtpSparseEstimate;
 
