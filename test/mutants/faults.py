@@ -215,7 +215,7 @@ fault("sparse-order", "core/repo/export_walk.c", "if (!atp_key_ranges_ascend(sou
 fault("sparse-blocks", "core/repo/sparse_walk.c", "	nodes.blocks = ATP_EXPORT_NODES_MAX;", "	nodes.blocks = source->blocks;", "unit/test_sparse_walk")
 fault("sparse-estimate", "core/repo/sparse_walk.c", "return keys << 2 * (", "return keys << (", "unit/test_sparse_walk")
 fault("key-range-end", "core/repo/key_range.c", "{{pattern, '/'}, {pattern, '/' + 1}}", "{{pattern, '/'}, {pattern, 0xff}}", "unit/test_key_range", "unit/test_sparse_walk")
-fault("key-range-pattern", "core/repo/key_range.c", "{{domain, '.'}, {domain, '.' + 1}}", "{{domain, '.'}, {domain, 0xff}}", "unit/test_key_range")
+fault("key-range-pattern", "core/repo/key_range.c", "{{pattern, '.'}, {pattern, '.' + 1}}", "{{pattern, '.'}, {pattern, 0xff}}", "unit/test_key_range")
 fault("key-range-touch", "core/repo/key_range.c", "compare_bounds(ranges[i].first, before->end) > 0)", "compare_bounds(ranges[i].first, before->end) >= 0)", "unit/test_key_range")
 fault("key-range-inside", "core/repo/key_range.c", "else if (compare_bounds(ranges[i].end, before->end) > 0)", "else", "unit/test_key_range")
 fault("get-blocks-came", "core/repo/get_blocks.c", "if (i == request->n || request->came[i])", "if (i == request->n)", "unit/test_get_blocks")

@@ -46,18 +46,20 @@ atp_get_blocks_add(AtpGetBlocks *request, AtpBytes cid)
 size_t
 atp_get_blocks_query(const AtpGetBlocks *request, char out[ATP_GET_BLOCKS_QUERY_MAX])
 {
-	char		text[ATP_CID_TEXT_MAX];
-	char	   *p = out;
+	static const char name[] = "&cids=";
+	size_t		len = 0;
 
 	for (unsigned i = 0; i < request->n; i++)
 	{
+		char		text[ATP_CID_TEXT_MAX];
 		size_t		n = atp_cid_format(request->cid[i], ATP_CID_BLESSED_LEN, text);
 
-		memcpy(p, "&cids=", 6);
-		memcpy(p + 6, text, n);
-		p += 6 + n;
+		memcpy(out + len, name, sizeof(name) - 1);
+		len += sizeof(name) - 1;
+		memcpy(out + len, text, n);
+		len += n;
 	}
-	return p - out;
+	return len;
 }
 
 AtpErr

@@ -11,13 +11,12 @@
 AtpKeyRange
 atp_key_range(AtpSpan pattern)
 {
-	AtpSpan		domain = {pattern.ptr, pattern.len - 2};
-
 	if (pattern.ptr[pattern.len - 1] != '*')
 		return (AtpKeyRange) {{pattern, '/'}, {pattern, '/' + 1}};
 	if (pattern.len == 1)
 		return (AtpKeyRange) {{{pattern.ptr, 0}, 0}, {{NULL, 0}, 0}};
-	return (AtpKeyRange) {{domain, '.'}, {domain, '.' + 1}};
+	pattern.len -= 2;
+	return (AtpKeyRange) {{pattern, '.'}, {pattern, '.' + 1}};
 }
 
 int

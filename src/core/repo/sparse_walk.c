@@ -15,7 +15,8 @@ atp_sparse_begin(AtpSparseWalk *sparse, const AtpExportSource *source, AtpBytes 
 	AtpErr		err;
 
 	nodes.has = NULL;
-	nodes.blocks = ATP_EXPORT_NODES_MAX;	/* blocks may be added while the walk goes on */
+	/* Blocks may come during the walk.  P-12: where a node has two places in the tree, some keys do not ascend. */
+	nodes.blocks = ATP_EXPORT_NODES_MAX;
 	err = atp_export_begin(&sparse->walk, &nodes, data, at);
 	sparse->root_absent = err == ATP_E_MST_MISSING;
 	sparse->top = 0;
