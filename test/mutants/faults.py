@@ -46,6 +46,7 @@ fault("pasted-port", "core/syntax/uri_from.c", "colon + colon_length(id) == 2;",
 fault("pasted-account", "core/syntax/uri_from.c", "uri.kind != ATP_AUTHORITY_OPAQUE;", "true;", "unit/test_uri_from")
 fault("pasted-long", "core/syntax/uri_from.c", "if (text.len > ATP_URI_MAX + 4)", "if (text.len > ATP_URI_MAX + 5)", "unit/test_uri_from")
 fault("page-twice", "core/syntax/uri_from.c", "if (c == '%' || *n == ATP_DID_MAX)", "if (*n == ATP_DID_MAX)", "unit/test_uri_from")
+fault("page-colons", "core/syntax/uri_from.c", "return escaped && has_byte(segment, ':');", "return escaped && has_byte(segment, '/');", "unit/test_uri_from")
 fault("page-more", "core/syntax/uri_from.c", "return path.len == 0 && write_places", "return write_places", "unit/test_uri_from")
 fault("page-host", "core/syntax/uri_from.c", "*host = text_before(s, \"/\");", "*host = text_before(s, \"/@\");", "unit/test_uri_from")
 fault("page-contradiction", "config/web_address.sql", "count(DISTINCT page.uri) = 1", "count(DISTINCT page.uri) > 0", "sql/types_from")
