@@ -539,6 +539,22 @@ moved_on(void)
 	ok(before > 200 && kept.index.n - before <= sparse.top + 1, "with %zu more nodes than %zu", kept.index.n - before, before);
 }
 
+/* Blocks that came early, here the whole repository: the same walks take the nodes of the ranges, and no other block. */
+static void
+all_at_once(void)
+{
+	static const Part parts[] = {{"a.b.c", 3000}, {"a.b.d", 30}};
+	bool		as_whole;
+
+	serve_parts(parts, 2, 0);
+	begin_fetch(PATTERN_LIST("a.b.d"));
+	for (size_t i = 0; i < server.index.n; i++)
+		blocks_add(&early, &server.blocks[i]);
+	ok(fetch_nodes() == ATP_E_MST_END && fetch.requests == 0 && prove(false, PATTERN_LIST("a.b.d"), &as_whole) == ATP_E_MST_END && as_whole,
+	   "P-10: nodes that came early need no request");
+	ok(kept.index.n == proof.asked && kept.index.n < 60, "%zu of %zu blocks were kept", kept.index.n, early.index.n);
+}
+
 /* --- hostile trees --- */
 
 static uint8_t car[4 * 1024 * 1024];
@@ -853,6 +869,7 @@ main(void)
 	usual_sizes();
 	small_trees();
 	moved_on();
+	all_at_once();
 	hidden_ranges();
 	beside_the_range();
 	long_ways();
