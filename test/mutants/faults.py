@@ -56,6 +56,7 @@ fault("members-null", "stream/unknown.c", "	if (is_null)\n		return;\n", "", "t/2
 fault("members-signed", "stream/unknown.c", "return block.ptr[0] != MAP_OF_SIX && atp_unknown_in_cbor", "return block.ptr[0] == MAP_OF_SIX && atp_unknown_in_cbor", "t/213_qualified")
 fault("members-ops", "core/wire/members.c", 'if (of != ATP_OF_COMMIT || item.kind', 'if (of != ATP_OF_SYNC || item.kind', "unit/test_members")
 fault("members-frame", "stream/decode.c", "	in->qualifies = decoder->framed;\n", "", "t/213_qualified")
+fault("qualified-excepted", "stream/unknown.c", " && !is_listed(of, name, true)", "", "t/213_qualified")
 fault("qualified-forged", "tables/repos/repo_effect.c", "event->effects.marks = !full || (event->verdict.judged == ATP_JUDGED_TRUE && event->signature != NULL);", "event->effects.marks = full || !full;", "t/213_qualified")
 fault("qualified-mark", "tables/repos/repo_effect.c", "if (!event->effects.marks || is_applied(repo, event) || atp_repo_is_deleted(repo))", "if (!event->effects.marks || !is_applied(repo, event) || atp_repo_is_deleted(repo))", "t/213_qualified")
 fault("qualified-again", "tables/repos/repo_effect.c", "if (!event->effects.marks || is_applied(repo, event) || atp_repo_is_deleted(repo))", "if (!event->effects.marks || (event->rev < repo->head.rev) || atp_repo_is_deleted(repo))", "t/213_qualified")
