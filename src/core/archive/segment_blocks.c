@@ -66,6 +66,7 @@ take_head(AtpSegmentBlocks *segment, const uint8_t **in, size_t *n, size_t *at)
 	if ((err = atp_segment_header_parse(segment->head, segment->file_size, &segment->header, at)) != ATP_OK)
 		return err;
 	segment->has_header = true;
+	*at = (size_t) segment->at;
 	return check_block_count(segment);
 }
 
