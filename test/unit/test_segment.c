@@ -185,6 +185,8 @@ test_blocks(void)
 			memcmp(cut.bytes, whole.bytes, whole.len) != 0 || memcmp(cut.ends, whole.ends, sizeof(cut.ends)) != 0;
 	ok(differ == 0, "however the file comes");
 	ok(cut_file(segment, footer, 1000, &cut) == ATP_OK && cut.is_whole, "H-23: the footer need not come");
+	memset(segment + footer, 0xff, segment_len - footer);
+	ok(cut_file(segment, segment_len, 1000, &cut) == ATP_OK && cut.len == whole.len, "H-24: nothing in the footer counts");
 	for (size_t n = 0; n < footer; n++)
 		differ += cut_file(segment, n, 1000, &cut) != ATP_OK || cut.is_whole;
 	ok(differ == 0, "H-13: what is cut short is not whole");

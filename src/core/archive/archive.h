@@ -1,10 +1,9 @@
 /*
  * archive.h
- *		Limits and integers of a Jetstream's archive of all events since its beginning: what segments, blocks
- *		and plans share.
+ *		Limits and integers of the archive in which a Jetstream keeps all events: for segments, blocks and plans.
  *
- * A segment is a file of blocks, a block a list of events (rows), and a plan names the blocks in which a client finds
- * what it wants.  An archive is as hostile as any other answer.
+ * A segment is a file of blocks, a block a list of events (rows), and a plan names the blocks that may have the rows of
+ * a client's filter.  The files of an archive are hostile input.
  */
 #ifndef ATP_ARCHIVE_H
 #define ATP_ARCHIVE_H

@@ -45,7 +45,7 @@ get_value(const AtpArchiveBlock *block, unsigned column, size_t row)
 	return atp_get_le(block->bytes.ptr + value_at(block, column, row), columns[column].width);
 }
 
-/* The texts of each column stand one after another, and the last column ends with the block. */
+/* The texts of a column stand in the order of the rows, and the last column ends with the block. */
 static AtpErr
 place_texts(AtpArchiveBlock *block, size_t *at)
 {
@@ -169,7 +169,7 @@ check_operation(const AtpArchiveRow *row, AtpReposMessage *msg, const void **fau
 	return op->action == ATP_DELETE && row->payload.len > 0 ? ATP_E_ROW_PAYLOAD : ATP_OK;
 }
 
-/* One map of DAG-CBOR, and nothing behind it. */
+/* Is the payload a single map of DAG-CBOR, without bytes behind the map? */
 static AtpErr
 check_map(AtpBytes payload, size_t *at)
 {

@@ -2,7 +2,7 @@
  * archive_block.h
  *		A decompressed block of an archive: its columns, and the rows in them.
  *
- * A fault of the columns refuses the whole block (H-22), because a row in it that nobody saw would be a silent gap.
+ * A fault of the columns refuses the whole block (H-22), because a row that the reader passed over would be a silent gap.
  * A bad value in a row concerns only this row, and becomes a dead letter (H-25).
  */
 #ifndef ATP_ARCHIVE_BLOCK_H
@@ -22,7 +22,7 @@ typedef enum AtpArchiveKind
 	ATP_ARCHIVE_CREATE_RESYNC	/* a record of the new tree, after an ATP_ARCHIVE_SYNC of the account */
 } AtpArchiveKind;
 
-/* An event.  Texts and payload lie in the block; nothing of them has been checked. */
+/* An event.  Texts and payload lie in the block, and have not been checked. */
 typedef struct AtpArchiveRow
 {
 	uint64_t	seq;

@@ -36,7 +36,7 @@ take_numbers(const AtpJsonItem *items, unsigned n, uint64_t *out, const char *st
 	return ATP_OK;
 }
 
-/* The segment's own members; its ranges follow. */
+/* Reads the members of a segment, but not the ranges of blocks. */
 static AtpErr
 read_segment(AtpPlanUnits *units, size_t *at)
 {
@@ -159,7 +159,7 @@ atp_plan_units_next(AtpPlanUnits *units, size_t *at)
 	}
 }
 
-/* The whole text is JSON, also where nothing of it is read, and not nested too deep. */
+/* Is the whole text JSON, also the members that are not read, and not nested too deep? */
 static AtpErr
 check_json(const char *s, size_t n, size_t *at)
 {

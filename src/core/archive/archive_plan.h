@@ -1,9 +1,9 @@
 /*
  * archive_plan.h
- *		A page of network.bsky.jetstream.planSnapshot (H-20): which segments, and which of their blocks, may have
- *		what was asked for; and the request for it.
+ *		A page of network.bsky.jetstream.planSnapshot (H-20): the segments, or ranges of blocks of segments, that may
+ *		have the rows of a request; and the request.
  *
- * The whole page is checked before its first unit is given out: a page that is wrong at its end is refused whole.
+ * The whole page is checked before the first unit is handed out, so that no unit of a faulty page is used.
  */
 #ifndef ATP_ARCHIVE_PLAN_H
 #define ATP_ARCHIVE_PLAN_H
@@ -18,7 +18,7 @@
 #define ATP_PLAN_COLLECTIONS_MAX	100
 #define ATP_PLAN_DIDS_MAX			10000
 
-/* A whole segment, or a range of its blocks. */
+/* A whole segment, or a range of blocks of a segment. */
 typedef struct AtpPlanUnit
 {
 	uint64_t	segment;		/* index of the segment: see segment_name.h */
@@ -29,7 +29,7 @@ typedef struct AtpPlanUnit
 	uint32_t	last;
 } AtpPlanUnit;
 
-/* Goes through the units of a page, in the order in which they must be applied (H-16). */
+/* Goes through the units of a page.  The units must be applied in this order, which is the order of the sequence numbers. */
 typedef struct AtpPlanUnits
 {
 	const char *start;			/* of the page */
@@ -43,9 +43,9 @@ typedef struct AtpPlanUnits
 
 typedef struct AtpPlan
 {
-	uint64_t	sealed_tip_seq; /* last sequence number of the sealed archive, or that was asked for; 0: it is empty */
+	uint64_t	sealed_tip_seq; /* last sequence number of the sealed archive, at most before_seq of the request; 0: empty archive */
 	uint64_t	planned_through_seq;	/* the page covers what was asked up to here */
-	uint64_t	blocks_matched; /* H-26: blocks that have to be read, of whole segments, too */
+	uint64_t	blocks_matched; /* blocks that have to be read, of whole segments, too: what the plan costs */
 	uint32_t	units;
 	AtpBytes	segments;		/* the page's list of segments */
 	const char *start;
@@ -72,8 +72,8 @@ typedef struct AtpPlanRequest
 	size_t		ncollections;	/* 0: all */
 	const AtpSpan *dids;
 	size_t		ndids;			/* 0: all */
-	uint64_t	after_seq;		/* rows above this one ... */
-	uint64_t	before_seq;		/* ... up to this one; 0: to the end of the sealed archive */
+	uint64_t	after_seq;		/* least sequence number, exclusive ... */
+	uint64_t	before_seq;		/* ... and greatest, inclusive; 0: to the end of the sealed archive */
 } AtpPlanRequest;
 
 /*

@@ -2,8 +2,8 @@
  * segment_blocks.h
  *		Takes the blocks out of a segment whose bytes come in pieces, as a download brings them (H-23).
  *
- * A block is handed on as it comes, in parts that lie in the piece: no memory is taken for it, and the receiver (the
- * decompressor of the block's frame) stops when it wants to.  The footer need not come.
+ * A block is handed on in parts that lie in the piece, so that no memory is taken for the block, and the caller, who
+ * passes the parts to a decompressor, can stop at any part.  The footer need not come.
  */
 #ifndef ATP_SEGMENT_BLOCKS_H
 #define ATP_SEGMENT_BLOCKS_H

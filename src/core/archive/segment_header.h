@@ -16,7 +16,7 @@
 typedef struct AtpSegmentHeader
 {
 	uint32_t	block_count;	/* at most ATP_ARCHIVE_BLOCKS_MAX */
-	uint32_t	event_count;	/* rows that compaction has left */
+	uint32_t	event_count;	/* rows of the segment after compaction */
 	uint64_t	min_seq;		/* as of the sealing: compaction keeps the bounds */
 	uint64_t	max_seq;
 	uint64_t	footer_offset;	/* offset of the first byte behind the blocks */

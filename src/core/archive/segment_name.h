@@ -11,7 +11,7 @@
 #define ATP_SEGMENT_INDEX_LIMIT	UINT64_C(3656158440062976)	/* 36^10, exclusive */
 
 /*
- * H-20: a client requests a segment by the name that it has formatted itself, never by the name that a server sent.
+ * H-20: the name in a request is formatted from the index, never copied from a server's answer.
  * ATP_E_SEGMENT_NAME is the only error.
  */
 extern AtpErr atp_segment_name_parse(AtpSpan name, uint64_t *index);
