@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes segment.jss, a segment of an archive, and rows.tsv, what stands in it.
 
-Made from the description of the format by test/archive/segment.py, which shares nothing with the extension's reader.
+Made from the description of the format by test/network/segment.py, which shares nothing with the extension's reader.
 Run it in its directory.  Columns of rows.tsv: block, seq, witnessed_at, indexed_at, kind, did, collection, rkey, rev, payload
 (hexadecimal), and what is wrong with the row ("-": nothing).
 """
@@ -9,7 +9,7 @@ import os
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "../../../archive"), os.path.join(HERE, "..")]
+sys.path[:0] = [os.path.join(HERE, "../../../network"), os.path.join(HERE, "..")]
 sys.dont_write_bytecode = True
 
 import segment  # noqa: E402
