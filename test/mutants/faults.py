@@ -108,6 +108,8 @@ fault("prove-http-token", "core/wire/http_head.c", "(to[-1] == ' ' || to[-1] == 
 fault("prove-http-wait", "core/wire/http_head.c", "value.len > 9)", "value.len > 10)", "proof/http_head")
 fault("prove-http-colon", "core/wire/http_head.c", "if (colon == NULL || colon == line.ptr ||", "if (colon == line.ptr ||", "proof/http_head_lines")
 fault("prove-http-interim", "core/wire/http_head.c", "head->status >= 200 || head->status == 101)", "head->status >= 100)", "proof/http_head_whole")
+fault("prove-segment-order", "core/archive/segment_header.c", "offset < last || ", "", "proof/segment_header")
+fault("prove-segment-name", "core/archive/segment_name.c", "c - 'a' + 10);", "c - 'a' + 11);", "proof/segment_name")
 fault("prove-chunk-digits", "core/wire/chunked.c", "if (++c->digits > 15)", "if (++c->digits > 16)", "proof/chunked")
 fault("prove-chunk-last", "core/wire/chunked.c", "c->state = c->left > 0 ? DATA : TRAILER;", "c->state = DATA;", "proof/chunked")
 fault("prove-chunk-around", "core/wire/chunked.c", "if (++c->around > AROUND_FREE &&", "if (c->around > AROUND_FREE &&", "proof/chunked")
