@@ -1,9 +1,9 @@
 /*
  * fuzz_archive_block.c
- *		Blocks of an archive (H-22, H-25): a block that is accepted is exactly the block that its rows make; its numbers
- *		rise within the bounds; and a row that is accepted has a valid DID, path and rev.
+ *		Blocks of an archive (H-22, H-25): the rows of an accepted block, written again, give the same bytes; sequence
+ *		numbers rise within the bounds; and an accepted row has a valid DID, path and rev.
  *
- * Input: a byte with the sequence number before the block, a byte with the greatest one, and the columns.
+ * Input: a byte with the sequence number before the block, a byte with the greatest sequence number, and the columns.
  */
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@
 
 extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A block that is written from rows, column by column. */
+/* A block under construction, column by column. */
 typedef struct Written
 {
 	uint8_t    *buf;
@@ -109,7 +109,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 2)
 		return 0;
 	last = data[0];
-	/* the numbers that are above a byte have no bound */
+	/* 255: no bound */
 	max_seq = data[1] < 255 ? data[1] : ATP_ARCHIVE_SEQ_LIMIT - 1;
 	err = atp_archive_block_open(&block, (AtpBytes) {data + 2, size - 2}, last, 1, max_seq, &at);
 	CHECK(at <= size - 2);

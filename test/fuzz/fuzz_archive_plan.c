@@ -1,7 +1,7 @@
 /*
  * fuzz_archive_plan.c
- *		Plans of an archive (H-20): a page that is accepted is JSON and nothing else, its units ascend within their
- *		limits; and a request that is written is JSON with the texts that were given.
+ *		Plans of an archive (H-20): an accepted page is JSON without bytes behind the JSON, and the units ascend within
+ *		the limits; a written request is JSON with the texts of the caller.
  *
  * Input: a byte, and a page if the byte is even, else a collection and a DID with a NUL between them.
  */

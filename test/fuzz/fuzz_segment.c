@@ -17,7 +17,7 @@ typedef struct Seen
 {
 	uint64_t	taken;			/* bytes of frames */
 	uint32_t	blocks;
-	uint64_t	sum;			/* of the bytes, each with its place */
+	uint64_t	sum;			/* checksum of the bytes and places */
 	AtpErr		err;
 	size_t		at;
 	bool		is_whole;

@@ -37,7 +37,7 @@ check_packed(AtpUnzstd *z, const uint8_t *dictionary, size_t dictionary_len, con
 	free(packed);
 }
 
-/* The frame in pieces; NULL: it is refused. */
+/* Decompresses a frame in pieces; NULL: the frame is refused. */
 static const uint8_t *
 unpack_pieces(AtpUnzstd *z, const uint8_t *frame, size_t n, size_t give, size_t *len, AtpEnd *end)
 {

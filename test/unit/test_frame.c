@@ -116,6 +116,7 @@ bombs(void)
 	memcpy(b, "\xa1\x62op\x02", 5);
 	ok(atp_frame_parse(b, ATP_FRAME_MAX, &frame, &at) == ATP_OK, "E-11: 5,000,000 bytes");
 	ok(atp_frame_parse(b, ATP_FRAME_MAX + 1, &frame, &at) == ATP_E_FRAME_SIZE, "E-11: one more");
+	ok(atp_frame_parse_v1(b, ATP_FRAME_MAX + 1, &frame, &at) == ATP_E_FRAME_SIZE, "E-11: one more, in one object");
 	free(b);
 }
 
