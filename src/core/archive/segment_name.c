@@ -41,7 +41,13 @@ atp_segment_name_parse(AtpSpan name, uint64_t *index)
 void
 atp_segment_name_format(uint64_t index, char out[ATP_SEGMENT_NAME_LEN])
 {
-	memcpy(out, blank_name, ATP_SEGMENT_NAME_LEN);
-	for (size_t i = DIGITS_AT + 10; index > 0 && i-- > DIGITS_AT; index /= BASE)
-		out[i] = "0123456789abcdefghijklmnopqrstuvwxyz"[index % BASE];
+	for (size_t end = ATP_SEGMENT_NAME_LEN; end > 0; end--)
+	{
+		out[end - 1] = blank_name[end - 1];
+		if (is_digit_at(end - 1))
+		{
+			out[end - 1] = "0123456789abcdefghijklmnopqrstuvwxyz"[index % BASE];
+			index /= BASE;
+		}
+	}
 }
