@@ -87,24 +87,26 @@ time(time_t *t)
 
 #define MAX_NAMES 256
 
-/* How often this process has looked a name of the file up. */
+/* How often this process has looked a name of the file up: a newer libcurl asks for addresses of each family by a call. */
 static struct
 {
 	char		name[256];
+	int			family;
 	int			times;
 }			looked_up[MAX_NAMES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int
-look_up_number(const char *name)
+look_up_number(const char *name, int family)
 {
 	int			n = 0;
 
 	pthread_mutex_lock(&lock);
 	for (int i = 0; i < MAX_NAMES; i++)
 	{
-		if (looked_up[i].name[0] && strcasecmp(looked_up[i].name, name) != 0)
+		if (looked_up[i].name[0] && (looked_up[i].family != family || strcasecmp(looked_up[i].name, name) != 0))
 			continue;
+		looked_up[i].family = family;
 		snprintf(looked_up[i].name, sizeof(looked_up[i].name), "%s", name);
 		n = looked_up[i].times++;
 		break;
@@ -126,7 +128,7 @@ means(const char *pattern, const char *name)
 
 /* The address that the file has for a name: 1, "none" there: -1, not in it: 0. */
 static int
-from_file(const char *name, char *address, size_t size)
+from_file(const char *name, int family, char *address, size_t size)
 {
 	const char *path = getenv("ATP_TEST_NAMES");
 	FILE	   *f = path ? fopen(path, "re") : NULL;
@@ -142,7 +144,7 @@ from_file(const char *name, char *address, size_t size)
 
 		if (!word || !means(word, name))
 			continue;
-		for (n = look_up_number(name); (next = strtok_r(NULL, " \n", &rest)); n--)
+		for (n = look_up_number(name, family); (next = strtok_r(NULL, " \n", &rest)); n--)
 		{
 			found = strcmp(next, "none") == 0 ? -1 : 1;
 			snprintf(address, size, "%s", next);
@@ -166,7 +168,7 @@ getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
 	while (name && strcmp(name, "unanswered.invalid") == 0)
 		pause();
 	*(void **) &real = dlsym(RTLD_NEXT, "getaddrinfo");
-	known = name ? from_file(name, address, sizeof(address)) : 0;
+	known = name ? from_file(name, numeric.ai_family, address, sizeof(address)) : 0;
 	if (known < 0)
 		return EAI_NONAME;
 	if (known == 0)
