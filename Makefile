@@ -111,6 +111,12 @@ release:
 else
 
 PGXS := $(shell $(PG_CONFIG) --pgxs)
+ifeq ($(PGXS),)
+$(error $(PG_CONFIG) did not run: install postgresql-server-dev-NN, or name the pg_config of your server: make PG_CONFIG=/path/to/pg_config)
+endif
+ifeq ($(wildcard $(PGXS)),)
+$(error $(PG_CONFIG) names $(PGXS), which does not exist: install the development files of this server (Debian: postgresql-server-dev-NN), or name another server: make PG_CONFIG=/path/to/pg_config)
+endif
 include $(PGXS)
 
 # PGXS would make any .sql of a .sql.in beside it that is newer, such as src/types/try.sql.
