@@ -5,6 +5,8 @@
 #include "postgres.h"
 
 #include "core/wire/jetstream_message.h"
+#include "core/wire/labels_message.h"
+#include "core/wire/repos_message.h"
 #include "datatype/timestamp.h"
 #include "source.h"
 #include "stream/format.h"
@@ -12,9 +14,9 @@
 
 /* The first matching entry counts, so entries without a name come last. */
 static const AtpStreamKind sources[] = {
-	{"com.atproto.sync.subscribeRepos", "dag-cbor", &atp_repos_format, &atp_repos_sink,
+	{ATP_NSID_REPOS, "dag-cbor", &atp_repos_format, &atp_repos_sink,
 	.by_repo = true, .is_signed = true, .has_chain = true},
-	{"com.atproto.label.subscribeLabels", "dag-cbor", &atp_labels_format, &atp_labels_sink, .is_signed = true},
+	{ATP_NSID_LABELS, "dag-cbor", &atp_labels_format, &atp_labels_sink, .is_signed = true},
 	{"/subscribe", "jetstream", &atp_jetstream_v1_format, &atp_repos_sink,
 		.by_repo = true, .is_text = true, .rewind = 10 * USECS_PER_SEC,
 		.collections = "wantedCollections", .collections_max = 100, .dids = "wantedDids", .dids_max = 10000,

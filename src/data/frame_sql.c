@@ -95,7 +95,7 @@ open_commit(const bytea *in)
 
 	parse_frame(in, &frame);
 	commit->msg.nops = 0;
-	if (frame.kind != ATP_FRAME_MESSAGE || !atp_span_is(frame.t, "#commit"))
+	if (frame.kind != ATP_FRAME_MESSAGE || !atp_span_is(frame.t, "#commit") || !atp_frame_is_of(&frame, ATP_NSID_REPOS))
 		return commit;
 	if ((err = atp_repos_parse(&frame, &commit->msg, &at)) != ATP_OK)
 		atp_data_error("invalid message", err, at);

@@ -280,6 +280,7 @@ typedef struct AtpEvent
 	bool		partial;
 	uint64		path;			/* partial #commit: hash of the operation's path */
 	bool		lacking;		/* some of the event's records became dead letters */
+	bool		omits;			/* S-10: labels of the message qualify, and have no rows */
 	AtpSigned  *signature;		/* NULL: not level full, or the event has no commit to verify */
 	struct varlena *handle;		/* #identity; NULL when absent */
 	bool		active;			/* #account */

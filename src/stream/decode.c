@@ -261,14 +261,14 @@ decode_head(Incoming *in, AtpPosition *position, bool judge_clock)
 	atp_unknown_came(head->seq);
 	if (judge_clock && clock_may_be_wrong(in))
 		return ATP_DROP_CLOCK;
+	/* S-10: messages of that kind may have no sequence number */
 	if (in->err == ATP_E_SEQ_MISSING || in->err == ATP_E_SEQ_RANGE)
-		return ATP_DROP_SEQ;
+		return in->qualifies ? pass_over(in, ATP_SKIP_UNKNOWN) : ATP_DROP_SEQ;
 	if (head->what == ATP_HEAD_INFO || head->what == ATP_HEAD_OUTDATED)
 	{
-		if (in->qualifies)
-			return pass_over(in, ATP_SKIP_UNKNOWN);
+		/* S-10: whatever else the message says, a gap that is noted in vain does no harm */
 		position->outdated |= in->err == ATP_OK && head->what == ATP_HEAD_OUTDATED;
-		return ATP_DROP_NONE;
+		return in->qualifies ? pass_over(in, ATP_SKIP_UNKNOWN) : ATP_DROP_NONE;
 	}
 	/* a message of unknown type needs no sequence number, and an invalid one does not matter */
 	if (head->what == ATP_HEAD_UNKNOWN && head->seq == 0)
@@ -362,13 +362,19 @@ atp_decode_is_known(AtpDecoder *decoder, const AtpBatch *batch)
 {
 	AtpHead		head;
 	size_t		at;
+	AtpErr		err;
 
 	if (decoder->format->is_known == NULL)
 		return false;
 	for (int i = batch->nmessages; i > Max(batch->ndecoded, batch->nmessages - ASKED); i--)
-		if (decoder->format->cut(decoder, batch->messages[i - 1], &at) == ATP_OK && decoder->frame.kind == ATP_FRAME_MESSAGE &&
-			atp_parse_head(decoder, &head, &at) == ATP_OK && decoder->format->is_known(decoder))
+	{
+		if (decoder->format->cut(decoder, batch->messages[i - 1], &at) != ATP_OK || decoder->frame.kind != ATP_FRAME_MESSAGE)
+			continue;
+		err = atp_parse_head(decoder, &head, &at);
+		atp_unknown_came(head.seq);
+		if (err == ATP_OK && decoder->format->is_known(decoder))
 			return true;
+	}
 	return false;
 }
 
@@ -390,7 +396,11 @@ atp_decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, AtpDecod
 		if (verdict.drop == ATP_DROP_NONE)
 		{
 			if (in.event != NULL && part != ATP_DECODE_HEADS)
+			{
 				decode_rows(&in);
+				/* of the members inside of the message, too */
+				atp_unknown_came(in.head.seq);
+			}
 			if (in.event != NULL && !in.event->ignored)
 				batch->nwanted++;
 			continue;

@@ -189,20 +189,21 @@ make_wrapped(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 
 	if (err == ATP_OK)
 	{
+		event->qualifies = atp_repos_qualify(cbor, event->kind);
 		err = atp_jetstream_unwrap(cbor, &decoder->msg.repos, &at);
 		at = 0;
+	}
+	event->partial = true;
+	/* S-10: a fault may be how messages of that kind are */
+	if (event->qualifies)
+	{
+		batch->skips[ATP_SKIP_UNKNOWN]++;
+		return err == ATP_OK && atp_repos_mark(decoder, event);
 	}
 	if (err != ATP_OK)
 	{
 		(void) atp_dead_letter(batch, "message", event, err, body + at);
 		return false;
-	}
-	event->partial = true;
-	if (atp_repos_qualify(cbor, event->kind))
-	{
-		batch->skips[ATP_SKIP_UNKNOWN]++;
-		event->qualifies = true;
-		return atp_repos_mark(decoder, event);
 	}
 	if (event->kind == ATP_REPOS_SYNC && decoder->msg.repos.blocks.len == 0)
 		return make_bare_sync(decoder, batch, event);
@@ -230,6 +231,8 @@ mark_repo(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	size_t		at;
 
 	event->partial = true;
+	if (msg->nops > 0)
+		event->path = atp_path_hash(msg->ops[0].path);
 	if (msg->kind == ATP_REPOS_SYNC && decoder->jetstream.body.ptr != NULL &&
 		(atp_make_dagcbor(decoder->jetstream.body, &cbor, &room, &at) != ATP_OK || atp_jetstream_unwrap(cbor, msg, &at) != ATP_OK))
 		return false;

@@ -131,7 +131,7 @@ parse_label_head(AtpDecoder *decoder, AtpHead *head, size_t *at)
 		: msg->kind == ATP_LABELS_UNKNOWN ? ATP_HEAD_UNKNOWN : ATP_HEAD_EVENT;
 	head->seq = msg->seq;
 	if (msg->kind == ATP_LABELS_UNKNOWN)
-		atp_unknown_kind(decoder->frame.t);
+		atp_unknown_kind(atp_frame_type(&decoder->frame));
 	else
 		head->qualifies = atp_unknown_in_cbor(decoder->frame.payload, msg->kind == ATP_LABELS_INFO ? ATP_OF_INFO : ATP_OF_LABELS) ||
 			atp_unknown_is_listed(msg->kind == ATP_LABELS_INFO ? "#info" : "#labels");
@@ -159,6 +159,7 @@ make_label_event(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 		if (label.map.ptr != NULL && atp_unknown_in_cbor(label.map, ATP_OF_LABEL))
 		{
 			batch->skips[ATP_SKIP_UNKNOWN]++;
+			event->omits = true;
 			continue;
 		}
 		/* F-33: the latest creation time wins, so the labeler could not take such a label back before this time */

@@ -322,7 +322,7 @@ parse_repo_head(AtpDecoder *decoder, AtpHead *head, size_t *at)
 		/* a #commit of the usual form has no member that is not known */
 		head->qualifies = atp_repos_qualify(decoder->frame.payload, decoder->msg.repos.kind);
 		if (decoder->msg.repos.kind == ATP_REPOS_UNKNOWN)
-			atp_unknown_kind(decoder->frame.t);
+			atp_unknown_kind(atp_frame_type(&decoder->frame));
 	}
 	head->qualifies |= atp_repos_kind_is_listed(decoder->msg.repos.kind);
 	atp_repos_head(&decoder->msg.repos, head);

@@ -8,12 +8,12 @@
 #include "stream/unknown.h"
 #include "utils/guc.h"
 
-#define NAMES_MAX	16			/* names remembered for each kind of object */
+#define NAMES_MAX	16			/* names remembered of each sort */
 #define LISTED_MAX	128			/* bytes of a name in atproto.qualifying_names */
 
 static char *qualifying_names;
 
-/* The names of one kind of object: the last place is for the note that there are more. */
+/* The names of one sort: the last place is for the note that there are more. */
 typedef struct Names
 {
 	int			n;
@@ -21,7 +21,20 @@ typedef struct Names
 	AtpUnknownName list[NAMES_MAX + 1];
 } Names;
 
-static Names names[ATP_OF_COUNT + 1];
+/*
+ * For each kind of object the members that are ignored; then the kinds of messages; then, again for each kind of object, the
+ * members that qualify it.  Strangers choose members that are ignored, and these must not keep out a member that qualifies.
+ */
+static Names names[2 * ATP_OF_COUNT + 1];
+
+static bool unplaced;			/* some name has no sequence number yet */
+static int	untold;				/* so many names were not told yet */
+
+static Names *
+names_of(int of, bool applied)
+{
+	return &names[of == ATP_OF_COUNT || applied ? of : of + ATP_OF_COUNT + 1];
+}
 
 /* The next name of a list that is separated by commas; false: no more.  A name may be empty. */
 static bool
@@ -79,7 +92,7 @@ atp_unknown_is_listed(const char *kind)
 static void
 remember_name(int of, const char *name, bool applied, int64 seq)
 {
-	Names	   *n = &names[of];
+	Names	   *n = names_of(of, applied);
 	AtpUnknownName *new = &n->list[n->n];
 
 	/* a message may have a million members, and each of them gets here */
@@ -92,6 +105,8 @@ remember_name(int of, const char *name, bool applied, int64 seq)
 	if (!new->more)
 		strlcpy(new->name, name, sizeof(new->name));
 	n->n++;
+	unplaced |= seq < 0;
+	untold++;
 }
 
 /* A name as it is remembered: its beginning, printable. */
@@ -160,24 +175,26 @@ atp_unknown_kind(AtpSpan kind)
 void
 atp_unknown_came(int64 seq)
 {
-	for (int of = 0; of < lengthof(names); of++)
-		for (int i = names[of].n; i > 0 && names[of].list[i - 1].seq < 0; i--)
-			names[of].list[i - 1].seq = seq;
+	for (int sort = 0; sort < lengthof(names) && unplaced; sort++)
+		for (int i = names[sort].n; i > 0 && names[sort].list[i - 1].seq < 0; i--)
+			names[sort].list[i - 1].seq = seq;
+	unplaced = false;
 }
 
 const AtpUnknownName *
 atp_unknown_next(void)
 {
-	for (int of = 0; of < lengthof(names); of++)
-		if (names[of].ntold < names[of].n)
-			return &names[of].list[names[of].ntold];
+	for (int sort = 0; sort < lengthof(names) && untold > 0; sort++)
+		if (names[sort].ntold < names[sort].n)
+			return &names[sort].list[names[sort].ntold];
 	return NULL;
 }
 
 void
 atp_unknown_told(const AtpUnknownName *name)
 {
-	names[name->of].ntold++;
+	names_of(name->of, name->applied)->ntold++;
+	untold--;
 }
 
 void

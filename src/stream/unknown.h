@@ -6,8 +6,8 @@
  * in atproto.qualifying_names: then no row of a public table is made of the message.  An operator learns of each name
  * from atproto.subscription_log.
  *
- * Servers and accounts choose these names.  So a process remembers a bounded number of them for each kind of object,
- * and a name's beginning only.
+ * Servers and accounts choose these names.  So a process remembers a bounded number of them for each kind of object, and a
+ * name's beginning only.  Members that qualify are counted apart: many other names must not hide the first of them.
  */
 #ifndef ATP_UNKNOWN_H
 #define ATP_UNKNOWN_H

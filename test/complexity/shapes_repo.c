@@ -6,6 +6,7 @@
 #include "core/repo/export_walk.h"
 #include "core/repo/link.h"
 #include "core/repo/sig.h"
+#include "core/repo/sparse_walk.h"
 #include "core/syntax/tid.h"
 #include "core/wire/commit_check.h"
 #include "measure.h"
@@ -499,7 +500,7 @@ static bool
 run_export(void)
 {
 	AtpCarIndex index = index_for(count_blocks(msg.blocks));
-	AtpExportSource source = {read_node, has_block, &index, 0, UINT64_MAX, sha256, NULL};
+	AtpExportSource source = {.read = read_node, .has = has_block, .ctx = &index, .max_records = UINT64_MAX, .sha256 = sha256};
 	AtpExportWalk *walk = malloc(sizeof(AtpExportWalk));
 	AtpMstBuilder *builder = malloc(sizeof(AtpMstBuilder));
 	uint8_t    *buf = malloc(msg.blocks.len + ATP_MST_LEVELS_MAX * ATP_MST_ROOT_SPARE);
@@ -524,6 +525,81 @@ run_export(void)
 	free(walk);
 	free_index(&index);
 	return err == ATP_OK && memcmp(built, root, sizeof(root)) == 0;
+}
+
+static AtpCarIndex fetched;
+
+static bool
+read_fetched(void *ctx, unsigned level, AtpBytes cid, AtpBytes *node)
+{
+	return read_node(&fetched, level, cid, node);
+}
+
+/* One round of a fetch of these collections: takes each absent node. */
+static AtpErr
+fetch_level(AtpSparseWalk *sparse, const AtpExportSource *source, const AtpCarIndex *index, size_t *absent)
+{
+	AtpBytes	cid;
+	size_t		at;
+	AtpErr		err = atp_sparse_begin(sparse, source, cid_of(root), &at);
+
+	*absent = 0;
+	while (err == ATP_OK && (err = atp_sparse_next(sparse, &cid, &at)) == ATP_OK)
+	{
+		const AtpCarBlock *block = atp_car_index_find(index, cid);
+
+		if (block == NULL || !atp_car_index_add(&fetched, block))
+			return ATP_E_MST_MISSING;
+		++*absent;
+	}
+	return err;
+}
+
+/* A fetch of a collection, level by level, and its proof; *n is the number of records. */
+static bool
+fetch_collection(const char *collection, size_t *n)
+{
+	size_t		nblocks = count_blocks(msg.blocks);
+	AtpCarIndex index = index_for(nblocks);
+	AtpKeyRange range = atp_key_range((AtpSpan) {collection, strlen(collection)});
+	AtpExportSource source = {.read = read_fetched, .max_records = UINT64_MAX, .sha256 = sha256, .ranges = &range, .nranges = 1};
+	AtpSparseWalk *sparse = malloc(sizeof(AtpSparseWalk));
+	AtpExportRecord record;
+	size_t		absent = 0;
+	size_t		at;
+	AtpErr		err;
+
+	fetched = index_for(nblocks);
+	(void) fill_index(&index, msg.blocks);
+	do
+		err = fetch_level(sparse, &source, &index, &absent);
+	while (err == ATP_E_MST_END && absent > 0);
+	source.blocks = fetched.n;
+	if (err == ATP_E_MST_END)
+		err = atp_export_begin(&sparse->walk, &source, cid_of(root), &at);
+	for (*n = 0; err == ATP_OK && (err = atp_export_next(&sparse->walk, &record, &at)) == ATP_OK;)
+		++*n;
+	free(sparse);
+	free_index(&fetched);
+	free_index(&index);
+	return err == ATP_E_MST_END;
+}
+
+static bool
+run_sparse(void)
+{
+	size_t		n;
+
+	return fetch_collection("a.b.c", &n) && n >= parts;
+}
+
+/* Of a collection behind all keys: each link of the root is compared with the next key. */
+static bool
+run_beside(void)
+{
+	size_t		n;
+
+	return fetch_collection("a.b.d", &n) && n == 0;
 }
 
 /* ------------------------------------------------------------------------
@@ -657,6 +733,10 @@ const Shape repo_shapes[] = {
 	{"export-large", (INPUT_ROOM - 65536) / 100, 512, make_short, run_export},	/* more than the fetcher keeps in memory */
 	{"export-long", BLOCKS / 700, 64, make_long, run_export},
 	{"export-deep", BLOCKS / 700, 64, make_deep, run_export},
+	{"sparse-short", BLOCKS / 100, 512, make_short, run_sparse},
+	{"sparse-long", BLOCKS / 700, 64, make_long, run_sparse},
+	{"sparse-deep", BLOCKS / 700, 64, make_deep, run_sparse},
+	{"sparse-beside", BLOCKS / 700, 64, make_deep, run_beside},
 	{"signed", (ATP_BLOCKS_MAX - 64) / 10, 8192, make_signed, run_signed},
 	{"links", ATP_CAR_BLOCK_MAX / 12 - 1, 4096, make_links, run_links},
 	{"links-types", ATP_CAR_BLOCK_MAX / 30, 2048, make_links_types, run_links},

@@ -101,15 +101,45 @@ find_integer(Walk *w, const char *key, int64_t *value, bool *found)
 	return true;
 }
 
+/* Moves to the value under the key in the map that comes next. */
+static bool
+find_value(Walk *w, const char *key)
+{
+	unsigned	major;
+	uint64_t	pairs,
+				n;
+
+	if (!head(w, &major, &pairs) || major != 5)
+		return false;
+	while (pairs-- > 0)
+	{
+		if (!head(w, &major, &n) || major != 3 || n > (uint64_t) (w->end - w->p))
+			return false;
+		w->p += n;
+		if (n == strlen(key) && memcmp(w->p - n, key, n) == 0)
+			return true;
+		if (!skip(w, 0))
+			return false;
+	}
+	return false;
+}
+
 bool
 message_seq(const uint8_t *msg, size_t len, int64_t *seq)
 {
 	Walk		w = {msg, msg + len};
+	Walk		object = w;
 	int64_t		op;
 	bool		found;
 
-	return find_integer(&w, "op", &op, &found) && found && op == 1
-		&& find_integer(&w, "seq", seq, &found) && found && *seq > 0;
+	if (!find_integer(&w, "op", &op, &found))
+		return false;
+	/* a frame of one object has no "op" (E-61) */
+	if (!found)
+		w = object;
+	if (found ? op != 1 : !find_value(&w, "payload"))
+		return false;
+	return find_integer(&w, "seq", seq, &found) && found && *seq > 0;
 }
 
 static void

@@ -102,6 +102,7 @@ has_record(void *ctx, AtpBytes cid)
 }
 
 static AtpExportWalk walk;
+static AtpSha256Fn key_hash = sha256;
 static size_t nfound;
 static char found[BLOCKS_MAX][1100];
 
@@ -110,7 +111,7 @@ walk_all(const uint8_t *root, uint64_t max_records)
 {
 	AtpExportSource source = {
 		.read = read_node, .has = has_record, .ctx = &store, .blocks = store.n,
-		.max_records = max_records, .sha256 = sha256
+		.max_records = max_records, .sha256 = key_hash
 	};
 	AtpExportRecord record;
 	size_t		at;
@@ -369,7 +370,14 @@ broken_trees(void)
 #undef NODE
 }
 
-/* A chain of nodes without entries, as deep as requested: the root must have an entry. */
+/* A hash that gives each key the greatest height: no such key is known. */
+static void
+zeros(void *ctx, const uint8_t *data, size_t len, uint8_t out[32])
+{
+	memset(out, 0, 32);
+}
+
+/* Chains of nodes without entries: the root must have an entry, and a tree has at most 32 levels. */
 static void
 deep_tree(void)
 {
@@ -380,6 +388,18 @@ deep_tree(void)
 	for (int i = 0; i < 40; i++)
 		put_node(&w, NULL, 0, cid, cid);
 	expect("V-22: 40 levels of nothing", cid, ATP_E_MST_EMPTY);
+
+	for (unsigned levels = ATP_MST_LEVELS_MAX; levels <= ATP_MST_LEVELS_MAX + 1; levels++)
+	{
+		put_node(&w, &(NodeEntry) {0, "a", NULL}, 1, NULL, cid);
+		for (unsigned i = 2; i < levels; i++)
+			put_node(&w, NULL, 0, cid, cid);
+		put_node(&w, &(NodeEntry) {0, "b", NULL}, 1, cid, cid);
+		key_hash = zeros;
+		expect(levels > ATP_MST_LEVELS_MAX ? "V-24: 33 levels" : "V-23: 32 levels, of which the lowest has a key of the highest", cid,
+			   levels > ATP_MST_LEVELS_MAX ? ATP_E_MST_DEPTH : ATP_E_MST_LAYER);
+		key_hash = sha256;
+	}
 }
 
 /* V-51: large nodes, alone and together.  All keys but one have height 0. */
@@ -410,18 +430,26 @@ large_nodes(void)
 		uint8_t		root[ATP_CID_BLESSED_LEN];
 		AtpExportRecord record;
 		size_t		at;
+		size_t		path = 0;
 		AtpErr		err;
 
 		for (size_t i = 0; i < KEYS; i++)
 			all[i] = keys[i];
 		make_tree(all, KEYS, root);
 		source.blocks = store.n;
-		err = atp_export_begin(&large, &source, cid_span(root), &at);
-		large.held[0] = ATP_EXPORT_PATH_MAX;
-		if (err == ATP_OK)
-			err = atp_export_next(&large, &record, &at);
-		ok(err == ATP_E_MST_PATH_SIZE, "R-46: nodes of more than 4,000,000 bytes on one path: %s", atp_err_text(err));
-		let_go(&store, 0);
+		for (int more = -1; more <= 1; more++)
+		{
+			err = atp_export_begin(&large, &source, cid_span(root), &at);
+			if (more >= 0)
+				large.held[0] = ATP_EXPORT_PATH_MAX - path + more;
+			if (err == ATP_OK)
+				err = atp_export_next(&large, &record, &at);
+			for (int i = 1; more < 0 && i < 4; i++)
+				path += large.held[i];
+			ok(err == (more > 0 ? ATP_E_MST_PATH_SIZE : ATP_OK), "R-46: nodes of %s 4,000,000 bytes on one path: %s",
+			   more < 0 ? "less than" : more > 0 ? "more than" : "exactly", atp_err_text(err));
+			let_go(&store, 0);
+		}
 	}
 }
 

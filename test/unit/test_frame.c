@@ -116,6 +116,7 @@ bombs(void)
 	memcpy(b, "\xa1\x62op\x02", 5);
 	ok(atp_frame_parse(b, ATP_FRAME_MAX, &frame, &at) == ATP_OK, "E-11: 5,000,000 bytes");
 	ok(atp_frame_parse(b, ATP_FRAME_MAX + 1, &frame, &at) == ATP_E_FRAME_SIZE, "E-11: one more");
+	ok(atp_frame_parse_v1(b, ATP_FRAME_MAX + 1, &frame, &at) == ATP_E_FRAME_SIZE, "E-11: one more, in one object");
 	free(b);
 }
 
@@ -247,10 +248,41 @@ one_object(void)
 	}
 }
 
+/* S-10: a type may name the Lexicon of another stream. */
+static void
+lexicons(void)
+{
+	static const struct
+	{
+		const char *type;
+		bool		own;
+	}			cases[] = {
+		{"com.example.x#commit", true}, {"#commit", true}, {"com.example.x", true}, {"com.example.y#commit", false},
+		{"com.example.x.y#commit", false}, {"com.example.x#a#commit", true}, {"com.example#commit", false}
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		char		json[128];
+		static uint8_t room[4096];
+		AtpBytes	cbor;
+		AtpFrame	frame;
+		size_t		at;
+
+		snprintf(json, sizeof(json), "{\"$type\":\"message\",\"payload\":{\"$type\":\"%s\"}}", cases[i].type);
+		ok(atp_json_to_dagcbor(json, strlen(json), room, sizeof(room), &cbor, &at) == ATP_OK &&
+		   atp_frame_parse_v1(cbor.ptr, cbor.len, &frame, &at) == ATP_OK &&
+		   atp_frame_is_of(&frame, "com.example.x") == cases[i].own && atp_span_is(atp_frame_type(&frame), cases[i].type),
+		   "S-10: %s is%s of the stream", cases[i].type, cases[i].own ? "" : " not");
+	}
+	ok(atp_frame_is_of(&(AtpFrame) {.t = {"#commit", 7}}, "com.example.x"), "S-10: a frame of two objects is of its stream");
+}
+
 int
 main(void)
 {
 	one_object();
+	lexicons();
 	each_line(VECTORS "derived/frames.tsv", vector, NULL);
 	rules();
 	bombs();

@@ -187,6 +187,12 @@ test_messages(void)
 	atp_cbor_put_key(&w, "seq");
 	atp_cbor_put_int(&w, 4);
 	ok(parse() == ATP_OK && msg.kind == ATP_LABELS_UNKNOWN && msg.seq == 4, "E-22: unknown type");
+	begin_labels(3, 0);
+	ok(parse() == ATP_OK && msg.kind == ATP_LABELS_LABELS, "E-61: labels");
+	frame.type = (AtpSpan) {"com.example.label.x#labels", 26};
+	ok(atp_labels_parse(&frame, &msg, &at) == ATP_OK && msg.kind == ATP_LABELS_UNKNOWN, "S-10: labels of another Lexicon");
+	frame.type = (AtpSpan) {ATP_NSID_LABELS "#labels", strlen(ATP_NSID_LABELS) + 7};
+	ok(atp_labels_parse(&frame, &msg, &at) == ATP_OK && msg.kind == ATP_LABELS_LABELS, "S-10: labels of this Lexicon");
 }
 
 int

@@ -452,6 +452,33 @@ not_nodes(void)
 	}
 }
 
+/* B-42: a record's CID may have any codec and hash; here raw bytes, and a hash of one byte. */
+static void
+other_records(void)
+{
+	static const char *const values[] = {"d82a58250001551220" "0000000000000000000000000000000000000000000000000000000000000000", "d82a4600015500" "0100"};
+
+	for (size_t i = 0; i < 2; i++)
+	{
+		char		hex[200];
+		AtpBytes	b;
+		uint8_t		cid[ATP_CID_BLESSED_LEN];
+		size_t		leaves;
+		size_t		at = 0;
+		AtpErr		err;
+
+		snprintf(hex, sizeof(hex), "a2616581a4616b4161617000" "6174f66176%s" "616cf6", values[i]);
+		b = unhex(hex);
+		block_cid(b.ptr, b.len, cid);
+		tree_start();
+		repo_block(&tree.w, cid, b.ptr, b.len);
+		tree_finish();
+		err = walk_all(cid_span(cid), &leaves, &at);
+		ok(err == ATP_E_MST_END && leaves == 1, "B-42: a record under %s: %s", values[i], atp_err_text(err));
+		free((void *) b.ptr);
+	}
+}
+
 /* --- work --- */
 
 #define MANY	3000
@@ -616,6 +643,7 @@ main(void)
 	empty_tree();
 	broken_trees();
 	not_nodes();
+	other_records();
 	one_large_node();
 	many_links();
 	keys_that_begin_alike();

@@ -114,6 +114,7 @@ main(void)
 	check("B-20", "a261613b8000000000000000" ABC, ATP_E_DATA_INTEGER, 3);
 	check("B-21, D21", "a26161fb3ff8000000000000" ABC, ATP_E_DATA_FLOAT, 3);
 	check("B-21", "a2616181fb0000000000000000" ABC, ATP_E_DATA_FLOAT, 4);
+	check("B-21", "a36161610061" "62fb3ff8000000000000" ABC, ATP_E_DATA_FLOAT, 7);	/* behind U+0000, which jsonb cannot hold */
 	check("B-23", "a26161f6" ABC, ATP_OK, 0);
 	check("B-24", "a26000" ABC, ATP_OK, 0);
 	check("B-24", "a265246c696e6b00" ABC, ATP_OK, 0);

@@ -410,6 +410,7 @@ commits(void)
 	static Repo other;
 	static uint8_t with_codec[sizeof(repo.car) + 64];
 	static const char *const other_paths[] = {"com.example.a/1"};
+	static const uint8_t no_roots[] = "\x11\xa2\x65roots\x80\x67version\x01";
 
 	repo_make(&repo, paths, 3);
 	repo_make(&other, other_paths, 1);
@@ -421,6 +422,11 @@ commits(void)
 	msg.commit = (AtpBytes) {NULL, 0};
 	ok(check_commit(ATP_REPOS_SYNC) == ATP_OK && msg.commit.len == ATP_CID_BLESSED_LEN &&
 	   msg.data.len == ATP_CID_BLESSED_LEN, "F-02: a #sync, which gets its commit from the blocks");
+	msg.rev++;
+	ok(check_commit(ATP_REPOS_SYNC) == ATP_E_COMMIT_REV_DIFFERS, "F-02: a #sync of another rev");
+	msg.rev--;
+	msg.did.ptr = "did:plc:ewvi7nxzyoun6zhxrhs64oiy";
+	ok(check_commit(ATP_REPOS_SYNC) == ATP_E_COMMIT_DID_DIFFERS, "F-02: a #sync of another account");
 	fit();
 	msg.commit = cid_span(cid_a);
 	ok(check_commit(ATP_REPOS_COMMIT) == ATP_E_COMMIT_ROOT, "F-02: another root");
@@ -468,6 +474,8 @@ commits(void)
 	fit();
 	msg.blocks.len = 0;
 	ok(check_commit(ATP_REPOS_COMMIT) == ATP_E_VARINT_TRUNCATED, "B-50: no blocks");
+	msg.blocks = (AtpBytes) {no_roots, sizeof(no_roots) - 1};
+	ok(check_commit(ATP_REPOS_SYNC) == ATP_E_CAR_NO_ROOT, "B-51: a #sync without a root");
 }
 
 /* A CAR file whose only block is its root. */
@@ -529,6 +537,10 @@ commit_objects(void)
 	atp_commit_put(&w, &commit);
 	buf[w.len - 1] = 2;
 	one_block("version 2", &w, ATP_E_COMMIT_VERSION);
+	w.len = 0;
+	atp_commit_put(&w, &commit);
+	atp_cbor_put_null(&w);
+	one_block("another value behind it", &w, ATP_E_CBOR_TRAILING);
 	w.len = 0;
 	atp_cbor_put_map(&w, 5);
 	atp_cbor_put_key(&w, "did");

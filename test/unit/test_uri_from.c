@@ -148,6 +148,8 @@ pages(void)
 		"https://bsky.app/profile/did%253Aplc%253Aabc/post/1", "https://bsky.app/profile/did:web:localhost%253A3000/post/1",
 		"https://bsky.app/profile/did:plc:abc%/post/1", "https://bsky.app/profile/did:plc:abc%3/post/1", "https://bsky.app/profile/did:plc:a%00/post/1",
 		"https://bsky.app/%70rofile/alice.example/post/1",
+		/* a port, or a colon that only this program escapes */
+		"https://bsky.app/profile/did:web:localhost%3A3000/post/1", "https://bsky.app/profile/did%3Aweb:localhost%3a3000/post/1",
 		/* another host, whatever stands where */
 		"https://bsky.app.example/profile/alice.example/post/1", "https://bsky.ap/profile/alice.example/post/1",
 		"https://bsky.app@evil.example/profile/alice.example/post/1", "https://evil.example/bsky.app/profile/alice.example/post/1",

@@ -1,6 +1,6 @@
 /*
  * export_walk.c
- *		The records of an exported repository: rules R-42 to R-45.
+ *		The records of an exported repository or of some collections: rules R-42 to R-45, P-14.
  *
  * mst.c walks and checks the tree, and holds one node of each level.  This file
  * limits the memory for these nodes, and checks the rules of exports that are
@@ -23,6 +23,25 @@ atp_export_commit(AtpBytes block, AtpSpan did, AtpCommit *commit, size_t *at)
 }
 
 /*
+ * P-14: where the first limit is met, a fetch of the whole repository is faster.  A tree that meets the second
+ * limit was made to have many nodes and few records.
+ */
+static AtpErr
+check_nodes(const AtpExportWalk *walk)
+{
+	unsigned	levels;
+
+	if (walk->source.ranges == NULL || walk->asked <= ATP_EXPORT_NODES_BESIDE)
+		return ATP_OK;
+	if (walk->asked > ATP_EXPORT_NODES_MAX)
+		return ATP_E_EXPORT_NODES;
+	levels = walk->mst.level[0].layer < ATP_MST_LEVELS_MAX ? walk->mst.level[0].layer + 1 : ATP_MST_LEVELS_MAX;
+	if (walk->asked > ATP_EXPORT_NODES_EACH * walk->records + ATP_EXPORT_NODES_BESIDE * levels * walk->source.nranges)
+		return ATP_E_EXPORT_HOLLOW;
+	return ATP_OK;
+}
+
+/*
  * V-51: limits the size of each node, and of all nodes held at one time.
  * Otherwise one export could make the server hold 32 nodes, each as large as a
  * block may be.
@@ -33,7 +52,10 @@ read_node(void *ctx, unsigned level, AtpBytes cid, AtpBytes *node)
 	AtpExportWalk *walk = ctx;
 	size_t		above = 0;
 
-	if (!walk->source.read(walk->source.ctx, level, cid, node))
+	walk->asked++;
+	if (walk->refused == ATP_OK)
+		walk->refused = check_nodes(walk);
+	if (walk->refused != ATP_OK || !walk->source.read(walk->source.ctx, level, cid, node))
 		return false;
 	for (unsigned i = 0; i < level; i++)
 		above += walk->held[i];
@@ -45,19 +67,26 @@ read_node(void *ctx, unsigned level, AtpBytes cid, AtpBytes *node)
 	return walk->refused == ATP_OK;
 }
 
+/* A node that read_node() has refused is an absent node to mst.c. */
 static inline AtpErr
 reason_of(const AtpExportWalk *walk, AtpErr err)
 {
-	return err != ATP_OK && walk->refused != ATP_OK ? walk->refused : err;
+	return walk->refused != ATP_OK ? walk->refused : err;
 }
 
 AtpErr
 atp_export_begin(AtpExportWalk *walk, const AtpExportSource *source, AtpBytes data, size_t *at)
 {
+	*at = 0;
+	if (!atp_key_ranges_ascend(source->ranges, source->nranges))
+		return ATP_E_EXPORT_RANGES;
 	walk->source = *source;
-	walk->nodes = (AtpMstSource) {.read = read_node, .ctx = walk, .blocks = source->blocks};
+	walk->nodes = (AtpMstSource) {
+		.read = read_node, .ctx = walk, .blocks = source->blocks, .ranges = source->ranges, .nranges = source->nranges
+	};
 	walk->refused = ATP_OK;
 	walk->records = 0;
+	walk->asked = 0;
 	return reason_of(walk, atp_mst_begin_source(&walk->mst, &walk->nodes, data, source->sha256, source->sha_ctx, at));
 }
 
@@ -65,10 +94,10 @@ AtpErr
 atp_export_next(AtpExportWalk *walk, AtpExportRecord *record, size_t *at)
 {
 	AtpMstLeaf	leaf;
-	AtpErr		err = atp_mst_next(&walk->mst, &leaf, at);
+	AtpErr		err = reason_of(walk, atp_mst_next(&walk->mst, &leaf, at));
 
 	if (err != ATP_OK)
-		return reason_of(walk, err);
+		return err;
 	if (walk->records >= walk->source.max_records)
 		return ATP_E_EXPORT_RECORDS;
 	if (walk->source.has != NULL && !walk->source.has(walk->source.ctx, leaf.value))

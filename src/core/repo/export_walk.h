@@ -1,11 +1,17 @@
 /*
  * export_walk.h
- *		The records of an exported repository, in the order of their paths: rules R-42 to R-45.  The caller
- *		keeps the blocks.
+ *		The records of an exported repository, or of some collections of a repository, in the order of their
+ *		paths: rules R-42 to R-45.  The caller keeps the blocks.
  *
  * A pull interface: the caller merges records with rows, one record per call.  Whether the tree is valid
  * (V-23, V-24) and complete is known only at its end: a caller must not act on records as if the export were
  * complete before.
+ *
+ * P-15: with ranges, the end proves that the tree has no more records in the ranges than were delivered, and
+ * that it has none where none was delivered (P-16).  The walk reads each node that can have such a record.
+ * P-12: each key of these nodes is greater than the key before, and has the height of its node, so that a
+ * search in the tree finds each record of the ranges in these nodes or not at all.  P-13: the walk passes
+ * over the other nodes, which need not exist, and of which nothing is known.
  */
 #ifndef ATP_EXPORT_WALK_H
 #define ATP_EXPORT_WALK_H
@@ -16,6 +22,15 @@
 /* V-51: bytes of one node, and of all nodes held at one time. */
 #define ATP_EXPORT_NODE_MAX		1000000
 #define ATP_EXPORT_PATH_MAX		4000000
+
+/*
+ * P-14: limits of nodes in a walk with ranges, absent nodes included: of all; for each record that was found;
+ * for each range on each level.  Most nodes have a record of a range.  The ends of a range pass through two
+ * nodes of each level, and about a fifth of a tree's nodes have no keys.
+ */
+#define ATP_EXPORT_NODES_MAX	200000
+#define ATP_EXPORT_NODES_EACH	8
+#define ATP_EXPORT_NODES_BESIDE	64
 
 typedef struct AtpExportSource
 {
@@ -33,6 +48,8 @@ typedef struct AtpExportSource
 	uint64_t	max_records;
 	AtpSha256Fn sha256;
 	void	   *sha_ctx;
+	const AtpKeyRange *ranges;	/* P-13: joined ranges; NULL: the whole repository */
+	size_t		nranges;
 } AtpExportSource;
 
 typedef struct AtpExportRecord
@@ -52,6 +69,7 @@ typedef struct AtpExportWalk
 	size_t		held[ATP_MST_LEVELS_MAX];	/* bytes of the node of each level */
 	AtpErr		refused;		/* why read_node() refused a node that the export has */
 	uint64_t	records;		/* number of records delivered */
+	uint64_t	asked;			/* number of nodes that the walk asked the source for */
 } AtpExportWalk;
 
 /*

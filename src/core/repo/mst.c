@@ -334,10 +334,10 @@ push_node(AtpMstWalk *walk, AtpBytes cid, unsigned layer, size_t *at)
 		return ATP_E_MST_DEPTH;
 	if (!find_node(walk, cid, &level->node))
 	{
+		walk->stub = cid;
 		if (!walk->partial)
 			return ATP_E_MST_MISSING;
 		walk->gap = layer + 1;
-		walk->stub = cid;
 		return ATP_OK;
 	}
 
@@ -375,6 +375,7 @@ begin_tree(AtpMstWalk *walk, const AtpMstTree *tree, const AtpMstSource *source,
 	walk->tree = *tree;
 	walk->source = source;
 	walk->partial = partial;
+	walk->range = 0;
 	walk->gap = 0;
 	walk->visits = 0;
 	walk->depth = 0;
@@ -449,6 +450,69 @@ next_leaf(AtpMstWalk *walk, AtpMstLevel *level, AtpMstLeaf *leaf, size_t *at)
 	return ATP_OK;
 }
 
+/* P-13: is the key that was read last in a range?  Keys ascend, so that ranges before the key are done with. */
+static bool
+is_in_range(AtpMstWalk *walk)
+{
+	const AtpMstSource *source = walk->source;
+	AtpBytes	key = {walk->last, walk->last_len};
+
+	if (source == NULL || source->ranges == NULL)
+		return true;
+	while (walk->range < source->nranges && atp_key_compare(key, source->ranges[walk->range].end) >= 0)
+		walk->range++;
+	return walk->range < source->nranges && atp_key_compare(key, source->ranges[walk->range].first) >= 0;
+}
+
+/*
+ * The key after a link of the lowest level, in advance: *key is empty if the tree has no later key.  The key
+ * stands in the link's node, or in the lowest node above with entries left.
+ */
+static AtpErr
+peek_key(const AtpMstWalk *walk, uint8_t buf[ATP_MST_KEY_MAX], AtpBytes *key, size_t *at)
+{
+	*key = (AtpBytes) {buf, 0};
+	for (unsigned i = walk->depth; i-- > 0;)
+	{
+		const AtpMstLevel *level = &walk->level[i];
+		size_t		pos = level->pos;
+		NodeEntry	entry;
+		AtpErr		err;
+
+		if (level->left == 0)
+			continue;
+		if ((err = entry_at(level->node, &pos, &entry, at)) != ATP_OK)
+			return err;
+		memcpy(buf, level->key, level->key_len);
+		key->len = level->key_len;
+		return next_key(buf, &key->len, &entry);
+	}
+	return ATP_OK;
+}
+
+/*
+ * P-13: can the subtree of this link have keys of a range?  The subtree's keys lie between the key that was read
+ * last and the key after the link, exclusive (P-12): next_leaf() checks both when the walk reads the keys.
+ */
+static AtpErr
+check_link(const AtpMstWalk *walk, bool *wanted, size_t *at)
+{
+	const AtpMstSource *source = walk->source;
+	uint8_t		buf[ATP_MST_KEY_MAX];
+	AtpBytes	next;
+	AtpErr		err;
+
+	*wanted = true;
+	if (source == NULL || source->ranges == NULL)
+		return ATP_OK;
+	*wanted = walk->range < source->nranges;
+	if (!*wanted || atp_key_compare((AtpBytes) {walk->last, walk->last_len}, source->ranges[walk->range].first) >= 0)
+		return ATP_OK;
+	if ((err = peek_key(walk, buf, &next, at)) == ATP_OK && next.len > 0)
+		*wanted = atp_key_compare(next, source->ranges[walk->range].first) > 0;
+	return err;
+}
+
 AtpErr
 atp_mst_next(AtpMstWalk *walk, AtpMstLeaf *leaf, size_t *at)
 {
@@ -456,23 +520,26 @@ atp_mst_next(AtpMstWalk *walk, AtpMstLeaf *leaf, size_t *at)
 	while (walk->depth > 0)
 	{
 		AtpMstLevel *level = &walk->level[walk->depth - 1];
+		AtpErr		err = ATP_OK;
 
 		if (level->subtree.ptr != NULL)
 		{
 			AtpBytes	child = level->subtree;
-			AtpErr		err;
+			bool		wanted;
 
 			level->subtree.ptr = NULL;
 			*at = offset_of(walk, child.ptr);
 			if (level->layer == 0)
 				return ATP_E_MST_LAYER;
-			if ((err = push_node(walk, child, level->layer - 1, at)) != ATP_OK)
-				return err;
+			if ((err = check_link(walk, &wanted, at)) == ATP_OK && wanted)
+				err = push_node(walk, child, level->layer - 1, at);
 		}
-		else if (level->left > 0)
-			return next_leaf(walk, level, leaf, at);
-		else
+		else if (level->left == 0)
 			walk->depth--;
+		else if ((err = next_leaf(walk, level, leaf, at)) == ATP_OK && is_in_range(walk))
+			return ATP_OK;
+		if (err != ATP_OK)
+			return err;
 	}
 	return ATP_E_MST_END;
 }

@@ -13,6 +13,7 @@
 #include "core/atp.h"
 #include "core/repo/car.h"
 #include "core/codec/cid.h"
+#include "core/repo/key_range.h"
 #include "core/repo/mst_root.h"
 
 /* The beginning of a link to DAG-CBOR with SHA-256; only the digest follows. */
@@ -50,6 +51,13 @@ typedef struct AtpMstSource
 	bool		(*read) (void *ctx, unsigned level, AtpBytes cid, AtpBytes *node);	/* false: absent */
 	void	   *ctx;
 	uint64_t	blocks;			/* number of blocks (V-24) */
+
+	/*
+	 * P-13: the walk reads only nodes that can have keys of these ranges, and delivers only keys of the ranges.
+	 * The ranges ascend without overlap.  NULL: the whole tree.
+	 */
+	const AtpKeyRange *ranges;
+	size_t		nranges;
 } AtpMstSource;
 
 typedef struct AtpMstWalk
@@ -59,12 +67,13 @@ typedef struct AtpMstWalk
 	bool		partial;		/* nodes may be absent */
 	/* between the last leaf and this one, an absent node may hold keys of heights below this; 0: no gap */
 	unsigned	gap;
-	AtpBytes	stub;			/* the CID of the absent node */
+	AtpBytes	stub;			/* the CID of the absent node; after ATP_E_MST_MISSING, too */
 	uint64_t	visits;			/* nodes read */
+	size_t		range;			/* the first of the source's ranges that does not end before the key read last */
 	unsigned	depth;			/* levels in use */
-	unsigned	last_depth;		/* depth of the node whose key was delivered last; 0: no key was */
+	unsigned	last_depth;		/* depth of the node whose key was read last; 0: no key was */
 	size_t		last_len;
-	uint8_t		last[ATP_MST_KEY_MAX];	/* the key delivered last */
+	uint8_t		last[ATP_MST_KEY_MAX];	/* the key read last */
 	AtpMstLevel level[ATP_MST_LEVELS_MAX];
 } AtpMstWalk;
 
@@ -82,7 +91,7 @@ extern AtpErr atp_mst_begin_source(AtpMstWalk *walk, const AtpMstSource *source,
 
 /*
  * The next leaf in the order of keys; ATP_E_MST_END after the last.  Only the end proves that the tree keeps
- * all rules.
+ * all rules.  After ATP_E_MST_MISSING the caller may go on behind the absent node, if it does not need the proof.
  */
 extern AtpErr atp_mst_next(AtpMstWalk *walk, AtpMstLeaf *leaf, size_t *at);
 

@@ -295,6 +295,20 @@ split_address(AtpSpan s, AtpSpan *host, AtpSpan *path)
 	return true;
 }
 
+/*
+ * Are some colons of a segment escaped, and others not?  "did:web:localhost%3A3000" can be a DID whose port is
+ * escaped, put into the address as it is, or a DID whose last colon the address escapes: these are two DIDs.
+ */
+static bool
+has_mixed_colons(AtpSpan segment)
+{
+	bool		escaped = false;
+
+	for (size_t i = 0; i < segment.len; i++)
+		escaped = escaped || begins_with(skip_bytes(segment, i), "%3a");
+	return escaped && has_byte(segment, ':');
+}
+
 /* Decodes each escape of a segment once; false for a '%' that is none, or that comes of an escape. */
 static bool
 decode_segment(AtpSpan segment, char *out, size_t *n)
@@ -378,7 +392,8 @@ atp_uri_from_web(const char *restrict s, size_t n, AtpSpan pattern, AtpSpan uri,
 			continue;
 		}
 		values[place].ptr = decoded[place];
-		if (!decode_segment(segment, decoded[place], &values[place].len) ||
+		if ((place == AUTHORITY && has_mixed_colons(segment)) ||
+			!decode_segment(segment, decoded[place], &values[place].len) ||
 			check_value(place, values[place], &at) != ATP_OK)
 			return false;
 	}

@@ -23,6 +23,7 @@ typedef struct AtpFrame
 	bool		op_negative;	/* op is -1 - op_u ... */
 	uint64_t	op_u;			/* ... or op_u */
 	AtpSpan		t;				/* type of the message, such as "#commit"; ptr NULL when absent */
+	AtpSpan		type;			/* xrpc.v1.cbor: the payload's "$type", of which t is a part; ptr NULL in the first framing */
 	AtpBytes	payload;		/* the second object, well-formed */
 	size_t		payload_at;		/* the payload's offset in the message */
 	AtpSpan		error;			/* ATP_FRAME_ERROR: the error's name */
@@ -41,6 +42,15 @@ extern AtpErr atp_frame_parse(const uint8_t *buf, size_t len, AtpFrame *frame, s
  * "$type" gives ATP_FRAME_UNKNOWN.
  */
 extern AtpErr atp_frame_parse_v1(const uint8_t *buf, size_t len, AtpFrame *frame, size_t *at);
+
+/*
+ * Is the message of the Lexicon with this NSID?  The "$type" of xrpc.v1.cbor may name another one, such as that of a stream
+ * of spaces, with messages of the same names; without an NSID, as in the first framing, the stream's own is meant.
+ */
+extern bool atp_frame_is_of(const AtpFrame *frame, const char *nsid);
+
+/* The message's type as the server has named it. */
+extern AtpSpan atp_frame_type(const AtpFrame *frame);
 
 /* Either framing: a header without "op" begins no frame of the first, and an object with it none of the second. */
 extern AtpErr atp_frame_parse_any(const uint8_t *buf, size_t len, AtpFrame *frame, size_t *at);

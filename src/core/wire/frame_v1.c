@@ -28,6 +28,7 @@ read_type(AtpFrame *frame)
 			AtpSpan		type = atp_cbor_span(&item);
 			const char *hash = type.len > 0 ? memchr(type.ptr, '#', type.len) : NULL;
 
+			frame->type = type;
 			frame->t = hash == NULL ? type : (AtpSpan) {hash, (size_t) (type.ptr + type.len - hash)};
 		}
 	}
@@ -104,6 +105,19 @@ atp_frame_parse_v1(const uint8_t *buf, size_t len, AtpFrame *frame, size_t *at)
 		return frame->error.ptr != NULL ? ATP_OK : ATP_E_FRAME_ERROR;
 	}
 	return ATP_OK;
+}
+
+bool
+atp_frame_is_of(const AtpFrame *frame, const char *nsid)
+{
+	return frame->type.ptr == NULL || frame->type.len == frame->t.len ||
+		atp_span_is((AtpSpan) {frame->type.ptr, frame->type.len - frame->t.len}, nsid);
+}
+
+AtpSpan
+atp_frame_type(const AtpFrame *frame)
+{
+	return frame->type.ptr != NULL ? frame->type : frame->t;
 }
 
 AtpErr

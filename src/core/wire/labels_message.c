@@ -38,7 +38,8 @@ atp_labels_parse(const AtpFrame *frame, AtpLabelsMessage *msg, size_t *at)
 	msg->nlabels = 0;
 	msg->name = (AtpSpan) {NULL, 0};
 	msg->base = frame->payload_at;
-	msg->kind = atp_span_is(frame->t, "#labels") ? ATP_LABELS_LABELS
+	msg->kind = !atp_frame_is_of(frame, ATP_NSID_LABELS) ? ATP_LABELS_UNKNOWN
+		: atp_span_is(frame->t, "#labels") ? ATP_LABELS_LABELS
 		: atp_span_is(frame->t, "#info") ? ATP_LABELS_INFO : ATP_LABELS_UNKNOWN;
 
 	atp_cbor_init(r, frame->payload.ptr, frame->payload.len, ATP_CBOR_DEPTH_MAX);

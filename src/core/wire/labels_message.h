@@ -10,6 +10,7 @@
 #include "core/codec/dagcbor.h"
 #include "core/wire/frame.h"
 
+#define ATP_NSID_LABELS		"com.atproto.label.subscribeLabels"
 #define ATP_LABEL_VAL_MAX	128 /* bytes, F-31 */
 
 typedef enum AtpLabelsKind

@@ -355,7 +355,8 @@ parse_frame(const AtpFrame *frame, AtpReposMessage *msg, bool any_seq, size_t *a
 	msg->kind = ATP_REPOS_UNKNOWN;
 	for (AtpReposKind kind = ATP_REPOS_COMMIT; kind <= ATP_REPOS_INFO; kind++)
 	{
-		if (atp_span_is(frame->t, kinds[kind].t))	/* E-25: the short form alone */
+		/* E-25: the short form alone, or of this Lexicon */
+		if (atp_span_is(frame->t, kinds[kind].t) && atp_frame_is_of(frame, ATP_NSID_REPOS))
 			msg->kind = kind;
 	}
 

@@ -11,6 +11,7 @@
 #include "core/codec/field.h"
 #include "core/wire/frame.h"
 
+#define ATP_NSID_REPOS		"com.atproto.sync.subscribeRepos"
 #define ATP_OPS_MAX			200 /* F-01 */
 #define ATP_BLOCKS_MAX		2000000 /* bytes of #commit.blocks */
 

@@ -15,7 +15,7 @@
 #include "utils/timestamp.h"
 
 #define ROWS_MAX		1000	/* rows of a subscription; older rows are deleted */
-#define NAMES_MAX		"200"	/* of these, rows with unknown names, which servers and accounts choose */
+#define NAMES_MAX		"200"	/* of these, rows with unknown names, which servers and accounts choose; see write_name() */
 #define DETAIL_MAX		500		/* bytes */
 #define AGAIN_MS		60000	/* a repetition within this time is counted in the same row */
 #define WRITE_MS		10000	/* least time between two writes of counts */
@@ -256,7 +256,10 @@ describe_name(const AtpUnknownName *name)
 	return psprintf("member \"%s\" of %s: %s", name->name, atp_member_of_name(name->of), fate);
 }
 
-/* S-14: a row for the first sight of each unknown name: a process that starts again meets the names again. */
+/*
+ * S-14: a row for the first sight of each unknown name: a process that starts again meets the names again.  A member that
+ * qualifies has its row beyond the limit, too: only this version and atproto.qualifying_names choose such names.
+ */
 static void
 write_name(const AtpLog *log, const AtpUnknownName *name)
 {
@@ -266,9 +269,10 @@ write_name(const AtpLog *log, const AtpUnknownName *name)
 	atp_run("INSERT INTO atproto.subscription_event (subscription, number, at, last_at, times, event, seq, detail)"
 			" SELECT $1, COALESCE(max(number), 0) + 1, $2, $2, 1, 'unknown name', $3, $4"
 			" FROM atproto.subscription_event WHERE subscription = $1"
-			" HAVING count(*) FILTER (WHERE event = 'unknown name') < " NAMES_MAX
+			" HAVING ($5 OR count(*) FILTER (WHERE event = 'unknown name') < " NAMES_MAX ")"
 			" AND count(*) FILTER (WHERE event = 'unknown name' AND detail = $4) = 0",
-			ATP_ARGS(atp_text_arg(log->name), atp_time_arg(atp_time_of_day()), seq, atp_text_arg(describe_name(name))));
+			ATP_ARGS(atp_text_arg(log->name), atp_time_arg(atp_time_of_day()), seq, atp_text_arg(describe_name(name)),
+					 atp_bool_arg(name->of != ATP_OF_COUNT && !name->applied)));
 }
 
 /* Write some of the names; the next call writes more. */

@@ -146,6 +146,16 @@ why_invalid(const AtpBatch *batch, AtpSpan path)
 	return NULL;
 }
 
+/* S-10: is the label with the path (without a path: one of the labels) passed over by what its members say? */
+static bool
+omits_label(const AtpBatch *batch, AtpSpan path)
+{
+	for (int r = 0; r < batch->nrows && path.len > 0; r++)
+		if (same_path(batch->rows[r].path, path))
+			return false;
+	return batch->events[0].omits;
+}
+
 static AtpOutcome
 process_message(const AtpReplay *replay, const char **why)
 {
@@ -169,7 +179,7 @@ process_message(const AtpReplay *replay, const char **why)
 	if (*why != NULL)
 		return ATP_OUTCOME_STAYS;
 	/* S-10: the letter stays, for a version that knows the name, or until the operator deletes it */
-	if (batch->nevents > 0 && batch->events[0].qualifies)
+	if (batch->nevents > 0 && (batch->events[0].qualifies || omits_label(batch, replay->path)))
 	{
 		*why = "a member of the message, or its kind, says that it is not of the account's public repository";
 		return ATP_OUTCOME_STAYS;

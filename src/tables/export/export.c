@@ -357,7 +357,8 @@ bool
 atp_export_rewind(AtpExport *e)
 {
 	AtpExportSource source = {
-		read_node, e->checked ? NULL : has_block, e, atp_blocks_count(e->blocks), atp_max_repo_records, atp_sha256, NULL
+		.read = read_node, .has = e->checked ? NULL : has_block, .ctx = e, .blocks = atp_blocks_count(e->blocks),
+		.max_records = atp_max_repo_records, .sha256 = atp_sha256
 	};
 	size_t		at;
 	AtpErr		err = atp_export_begin(&e->walk, &source, e->commit.data, &at);

@@ -317,7 +317,13 @@ atp_admission_judge(AtpRepos *s, int index)
 	event->verdict.judged = ATP_JUDGED_TRUE;
 	event->verdict.request_identity = event->verdict.refresh = event->effects.doubts = event->effects.drops_held = event->effects.missed = false;
 	event->effects.drops_older = false;
-	if (is_of_repo(event))
+	if (event->qualifies)
+	{
+		/* S-13: nothing of the event is applied, so it waits for no other event; its mark needs the account's signature */
+		if (atp_event_level(s, event) == ATP_VERIFY_FULL && !event->partial)
+			judge_signature(s, event, &s->identities[repo - s->repos]);
+	}
+	else if (is_of_repo(event))
 		judge_event(s, repo, event);
 	else if (event->kind == ATP_REPOS_ACCOUNT && s->apply->sub->settings.verify == ATP_VERIFY_FULL)
 	{

@@ -505,10 +505,9 @@ pass_over(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
  * because events that are applied in pieces are taken twice.
  */
 static void
-take_qualified(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
+take_qualified(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 {
 	bool		full = atp_event_level(s, event) == ATP_VERIFY_FULL && !event->partial;
-	bool		newer = !repo->head.has_rev || event->rev > repo->head.rev || (event->partial && event->rev == repo->head.rev);
 
 	/* a forged message must cause neither marks nor look-ups */
 	if (!s->judged)
@@ -516,7 +515,10 @@ take_qualified(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 	event->verdict.request_identity = event->effects.doubts = event->effects.missed = false;
 	event->verdict.judged = ATP_JUDGED_IGNORED;
 	event->verdict.ignored_as = ATP_SKIP_UNKNOWN;
-	if (!event->effects.marks || !newer || atp_repo_is_deleted(repo))
+	if (event->effects.marks)
+		atp_repo_pass_reread(s, repo, event, effect);
+	/* also an event that a Jetstream sends again: the repository may have been fetched since */
+	if (!event->effects.marks || is_applied(repo, event) || atp_repo_is_deleted(repo))
 		return;
 	repo->row.changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 	event->effects.fetch = why_fetched(s, repo, event);
@@ -537,7 +539,7 @@ atp_repos_take(AtpRepos *s, int index)
 		atp_admission_judge(s, index);
 	if (event->qualifies)
 	{
-		take_qualified(s, repo, event);
+		take_qualified(s, repo, event, &effect);
 		return effect;
 	}
 	if (event->verdict.judged != ATP_JUDGED_TRUE)

@@ -15,6 +15,9 @@
  */
 #define PATHS_MAX	256
 
+/* The mark of atp_paths_anew(), stored as the first element in place of a hash; an event without a path has it, too. */
+#define ANEW	UINT64CONST(0)
+
 static int
 count_paths(const bytea *paths)
 {
@@ -24,14 +27,11 @@ count_paths(const bytea *paths)
 bool
 atp_paths_have(const bytea *paths, uint64 path)
 {
-	for (int i = 0; i < count_paths(paths); i++)
+	for (int i = 0; i < count_paths(paths) && path != ANEW; i++)
 		if (memcmp(VARDATA_ANY(paths) + i * sizeof(path), &path, sizeof(path)) == 0)
 			return true;
 	return false;
 }
-
-/* The mark of atp_paths_anew(), stored as the first element in place of a hash. */
-#define ANEW	UINT64CONST(0)
 
 bytea *
 atp_paths_add(const bytea *paths, uint64 path)

@@ -152,6 +152,27 @@ has_own_chain(const AtpRepoState *repo)
 	return repo->head.data != NULL || atp_repo_is_sync(repo, ATP_SYNC_SYNCHRONIZED) || atp_repo_is_sync(repo, ATP_SYNC_UNPROVEN);
 }
 
+/* Has the refill, which reads the event again, come to later revisions before? */
+static bool
+has_reread(const AtpRepoState *repo, const AtpEvent *event)
+{
+	return repo->refill.has_rev && event->rev + event->partial <= repo->refill.rev;
+}
+
+void
+atp_repo_pass_reread(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *effect)
+{
+	bool		last = repo->head.has_rev && event->rev == repo->head.rev && !event->partial;
+
+	if (!(event->partial || last) || !atp_repo_is_refilled(s, repo, event) || s->apply->replay ||
+		!repo->head.has_rev || event->rev > repo->head.rev || has_reread(repo, event))
+		return;
+	repo->row.changed = true;
+	break_refill(s, repo, effect);
+	if (last)
+		end_refill(repo);
+}
+
 bool
 atp_repo_take_reread(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *effect)
 {
@@ -161,7 +182,7 @@ atp_repo_take_reread(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, Atp
 	/* a dead letter that is replayed does not show how far the refill has come */
 	if (!atp_repo_is_refilled(s, repo, event) || s->apply->replay)
 		return false;
-	if (!last && repo->refill.has_rev && event->rev + event->partial <= repo->refill.rev)
+	if (!last && has_reread(repo, event))
 		return false;
 	repo->row.changed = true;
 	if (!repo->head.has_rev || event->rev > repo->head.rev)

@@ -16,6 +16,13 @@ extern bool atp_repo_is_refilled(const AtpRepos *s, const AtpRepoState *repo, co
 /* Is the event read again by atproto.refill()?  If so, move refill_rev to the event's revision. */
 extern bool atp_repo_take_reread(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *effect);
 
+/*
+ * S-13: a message that the refill reads again is passed over, and may have removed records that the refill has written.  After
+ * a whole commit the next commit shows the break; after the last one, or after a message with only a part of its commit,
+ * nothing does.
+ */
+extern void atp_repo_pass_reread(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *effect);
+
 /* End the refill of the repository. */
 extern void atp_repo_forget_refill(AtpRepoState *repo);
 

@@ -140,9 +140,15 @@ is(scalar(grep { $_->{data} != 0 } @ends), 0, 'E-08: the client sent no data');
 
 # --- the framing of one object (E-61) ---
 
-my $one = AtprotoTest::Server->start(make_capture('v1.py', 'com.atproto.sync.subscribeRepos', $pds));
-query('CREATE SCHEMA one; ' . subscribe_sql('one', $one, cursor => 0, target => "'one'"));
-wait_for_seq($node, 'one', $PDS_LAST);
-tables_match($node, $pds, 'E-61: the tables are what the oracle says of the frames of two objects', schema => 'one');
+my $one = make_capture('v1.py', 'com.atproto.sync.subscribeRepos', $pds);
+foreach my $s ([ 'one', '--cut-after', 900 ], [ 'one_again', '--cut-after', 900, '--inclusive' ])
+{
+	my ($name, @options) = @$s;
+
+	query("CREATE SCHEMA $name; " . subscribe_sql($name, AtprotoTest::Server->start($one, @options), cursor => 0, target => "'$name'"));
+	wait_for_seq($node, $name, $PDS_LAST);
+	is(query("SELECT events FROM atproto.cursor WHERE subscription = '$name'"), $PDS_LAST, "D13: $name: each event once, after a cut");
+	tables_match($node, $pds, "E-61: $name: the tables are what the oracle says of the frames of two objects", schema => $name);
+}
 $node->stop;
 done_testing();

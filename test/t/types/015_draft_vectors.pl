@@ -71,6 +71,10 @@ my %runs = (
 	commit => [ [ q{coalesce(result('atproto.verify_commit(decode($1->>''car'', ''base64''), $1->>''key'')', $1), 'invalid')}, q{$1->>'result'} ] ],
 	# B-50, B-52, B-53, R-40, R-43
 	car => [ [ q{records(decode($1->>'car', 'base64'))}, q{NULLIF($1->'records', 'null')} ] ],
+	# E-20, E-21, E-23, E-26, E-27
+	frame => [
+		[ q{(SELECT jsonb_build_array(f.op, f.t, f.payload) FROM atproto.frame(decode($1->>'bytes', 'hex')) f)},
+			q{CASE WHEN ($1->>'valid')::boolean THEN jsonb_build_array($1->'op', $1->'t', $1->'payload') END} ] ],
 	# V-18, V-26
 	inversion => [
 		[ q{CASE WHEN coalesce(result('atproto.invert(decode($1->>''car'', ''base64''), $1->''ops'')', $1), '-') = $1->>'prevData' THEN $1->>'prevData' ELSE 'other' END},

@@ -76,6 +76,7 @@ pass('R-13: but that it may be elsewhere');
 # --- at most once in ten minutes ---
 
 wait_for("SELECT count(*) = 2 FROM atproto.status_request WHERE error IS NOT NULL AND did IN ('$who{silent}{did}', '$who{parked}{did}')");
+is(state_of($_), 'f|deactivated|desynchronized|127.0.0.1', "R-12: $_: without an answer the status stays") foreach qw(silent parked);
 $server->release;
 wait_for_seq($node, 's', 4 * $all + 1);
 is(query("SELECT string_agg(rkey::text, ',' ORDER BY rkey) FROM atproto.record WHERE did = '$who{active}{did}'"), '10,30', 'V-39: commits of it are taken again');

@@ -67,6 +67,9 @@ ATURIS = [
     (f"at://{PLC}{RECORD}?key=value", "general", None, "a query"),
     (f"at://{PLC}{RECORD}#/text", "general", None, "a fragment"),
     ("at://did%3Aplc%3A44ybard66vv44zksje25o7dz", "general", f"at://{PLC}", "escaped colons"),
+    (f"at://{PLC}/space/com.example.forum/self", "general", None, "a space (proposal 0016)"),
+    (f"at://{PLC}/space/com.EXAMPLE.forum/Self/did:web:EXAMPLE.com/com.EXAMPLE.record/1", "general",
+     f"at://{PLC}/space/com.example.forum/Self/did:web:example.com/com.example.record/1", "a record in a space (proposal 0016)"),
     (f"at://{PLC}/", None, f"at://{PLC}", "a slash at the end"),
     (f"at://{PLC}{RECORD}/", None, f"at://{PLC}{RECORD}", "a slash at the end"),
     (f"at://{PLC}//com.example.record", None, f"at://{PLC}/com.example.record", "an empty segment"),
@@ -292,6 +295,13 @@ def records(n):
     return {f"com.example.record/{synth.tid(i)}": synth.encode({"$type": "com.example.record", "n": i}) for i in range(n)}
 
 
+# The header, with the number of its roots.
+CAR_HEADERS = [
+    ({"version": 2, "roots": 1}, "version 2"), ({"version": 0, "roots": 1}, "version 0"), ({"version": "1", "roots": 1}, "a version that is a text"),
+    ({"roots": 1}, "no version"), ({"version": 1}, "no roots"), ({"version": 1, "roots": 0}, "roots without a root"),
+]
+
+
 def archives():
     """valid: every record is there; "blocks": the blocks alone are right."""
     for n in (0, 1, 20):
@@ -311,6 +321,10 @@ def archives():
         yield case("each block twice", [head, *top, *leaves] * 2)
         yield case("an unrelated block", [head, *top, *leaves, (RAW, b"")])
         yield case("no commit", [*top, *leaves], False)
+        for header, why in CAR_HEADERS if n == 1 else []:
+            head_bytes = synth.encode({**header, **({"roots": [synth.link(head[0])] * header["roots"]} if "roots" in header else {})})
+            whole = synth.car(head[0], [head, *top, *leaves])
+            yield {**case(why, [], False), "car": b64(synth.varint(len(head_bytes)) + head_bytes + whole[1 + whole[0]:])}
         if n == 20:
             yield case("a node is missing", [head, *top[:-1], *leaves], False)
             yield case("a record is missing", [head, *top, *leaves[1:]], False)
@@ -347,6 +361,48 @@ def inversions():
             yield {**good, "why": why + ", of which the list leaves one out", "ops": good["ops"][1:], "before": "other"}
 
 
+# --- frames of event streams ---
+
+ACCOUNT = {"seq": 7, "did": PLC, "time": "2026-09-23T00:00:00.000Z", "active": False, "status": "deactivated"}
+FRAMES = [
+    ({"op": 1, "t": "#account"}, ACCOUNT, "a message"),
+    ({"op": 1, "t": "#identity"}, {"seq": 2**53 - 1, "did": PLC, "time": "2026-09-23T00:00:00Z"}, "the greatest number"),
+    ({"op": 1, "t": "#later", "more": [1]}, {}, "an unknown type, an unknown field of the header, no field of the payload"),
+    ({"op": 1, "t": "#account"}, {**ACCOUNT, "status": "later", "more": {"to": synth.link(SOME), "is": b"\0"}}, "an unknown status, an unknown field"),
+    ({"op": -1}, {"error": "FutureCursor", "message": "the cursor is in the future"}, "an error"),
+    ({"op": -1}, {"error": "ConsumerTooSlow"}, "an error without a message"),
+]
+HEADER, PAYLOAD = synth.encode({"op": 1, "t": "#account"}).hex(), synth.encode(ACCOUNT).hex()
+ERROR, TYPE = synth.encode({"op": -1}).hex(), synth.encode("#account").hex()
+NO_FRAMES = [
+    ("", "no bytes"), (HEADER, "no payload"), (HEADER + PAYLOAD + "a0", "three objects"), (HEADER + PAYLOAD[:-2], "a payload that is cut short"),
+    (HEADER + "80", "a payload that is an array"), (HEADER + "f6", "a payload that is null"), ("8201" + TYPE + PAYLOAD, "a header that is an array"),
+    (synth.encode({"t": "#account"}).hex() + PAYLOAD, "no op"), (synth.encode({"op": "1", "t": "#account"}).hex() + PAYLOAD, "an op that is a text"),
+    (synth.encode({"op": 1}).hex() + PAYLOAD, "a message without t"), (synth.encode({"op": 1, "t": 1}).hex() + PAYLOAD, "a t that is no text"),
+    ("a2626f70016174" + TYPE + PAYLOAD, "a header whose keys have another order"), ("a26174" + TYPE + "626f701801" + PAYLOAD, "an op that is longer than needed"),
+    (HEADER + "bfff", "a payload of no stated length"), (HEADER + "a263646964006364696401", "a key twice in the payload"), (HEADER + "a10000", "a key of the payload that is no text"),
+    (ERROR + "a0", "an error without a name"), (ERROR + synth.encode({"error": 1}).hex(), "an error whose name is no text"),
+    (ERROR + synth.encode({"error": "a", "message": 1}).hex(), "an error whose message is no text"),
+]
+
+
+def from_cbor(value):
+    if isinstance(value, cbor2.CBORTag):
+        return link(value.value[1:])
+    if isinstance(value, bytes):
+        return {"$bytes": b64(value).rstrip("=")}
+    if isinstance(value, dict):
+        return {key: from_cbor(member) for key, member in value.items()}
+    return value
+
+
+def frames():
+    for header, payload, why in FRAMES:
+        yield {"valid": True, "bytes": (synth.encode(header) + synth.encode(payload)).hex(), "op": header["op"], "t": header.get("t"), "payload": from_cbor(payload), "why": why}
+    for data, why in NO_FRAMES:
+        yield {"valid": False, "bytes": data, "why": why}
+
+
 FILES = {
     "aturi": (URI, aturis, "level: strict (normal form, a supported DID method), lexicon (a DID or handle, a collection, a record key), general (the URI syntax), or null. "
                            "normal: the normal form of the text, read liberally; null if there is none."),
@@ -359,6 +415,7 @@ FILES = {
     "mst": (f"{REPOSITORY}, 4", trees, "records: paths and CIDs; root: of their tree; nodes: how many different nodes the tree has."),
     "commit": (f"{REPOSITORY}, 3.2 and B", commits, "car: a repository of a commit alone, in base64; result: whether the key has signed it; \"invalid\": not a commit."),
     "car": (f"{REPOSITORY}, 5 (DASL: CAR)", archives, "car: in base64; valid: whether it holds a whole repository; records: its paths and CIDs."),
+    "frame": (f"{REPOSITORY}, 8.2.1 and 8.2.2", frames, "bytes: a message of the WebSocket; op and t: of the header; payload: the value."),
     "inversion": (f"{REPOSITORY}, 8.1.2", inversions, "car: the diff, in base64; before: the root of the tree when the operations are undone; \"other\": any root but prevData, or none."),
 }
 
