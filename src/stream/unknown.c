@@ -57,9 +57,12 @@ next_listed(const char **list, AtpSpan *name)
 	return true;
 }
 
-/* Is the name in the list, alone or with the word for its object before it: "audience", or "#commit.audience"? */
+/*
+ * Is the name in the list, alone or with the word for its object before it: "audience", or "#commit.audience"?  excepted: behind
+ * a minus.
+ */
 static bool
-is_listed(AtpMemberOf of, AtpSpan name)
+is_listed(AtpMemberOf of, AtpSpan name, bool excepted)
 {
 	const char *list = qualifying_names;
 	const char *object = atp_member_of_name(of);
@@ -68,6 +71,9 @@ is_listed(AtpMemberOf of, AtpSpan name)
 
 	while (next_listed(&list, &entry))
 	{
+		if (excepted != (entry.len > 0 && entry.ptr[0] == '-'))
+			continue;
+		entry = (AtpSpan) {entry.ptr + excepted, entry.len - excepted};
 		if (entry.len == name.len + n + 1 && memcmp(entry.ptr, object, n) == 0 && entry.ptr[n] == '.')
 			entry = (AtpSpan) {entry.ptr + n + 1, name.len};
 		if (entry.len > 0 && entry.len == name.len && memcmp(entry.ptr, name.ptr, name.len) == 0)
@@ -125,7 +131,7 @@ static void
 see_member(void *ctx, AtpMemberOf of, AtpSpan name, bool is_null)
 {
 	bool	   *qualifies = ctx;
-	bool		listed = atp_member_qualifies(of, name) || is_listed(of, name);
+	bool		listed = is_listed(of, name, false) || (atp_member_qualifies(of, name) && !is_listed(of, name, true));
 	char		copy[ATP_UNKNOWN_NAME];
 
 	/* a member that is null is absent, to the protocol */

@@ -25,6 +25,7 @@ typedef struct Shape
 
 /* A file of shapes ends with this list; the last name is NULL. */
 extern const Shape wire_shapes[];
+extern const Shape archive_shapes[];
 extern const Shape answer_shapes[];
 extern const Shape repo_shapes[];
 extern const Shape codec_shapes[];

@@ -256,6 +256,33 @@ run_zstd(void)
 	return atp_unzstd(z, input.buf, input.len, &len, &end) != NULL;
 }
 
+/* A frame of empty blocks, with a checksum. */
+static void
+make_zstd_checked(size_t n)
+{
+	put_bytes("\x28\xb5\x2f\xfd\x04\0", 6);
+	while (n-- > 0)
+		put_bytes("\0\0\0", 3);
+	put_bytes("\1\0\0\x99\xe9\xd8\x51", 7);
+}
+
+/* The frame of an archive's block, byte by byte. */
+static bool
+run_zstd_trickle(void)
+{
+	static AtpUnzstd *z;
+	AtpEnd		end = {ATP_DROP_NONE};
+	size_t		len = 0;
+
+	if (z == NULL && (z = atp_unzstd_new_for_blocks(1000)) == NULL)
+		return false;
+	atp_unzstd_begin(z);
+	for (size_t i = 0; i < input.len; i++)
+		if (!atp_unzstd_push(z, input.buf + i, 1, &end))
+			return false;
+	return atp_unzstd_end(z, &len, &end) != NULL && len == 0;
+}
+
 /* A dictionary with contents of n bytes more. */
 static void
 make_dictionary(size_t n)
@@ -343,6 +370,7 @@ const Shape net_shapes[] = {
 	{"gzip-members", 65536, 2048, make_members, run_inflate},
 	{"zstd", ATP_FRAME_MAX, 262144, make_zstd, run_zstd},
 	{"zstd-blocks", ATP_FRAME_MAX / 3 - 4, 16384, make_zstd_blocks, run_zstd},
+	{"zstd-trickle", INPUT_ROOM / 3 - 16, 1024, make_zstd_checked, run_zstd_trickle},
 	{"dictionary", ATP_ZSTD_DICTIONARY_MAX - 4096, 65536, make_dictionary, run_dictionary},
 	{NULL}
 };

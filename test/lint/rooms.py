@@ -9,7 +9,7 @@ import re
 # Each room with the rooms that its files may include, beside those of the room itself.  A room below
 # stands above in this table: no room includes one that comes after it.  "tables" as a permission means
 # all rooms inside tables.  The files of src itself (source.h) may be included by every room but core.
-PROTOCOL = ["core", "core/syntax", "core/codec", "core/repo", "core/lexicon", "core/wire"]
+PROTOCOL = ["core", "core/syntax", "core/codec", "core/repo", "core/lexicon", "core/wire", "core/archive"]
 GLUE = PROTOCOL + ["common", "types", "data", "config"]
 TABLES = GLUE + ["lexicon", "identity", "stream"]
 ROOMS = {
@@ -19,6 +19,7 @@ ROOMS = {
     "core/repo": ["core", "core/syntax", "core/codec"],
     "core/lexicon": ["core", "core/syntax", "core/codec"],
     "core/wire": ["core", "core/syntax", "core/codec", "core/repo", "core/lexicon"],
+    "core/archive": ["core", "core/syntax", "core/codec", "core/repo", "core/wire"],
     "common": PROTOCOL,
     "types": PROTOCOL + ["common"],
     "net": PROTOCOL + ["common"],

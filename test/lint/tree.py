@@ -36,7 +36,7 @@ RACES = "doc/develop/races.md"
 DRAFTS = "doc/develop/drafts.md"
 ROW = re.compile(r"^\| ([A-Z]-?\d+) \|([^|\n]*)\|([^|\n]*)\|([^|\n]*)\|$", re.M)
 DRAFT_ROW = re.compile(r"^\| (?!draft |no\. )([^|\n]*)" + 5 * r"\|([^|\n]*)" + r"\|$", re.M)
-RULE = re.compile(r"\b([ABEFIJKLNPRSTVW])-(\d\d)\b")
+RULE = re.compile(r"\b([ABEFHIJKLNPRSTVW])-(\d\d)\b")
 DECISION = re.compile(r"\b([DN])(\d{1,2})\b")
 # "B-20 to B-28", also when the line ends within it and the next one begins as one of a comment
 TO = r"(?:\s|\*|#|--)+to(?:\s|\*|#|--)+"
@@ -206,7 +206,10 @@ AHEAD = {"atp_diddoc_parse",
          # fetches of some collections
          "atp_key_range", "atp_key_range_compare", "atp_key_ranges_join", "atp_key_probe_first", "atp_key_probe_last",
          "atp_sparse_begin", "atp_sparse_next", "atp_sparse_estimate",
-         "atp_get_blocks_begin", "atp_get_blocks_add", "atp_get_blocks_query", "atp_get_blocks_take"}
+         "atp_get_blocks_begin", "atp_get_blocks_add", "atp_get_blocks_query", "atp_get_blocks_take",
+         # archives
+         "atp_segment_blocks_begin", "atp_segment_blocks_next", "atp_segment_name_format", "atp_archive_block_open", "atp_archive_block_next",
+         "atp_archive_row_check", "atp_plan_parse", "atp_plan_request_write"}
 
 
 def declaration_faults(root, files):

@@ -8,6 +8,8 @@ import os
 import threading
 import urllib.parse
 
+import archive
+
 XRPC = "/xrpc/com.atproto.sync."
 
 
@@ -64,7 +66,7 @@ class World:
 
     def reset(self):
         with self.lock:
-            self.documents, self.handles, self.repos, self.hosts = {}, {}, {}, {}
+            self.documents, self.handles, self.repos, self.hosts, self.archives = {}, {}, {}, {}, {}
 
     def tell(self, what, value):
         """Takes what a test tells: of each name the last counts, null forgets it."""
@@ -77,6 +79,30 @@ class World:
                     known.pop(name, None)
                 else:
                     known[name] = of
+
+    # --- archives ---
+
+    def tell_archives(self, value):
+        """A new archive at a host, with these options; or what happens to the one that is there; null forgets it."""
+        for host, of in value.items():
+            with self.lock:
+                known = self.archives.get(host)
+                if of is None:
+                    self.archives.pop(host, None)
+                elif "do" not in of:
+                    self.archives[host] = archive.Archive(**of)
+            if of is not None and "do" in of:
+                known.do(of["do"])
+        with self.lock:
+            return {host: self.archives[host].state() for host in value if host in self.archives}
+
+    def answer_archive(self, host, what, query, request):
+        with self.lock:
+            known = self.archives.get(host)
+        if known is None:
+            return error(404, "MethodNotImplemented")
+        status, headers, body = known.answer(request["method"], what, query, request["headers"], request["body"])
+        return Answer(status, body, headers=headers)
 
     # --- documents ---
 
@@ -173,7 +199,7 @@ class World:
 
     # --- which of them ---
 
-    def answer(self, host, path):
+    def answer(self, host, path, request):
         where, _, rest = path.partition("?")
         where = urllib.parse.unquote(where)
         query = dict(urllib.parse.parse_qsl(rest, keep_blank_values=True))
@@ -185,6 +211,8 @@ class World:
             "listReposByCollection": self.list_by_collection,
             "listHosts": self.list_hosts,
         }
+        if where.startswith(archive.XRPC):
+            return self.answer_archive(host, where[len(archive.XRPC) :], query, request)
         with self.lock:
             if where.startswith("/did:"):
                 return self.document(where[1:], "application/did+ld+json; charset=utf-8")

@@ -16,6 +16,12 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+
+import archive  # noqa: E402
+import segment  # noqa: E402
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 TIMEOUT = 60  # a hang becomes a failure
 DID = "did:plc:" + "a" * 24
@@ -87,14 +93,14 @@ class Network:
             time.sleep(0.01)
         return self.log(**want)
 
-    def begin(self, host, path, headers=None):
+    def begin(self, host, path, headers=None, body=None):
         connection = http.client.HTTPConnection("127.0.0.1", self.ports["http"], timeout=TIMEOUT)
-        connection.request("GET", path, headers={"Host": host, **(headers or {})})
+        connection.request("GET" if body is None else "POST", path, body, headers={"Host": host, **(headers or {})})
         return connection
 
-    def get(self, host, path):
+    def get(self, host, path, headers=None, body=None):
         """Status, headers and body; or the exception's name in place of the body."""
-        connection = self.begin(host, path)
+        connection = self.begin(host, path, headers, body)
         status, headers, body = None, {}, None
         try:
             answer = connection.getresponse()
@@ -332,10 +338,113 @@ def names(net):
     equal(net.dns("one.x")[0], 3, "reset")
 
 
+JETSTREAM = "jetstream.example.com"
+
+
+def archives(net):
+    rows = []
+
+    def add(kind, did, collection=b"", rkey=b"", payload=b"", gap=1):
+        seq = (rows[-1].seq if rows else 0) + gap
+        rows.append(segment.Row(seq, 1000 * seq, kind, did, collection, rkey, b"3jzfcijpj2z2a", payload))
+
+    def ask(what, headers=None, body=None):
+        return net.get(JETSTREAM, archive.XRPC + what, headers, body)
+
+    def plan(**request):
+        status, _, body = ask("planSnapshot", body=json.dumps(request))
+        return json.loads(body) if status == 200 else status
+
+    def units(**request):
+        return [(s["index"], *([(r["first"], r["last"]) for r in s["blocks"]] if s["mode"] == "blocks" else ["whole"])) for s in plan(**request)["segments"]]
+
+    def do(**what):
+        return net.tell("archives", {JETSTREAM: {"do": what}})[JETSTREAM]
+
+    def block(index, number, headers=None):
+        return ask(f"getBlock?segment={segment.name_of(index)}&blockIndex={number}", headers)
+
+    a, b, post, like = DID.encode(), OTHER.encode(), b"app.bsky.feed.post", b"app.bsky.feed.like"
+    for n in range(10):  # ten blocks of two rows, with numbers that have gaps
+        add(segment.CREATE, a, post if n < 9 else like, b"%d" % n, b"\xa0", gap=5)
+        add(segment.CREATE if n else segment.IDENTITY, b, post, b"%d" % n, b"\xa0")
+    add(segment.UPDATE, a, post, b"1", b"\xa0")
+    add(segment.DELETE, a, post, b"2")
+    add(segment.SYNC, b)
+    add(segment.CREATE_RESYNC, b, post, b"0", b"\xa0")
+    add(segment.ACCOUNT, a, payload=b"\xa1\x66active\xf5")
+    file = os.path.join(net.cars, "rows")
+    with open(file, "w", encoding="ascii") as f:
+        f.writelines(archive.line_of(r) + "\n" for r in rows)
+
+    status, _, _ = ask("planSnapshot", body="{}")
+    equal(status, 404, "a host without an archive")
+    state = net.tell("archives", {JETSTREAM: {"rows": file, "block_rows": 2, "segment_blocks": 5, "whole": 0.9}})[JETSTREAM]
+    equal((state["open"], state["segments"]), (25, []), "nothing is sealed")
+    equal(plan(), {"sealedTipSeq": 0, "plannedThroughSeq": 0, "segments": [], "stats": {"segmentsExamined": 0, "segmentsMatched": 0, "blocksMatched": 0, "entries": 0}}, "the plan of an empty archive")
+    equal((len(do(seal=1)["segments"]), plan()["sealedTipSeq"]), (1, rows[9].seq), "a segment is sealed")
+    state = do(seal=None)
+    equal((state["open"], [s["rows"] for s in state["segments"]]), (5, [[2] * 5] * 2), "as many as are full")
+    state = do(seal=0)
+    equal((state["open"], state["segments"][2]["rows"], plan()["plannedThroughSeq"]), (0, [2, 2, 1], rows[-1].seq), "and the rest")
+
+    equal(units(), [(0, "whole"), (1, "whole"), (2, "whole")], "the plan for everything")
+    equal(units(collections=["app.bsky.feed.like"], kinds=["commit"]), [(1, (4, 4))], "a collection alone")
+    equal(units(collections=["app.bsky.feed.like"]), [(0, (0, 0)), (1, (4, 4)), (2, (1, 2))], "with the markers of anybody")
+    equal(units(collections=["app.*"], dids=[OTHER], kinds=["commit", "sync"]), [(0, (1, 4)), (1, "whole"), (2, (1, 1))], "an account, and a pattern")
+    equal(units(afterSeq=rows[3].seq, beforeSeq=rows[6].seq), [(0, (2, 3))], "numbers, with rows outside of them")
+    equal([plan(afterSeq=5, beforeSeq=5), plan(kinds=["other"]), plan(collections=["a.b.c"], kinds=["sync"]), plan(dids=[DID] * 10001)], [400] * 4, "requests that are refused")
+    do(set={"page": 2, "generous": 3})
+    pages, after = [], 0
+    while after < rows[-1].seq:
+        page = plan(afterSeq=after, beforeSeq=rows[-1].seq, collections=["app.bsky.feed.like"], kinds=["commit"])
+        pages.append([(s["index"], [(r["first"], r["last"]) for r in s["blocks"]]) for s in page["segments"]])
+        ok(page["plannedThroughSeq"] > after and page["stats"]["entries"] <= 2, f"a page up to {page['plannedThroughSeq']}")
+        after = page["plannedThroughSeq"]
+    equal(pages, [[(0, [(0, 0), (3, 3)])], [(1, [(0, 0), (3, 4)])], [(2, [(0, 0)])]], "small pages, with blocks in which nothing fits")
+    do(set={"page": 100, "generous": 0})
+
+    status, headers, body = ask("getSegment?name=" + segment.name_of(0))
+    tag = headers["ETag"]
+    equal((status, body, tag), (200, segment.segment_of([rows[i : i + 2] for i in range(0, 10, 2)]), f'"{plan()["segments"][0]["checksum"]}"'), "a segment")
+    equal(block(1, 3)[2], segment.frame_of(segment.block_of(rows[16:18])), "a block")
+    equal(block(1, 3)[1]["ETag"], '"%s:3"' % plan()["segments"][1]["checksum"], "its ETag")
+    equal([block(7, 0)[0], block(0, 5)[0], block(0, "x")[0], ask("getSegment?name=../seg")[0]], [404, 404, 400, 400], "none of these")
+    status, headers, part = ask("getSegment?name=" + segment.name_of(0), {"Range": "bytes=100-199", "If-Range": tag})
+    equal((status, part, headers["Content-Range"]), (206, body[100:200], f"bytes 100-199/{len(body)}"), "a range")
+    equal(ask("getSegment?name=" + segment.name_of(0), {"Range": f"bytes={len(body)}-"})[0], 416, "a range behind the end")
+    equal(block(0, 0, {"If-None-Match": block(0, 0)[1]["ETag"]})[0::2], (304, b""), "what is there already")
+    listed = json.loads(ask("listSegments?limit=2")[2])
+    equal(([s["sizeBytes"] for s in listed["segments"]][0], listed["cursor"]), (len(body), "2"), "the list")
+
+    do(before=2, compact=rows[20].seq)
+    equal(ask("getSegment?name=" + segment.name_of(0), {"Range": "bytes=0-99", "If-Range": tag})[0], 206, "a request, before which nothing is compacted")
+    status, headers, body = ask("getSegment?name=" + segment.name_of(0), {"Range": "bytes=100-199", "If-Range": tag})
+    equal((status, headers["ETag"] == tag, int.from_bytes(body[18:22], "little")), (200, False, 9), "the next one gets a new generation, whole")
+    state = do(compact=None)
+    equal([s["rows"] for s in state["segments"]], [[2, 0, 0, 1, 1], [1] * 5, [2, 2, 1]], "compaction of everything: blocks stay, also empty ones")
+    equal(json.loads(ask("listSegments")[2])["segments"][1]["maxSeq"], rows[19].seq, "as do the bounds")
+    do(set={"lag": 2})
+    equal(ask("getSegment?name=" + segment.name_of(0))[1]["ETag"], tag, "old generations")
+    ok(plan()["segments"][0]["checksum"] != tag.strip('"'), "which the plan does not know")
+    do(set={"lag": 0, "token": "secret"})
+    equal((plan(), ask("listSegments", {"Authorization": "Bearer other"})[0], ask("listSegments", {"Authorization": "Bearer secret"})[0]), (401, 401, 200), "a token")
+    do(set={"token": None, "unavailable": True})
+    equal(plan(), 503, "unavailable")
+    do(set={"unavailable": False, "etag": False})
+    ok("ETag" not in block(0, 0)[1], "no ETag")
+    n = len(net.log(kind="http", host=JETSTREAM))
+    net.tell("fault", {"host": JETSTREAM, "path": "getBlock", "after": 1, "times": 1, "xor": 20})
+    equal(len({block(0, 0)[2] for _ in range(3)}), 2, "a fault at the second block")
+    plan(afterSeq=1)
+    equal([e.get("body") for e in net.log(kind="http", host=JETSTREAM)[n:]], [None] * 3 + ['{"afterSeq": 1}'], "the log has what was asked")
+    net.tell("reset", None)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         net = Network(folder)
-        for part in (documents, repositories, faults, gates, log, names):
+        for part in (documents, repositories, archives, faults, gates, log, names):
             print(f"# {part.__name__}")
             part(net)
         net.process.stdin.close()

@@ -142,6 +142,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.headers.get("Upgrade", "").lower() == "websocket" and not self.server.tls and network.world.stream(host):
             self.tunnel(network.world.stream(host))
             return
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        headers = {name.lower(): value for name, value in self.headers.items()}
         entry = network.log.add(
             {
                 "kind": "http",
@@ -151,7 +153,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 "host": host,
                 "method": self.command,
                 "path": self.path,
-                "headers": {name.lower(): value for name, value in self.headers.items()},
+                "headers": headers,
+                **({"body": body.decode(errors="replace")} if body else {}),
                 "parallel": network.begin(host),
             }
         )
@@ -160,7 +163,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             fault = network.faults.find(host, self.path)
             if fault:
                 entry["fault"] = fault["id"]
-            answer = network.world.answer(host, self.path)
+            answer = network.world.answer(host, self.path, {"method": self.command, "headers": headers, "body": body})
             entry["status"] = answer.status
             sent, keep = send(self.request, answer, fault, network.faults)
             entry["status"], how = answer.status, "sent"
@@ -214,6 +217,8 @@ class Control(http.server.BaseHTTPRequestHandler):
         result = None
         if what in ("documents", "handles", "repos", "hosts"):
             network.world.tell(what, value)
+        elif what == "archives":
+            result = network.world.tell_archives(value)
         elif what == "dns":
             network.names.tell(value)
         elif what == "fault":

@@ -2,7 +2,7 @@
  * repos_ops.c
  *		Operations of a #commit: which of an operation's parts must be there, and the parts of its path.
  *
- * proves: atp_repos_check_ops atp_path_split
+ * proves: atp_repos_check_ops atp_path_check atp_path_split
  * sources: core/repo/path.c core/errors.c
  * short: -DN=6 --unwind 7
  * long: -DN=12 --unwind 13

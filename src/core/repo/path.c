@@ -8,29 +8,37 @@
 #include "core/syntax/recordkey.h"
 
 AtpErr
-atp_path_split(AtpSpan path, AtpSpan *collection, AtpSpan *rkey)
+atp_path_check(AtpSpan collection, AtpSpan rkey)
 {
-	const char *slash = memchr(path.ptr, '/', path.len);
 	AtpSpan		domain;
 	size_t		at;
 
-	if (slash == NULL || path.len > ATP_MST_KEY_MAX)
-		return ATP_E_PATH;
-	*collection = (AtpSpan) {path.ptr, slash - path.ptr};
-	*rkey = (AtpSpan) {slash + 1, path.len - collection->len - 1};
-	if (atp_nsid_check(collection->ptr, collection->len, &at) != ATP_OK ||
-		atp_rkey_check(rkey->ptr, rkey->len, &at) != ATP_OK)
+	if (collection.len + 1 + rkey.len > ATP_MST_KEY_MAX ||
+		atp_nsid_check(collection.ptr, collection.len, &at) != ATP_OK ||
+		atp_rkey_check(rkey.ptr, rkey.len, &at) != ATP_OK)
 		return ATP_E_PATH;
 
 	/*
 	 * B-65: a collection in a path is in normal form, with the domain in lower
 	 * case (I-04).  Otherwise two spellings would be two collections.
 	 */
-	domain = atp_nsid_domain(collection->ptr, collection->len);
+	domain = atp_nsid_domain(collection.ptr, collection.len);
 	for (size_t i = 0; i < domain.len; i++)
 	{
 		if (domain.ptr[i] >= 'A' && domain.ptr[i] <= 'Z')
 			return ATP_E_PATH;
 	}
 	return ATP_OK;
+}
+
+AtpErr
+atp_path_split(AtpSpan path, AtpSpan *collection, AtpSpan *rkey)
+{
+	const char *slash = memchr(path.ptr, '/', path.len);
+
+	if (slash == NULL)
+		return ATP_E_PATH;
+	*collection = (AtpSpan) {path.ptr, slash - path.ptr};
+	*rkey = (AtpSpan) {slash + 1, path.len - collection->len - 1};
+	return atp_path_check(*collection, *rkey);
 }

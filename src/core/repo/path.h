@@ -7,6 +7,9 @@
 
 #include "core/atp.h"
 
+/* Checks the two parts of a path.  ATP_E_PATH is the only error. */
+extern AtpErr atp_path_check(AtpSpan collection, AtpSpan rkey);
+
 /* Checks a path, and gives its parts.  ATP_E_PATH is the only error. */
 extern AtpErr atp_path_split(AtpSpan path, AtpSpan *collection, AtpSpan *rkey);
 

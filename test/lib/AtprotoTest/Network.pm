@@ -142,6 +142,7 @@ sub documents { my ($self, $value) = @_; return $self->tell('documents', $value)
 sub handles   { my ($self, $value) = @_; return $self->tell('handles',   $value) }
 sub repos     { my ($self, $value) = @_; return $self->tell('repos',     $value) }
 sub hosts     { my ($self, $value) = @_; return $self->tell('hosts',     $value) }
+sub archives  { my ($self, $value) = @_; return $self->tell('archives',  $value) }
 sub dns       { my ($self, $value) = @_; return $self->tell('dns',       $value) }
 sub fault     { my ($self, $value) = @_; return $self->tell('fault',     $value) }
 sub unfault   { my ($self, $value) = @_; return $self->tell('unfault',   $value) }

@@ -100,6 +100,11 @@ query("CREATE SCHEMA listed; " . subscribe_sql('listed', $server, cursor => 0, t
 wait_for_seq($node, 'listed', scalar @steps);
 is(rows('listed'), 'ax az bx bz cx cz dx dy dz ex ez fx gx gy', 'S-12: a name in atproto.qualifying_names qualifies, of the object with which it is listed');
 is(states('listed'), 'd d d s d d d', 'S-12: and marks');
+qualify_by('-#commit.space, -op.skey');
+query("CREATE SCHEMA excepted; " . subscribe_sql('excepted', $server, cursor => 0, target => "'excepted'"));
+wait_for_seq($node, 'excepted', scalar @steps);
+is(rows('excepted'), 'ano ax az bx bz cx cz dx dy dz ex ez fx glisted gx gy', 'S-12: a name with a minus does not qualify, of the object with which it is listed');
+qualify_by('#identity');
 my $identity = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x', 'a is x.test'));
 query("CREATE SCHEMA kinds; " . subscribe_sql('kinds', $identity, cursor => 0, target => "'kinds'"));
 wait_for_seq($node, 'kinds', 2);
