@@ -36,13 +36,13 @@ PG_CPPFLAGS = -Isrc -DATP_EXTVERSION='"$(EXTVERSION)"' \
 	-isystem $(shell $(PG_CONFIG) --includedir-server 2>/dev/null)
 # Signatures by secp256k1 need its library; without it everything else is built.
 SECP256K1 := $(shell (pkg-config --exists libsecp256k1 || \
-	echo '\#include <secp256k1.h>' | cc -E -x c - ) >/dev/null 2>&1 && echo yes)
+	cc -E -include secp256k1.h -x c /dev/null) >/dev/null 2>&1 && echo yes)
 ifdef SECP256K1
 PG_CPPFLAGS += -DATP_SECP256K1
 endif
 # TXT records, by which handles are verified, need c-ares; likewise.
 CARES := $(shell (pkg-config --exists libcares || \
-	echo '\#include <ares.h>' | cc -E -x c - ) >/dev/null 2>&1 && echo yes)
+	cc -E -include ares.h -x c /dev/null) >/dev/null 2>&1 && echo yes)
 ifdef CARES
 PG_CPPFLAGS += -DATP_CARES
 endif
@@ -111,6 +111,12 @@ release:
 else
 
 PGXS := $(shell $(PG_CONFIG) --pgxs)
+ifeq ($(PGXS),)
+$(error $(PG_CONFIG) did not run: install postgresql-server-dev-NN, or name the pg_config of your server: make PG_CONFIG=/path/to/pg_config)
+endif
+ifeq ($(wildcard $(PGXS)),)
+$(error $(PG_CONFIG) names $(PGXS), which does not exist: install the development files of this server (Debian: postgresql-server-dev-NN), or name another server: make PG_CONFIG=/path/to/pg_config)
+endif
 include $(PGXS)
 
 # PGXS would make any .sql of a .sql.in beside it that is newer, such as src/types/try.sql.

@@ -38,11 +38,13 @@ static Wake wake_pending = WAKE_NOBODY;
 static int *wake_pids;
 static int	n_wake_pids;
 static int	(*manager_outside) (void) = NULL;
+static void (*note_wake) (void) = NULL;
 
 void
-atp_wake_manager_by(int (*pid) (void))
+atp_wake_manager_by(int (*pid) (void), void (*note) (void))
 {
 	manager_outside = pid;
+	note_wake = note;
 }
 
 static void
@@ -76,6 +78,8 @@ set_latches(ResourceReleasePhase phase, bool commit, bool top_level, void *arg)
 {
 	if (wake_pending == WAKE_NOBODY || !top_level || phase != RESOURCE_RELEASE_AFTER_LOCKS)
 		return;
+	if (commit && note_wake != NULL)
+		note_wake();
 	for (int i = 0; commit && i < n_wake_pids; i++)
 	{
 		PGPROC	   *proc = BackendPidGetProc(wake_pids[i]);

@@ -18,8 +18,9 @@ extern void atp_wake_fetcher(void);
 
 /*
  * From _PG_init(): a function that returns the pid of a manager which could not connect to this database.
- * Such a manager holds no claim here, but should try again; 0: none.
+ * Such a manager holds no claim here, but should try again; 0: none.  And a function that counts the wake-ups, called
+ * after the commit, before the latches are set.
  */
-extern void atp_wake_manager_by(int (*pid) (void));
+extern void atp_wake_manager_by(int (*pid) (void), void (*note) (void));
 
 #endif							/* ATP_WAKE_H */

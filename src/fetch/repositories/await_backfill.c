@@ -31,6 +31,9 @@ PG_FUNCTION_INFO_V1(atp_await_backfill);
 /* Between two progress notices. */
 #define NOTICE_MS	5000
 
+/* After this time without any process that could fetch, the call ends: most causes last until a restart of the server. */
+#define UNSERVED_MS	10000
+
 /* Pause between two looks: so many times the duration of a look, within these bounds. */
 #define PAUSE_FACTOR		10
 #define PAUSE_MIN_MS	100
@@ -59,6 +62,7 @@ typedef struct Backfill
 	const char *trouble;		/* why the backfill makes no progress; NULL: no reason known */
 	bool		unserved;		/* no process can run in the database, so the fetcher will never
 								 * start */
+	AtpTime		served;			/* the last look at which a process could run, or the begin */
 	bool		rests;			/* a list waits for its next try */
 	const char *given_up;		/* some lists that were given up before their end; NULL: all were
 								 * read */
@@ -182,6 +186,8 @@ read_progress(Backfill *b)
 	b->records = atp_get_int8(row, "records");
 	b->trouble = atp_get_text_or_null(row, "trouble");
 	b->unserved = atp_get_bool(row, "unserved");
+	if (!b->unserved)
+		b->served = atp_now();
 	b->rests = atp_get_bool(row, "rests");
 	b->given_up = atp_get_text_or_null(row, "given_up");
 	atp_result_free(found);
@@ -350,6 +356,7 @@ atp_await_backfill(PG_FUNCTION_ARGS)
 	bool		first = true;
 	MemoryContext cxt;
 
+	b.served = b.begin;
 	if (PG_ARGISNULL(0))
 		atp_argument_is_null("name");
 	atp_waiting_begin(fcinfo, "atproto.await_backfill", "It ends transactions, so that it sees what others do.");
@@ -368,7 +375,8 @@ atp_await_backfill(PG_FUNCTION_ARGS)
 			b.done_before = b.done;
 		if (b.ended == b.lists && b.left == 0)
 			break;
-		if (timeout_ms >= 0 && atp_remaining(atp_now(), b.begin, timeout_ms) == 0)
+		if ((timeout_ms >= 0 && atp_remaining(atp_now(), b.begin, timeout_ms) == 0) ||
+			atp_remaining(atp_now(), b.served, UNSERVED_MS) == 0)
 			give_up(&b);
 		if (first || atp_remaining(atp_now(), told, NOTICE_MS) == 0)
 		{

@@ -12,6 +12,7 @@
 #include "access/xact.h"
 #include "common/clock.h"
 #include "commands/dbcommands.h"
+#include "common/injection.h"
 #include "common/pg_prng.h"
 #include "config/claim.h"
 #include "config/extension.h"
@@ -178,17 +179,17 @@ start_child(Child *child, const AtpSubscription *sub, AtpTime now)
 /*
  * When to ask again whether the fetcher has work: soon after a wake-up, then at growing intervals.  Asking
  * needs a transaction, and the end of a transaction sets our own latch (config/transaction.c).  So the round
- * right after asking is no real wake-up, and is ignored; a real wake-up in the same moment is noticed at the
- * next regular time.
+ * right after asking is ignored, unless a session has counted a wake-up since before the question.
  */
 static AtpTime look_at;
 static long look_pause_ms;
 static bool looked;				/* in the last round */
+static uint32 wakes_before;		/* the count of wake-ups before the last question */
 
 static bool
 fetcher_look_is_due(AtpTime now)
 {
-	bool		echo = looked;
+	bool		echo = looked && atp_manager_wakes() == wakes_before;
 
 	looked = false;
 	if (now < look_at)
@@ -209,10 +210,13 @@ fetcher_is_wanted(void)
 {
 	bool		wanted;
 
+	/* a request committed before this line is seen below; each later request changes the count */
+	wakes_before = atp_manager_wakes();
 	atp_begin("looking for work of the fetcher");
 	wanted = atp_extension_lock() == ATP_EXTENSION_READY && atp_fetcher_is_wanted() &&
 		/* a former manager may have started a fetcher that still runs */
 		!atp_is_running(ATP_FETCHER_NAME);
+	ATP_INJECTION_POINT("work looked for");
 	atp_commit();
 	pgstat_report_activity(STATE_IDLE, "watching the subscriptions");
 	return wanted;
@@ -429,7 +433,7 @@ atp_manager_init(void)
 	/* pg_upgrade's server must run no consumers */
 	if (IsBinaryUpgrade)
 		return;
-	atp_wake_manager_by(my_manager_pid);
+	atp_wake_manager_by(my_manager_pid, atp_manager_note_wake);
 	if (!split_databases(&names))
 	{
 		ereport(WARNING,

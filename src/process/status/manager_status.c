@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "port/atomics.h"
 #include "process/status/manager_status.h"
 #include "common/shared.h"
 #include "storage/ipc.h"
@@ -14,6 +15,7 @@ typedef struct Managers
 	int			failed_starts[ATP_MANAGERS_MAX];
 	int			pid[ATP_MANAGERS_MAX];
 	bool		has_run[ATP_MANAGERS_MAX];
+	pg_atomic_uint32 wakes[ATP_MANAGERS_MAX];	/* by the database's oid */
 } Managers;
 
 static Managers *managers = NULL;	/* shared */
@@ -84,6 +86,23 @@ atp_manager_has_run(int manager)
 	has_run = managers != NULL && managers->has_run[manager];
 	atp_shared_unlock();
 	return has_run;
+}
+
+/* Also called where nothing may fail, right after a commit. */
+void
+atp_manager_note_wake(void)
+{
+	if (managers != NULL)
+		pg_atomic_fetch_add_u32(&managers->wakes[MyDatabaseId % ATP_MANAGERS_MAX], 1);
+}
+
+uint32
+atp_manager_wakes(void)
+{
+	uint32		wakes = pg_atomic_read_u32(&managers->wakes[MyDatabaseId % ATP_MANAGERS_MAX]);
+
+	pg_memory_barrier();		/* what the caller reads next is read later */
+	return wakes;
 }
 
 void

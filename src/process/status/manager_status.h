@@ -36,4 +36,11 @@ extern int	atp_manager_pid(int manager);
  */
 extern bool atp_manager_has_run(int manager);
 
+/*
+ * Count a wake-up in this database, and the wake-ups so far.  Databases can share a count, so a change of the count does not
+ * prove a wake-up in this database, but no wake-up is without a change.
+ */
+extern void atp_manager_note_wake(void);
+extern uint32 atp_manager_wakes(void);
+
 #endif							/* ATP_MANAGER_STATUS_H */

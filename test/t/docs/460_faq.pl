@@ -73,6 +73,7 @@ try_it("SELECT atproto.subscribe('network', '$nobody', collections => 'app.bsky.
 try_it("SELECT tid_generate()::timestamptz");
 try_it("SELECT atproto.subscribe('network', '$nobody', $_ => true)") foreach 'backfill', 'links';
 try_it("SELECT subscribe('network', '$nobody')");
+try_it("SELECT aturi_from_web('x')");
 try_it("SELECT atproto.$_") foreach 'backfill_repo()', q{load_car('did:web:example.com', 1)}, q{backlinks('at://did:web:example.com')}, q{partition('network', 'month', keep => 12)};
 try_it("SELECT atproto.subscribe('network', '$nobody')", database => 'template1');
 try_it("SELECT atproto.subscribe('network', 'bsky.network')");

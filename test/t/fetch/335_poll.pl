@@ -1,7 +1,8 @@
 # 335_poll.pl
 #		The library as macOS and FreeBSD build it: the fetcher waits by poll(), and the library calls no function
 #		that only Linux has.  Built so here, with WAIT=poll: the fetcher asks name servers, follows many
-#		requests at a time, sleeps between them, and passes 331_fetcher.
+#		requests at a time, sleeps between them, and passes 331_fetcher.  make leaves out the two optional libraries
+#		where their headers are missing.
 
 use strict;
 use warnings FATAL => 'all';
@@ -42,6 +43,20 @@ SKIP:
 	skip 'the C library has no versions of symbols', 2 unless @called;
 	ok((grep { $_ eq 'poll' } @called), 'the library waits by poll()');
 	is("@strange", '', 'the library calls no function of the C library that only Linux has');
+}
+
+# A machine without the optional libraries: pkg-config knows none, and the compiler finds no header.
+{
+	my $bare = PostgreSQL::Test::Utils::tempdir('bare');
+
+	append_to_file("$bare/pkg-config", "#!/bin/sh\nexit 1\n");
+	append_to_file("$bare/cc", "#!/bin/sh\nexec /usr/bin/cc -nostdinc \"\$@\"\n");
+	chmod 0755, "$bare/pkg-config", "$bare/cc";
+	my @make = ('make', '-s', '-n', '-W', 'src/atproto.c', '-C', $built->{sources}, "PG_CONFIG=$built->{pg_config}", 'src/atproto.o');
+	like(`@make`, qr/-DATP_SECP256K1 .*-DATP_CARES/, 'make finds the optional libraries');
+	local $ENV{PATH} = "$bare:$ENV{PATH}";
+	unlike(my $command = `@make`, qr/-DATP_SECP256K1|-DATP_CARES/, 'and leaves them out where they are missing');
+	like($command, qr/-DATP_EXTVERSION/, 'in the same command');
 }
 
 # --- the fetcher ---
