@@ -267,11 +267,14 @@ sub wait_until
 {
 	my ($function, $what) = @_;
 	my $deadline = time + $TIMEOUT;
+	my $pause    = 20_000;
 
+	# a question costs the server a new session: what takes long is asked for less often
 	until ($function->())
 	{
 		BAIL_OUT("timed out waiting for $what") if time > $deadline;
-		usleep(50_000);
+		usleep($pause);
+		$pause = $pause * 1.5 if $pause < 200_000;
 	}
 	return;
 }
