@@ -269,7 +269,7 @@ sub wait_until
 	my $deadline = time + $TIMEOUT;
 	my $pause    = 20_000;
 
-	# a question costs the server a new session: what takes long is asked for less often
+	# each question costs the server a new session: so long waits ask less often
 	until ($function->())
 	{
 		BAIL_OUT("timed out waiting for $what") if time > $deadline;

@@ -80,7 +80,7 @@ cmp_ok(query('SELECT count(*) FROM atproto.link', database => 'filled'), '>', 50
 # each page has a copy
 my @pages = grep { blocks($_, 'sql') } pages();
 my %database = map { $_ => lc s/\W/_/gr } @pages;
-# a manager would use the template, and one whose database does not exist yet looks again only seconds later
+# a manager would use the template; a manager of a missing database waits for seconds
 $node->append_conf('postgresql.conf', "atproto.databases = ''");
 $node->restart;
 query("CREATE DATABASE $_ TEMPLATE filled") foreach values %database;

@@ -40,7 +40,7 @@ my $bin       = run_of('pg_config', '--bindir');
 my $library   = run_of('pg_config', '--pkglibdir') . '/atproto.so';
 my ($libcurl) = run_of('ldd', $library) =~ m{libcurl\S* => (\S+)};
 my @messages  = map { strings($_) } $library, "$bin/postgres", $libcurl;
-# what a build with all libraries never says, an optimizing linker leaves out
+# an optimizing linker leaves out messages about missing libraries
 push @messages, map { slurp_file($_) =~ /"([^"]* by this build)"/g } glob(AtprotoTest::test_dir() . "/../src/*/*.c");
 
 # Formats of messages, with their %s and the like as patterns; without formats for any text.

@@ -88,7 +88,7 @@ finished('recovered to a point in time', node => $restored);
 $restored->safe_psql('postgres', 'CREATE DATABASE copy TEMPLATE template0');
 $restored->command_ok([ 'psql', '--host', $restored->host, '--port', $restored->port, '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', $dump, 'copy' ], 'psql');
 my %copy = (node => $restored, database => 'copy');
-# the second database's fetcher may have seen already that nobody carries out the running ones
+# the fetcher of the second database may have put running jobs back into the queue
 like(slurp_file($dump), qr/^COPY atproto\.repo_job [^;]*;\n(?:[^\n]*\n)*?[^\n]*\trunning\t/m, 'the dump has jobs that are being carried out');
 is(query(q{SELECT count(*) > 0 FROM atproto.repo_job}, %copy), 't', 'jobs are restored');
 query(q{SELECT atproto.resume('s')}, %copy);
