@@ -12,9 +12,9 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <zstd.h>
 
+#include "cpu_time.h"
 #include "common/sha256.h"
 #include "core/archive/archive_block.h"
 #include "core/syntax/tid.h"
@@ -274,24 +274,6 @@ run_stages(const Block *block, Stage last)
 		if (last >= RECORDS)
 			check_record(row.payload);
 	}
-}
-
-static double
-seconds(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return (double) t.tv_sec + (double) t.tv_nsec / 1e9;
-}
-
-static int
-compare_doubles(const void *a, const void *b)
-{
-	double		x = *(const double *) a;
-	double		y = *(const double *) b;
-
-	return (x > y) - (x < y);
 }
 
 int

@@ -12,8 +12,8 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "cpu_time.h"
 #include "core/wire/commit_check.h"
 #include "core/wire/frame.h"
 #include "core/wire/repos_message.h"
@@ -160,24 +160,6 @@ run_stages(const Frame *f, Stage last)
 			atp_jsonb_build(tokens, (uint8_t *) image);
 		}
 	}
-}
-
-static double
-seconds(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return (double) t.tv_sec + (double) t.tv_nsec / 1e9;
-}
-
-static int
-compare_doubles(const void *a, const void *b)
-{
-	double		x = *(const double *) a;
-	double		y = *(const double *) b;
-
-	return (x > y) - (x < y);
 }
 
 /* Microseconds of CPU time a frame. */

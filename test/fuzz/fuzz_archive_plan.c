@@ -8,25 +8,11 @@
 #include <stdlib.h>
 
 #include "core/archive/archive_plan.h"
+#include "whole_json.h"
 
 #define CHECK(cond)	do { if (!(cond)) abort(); } while (0)
 
 extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static AtpErr
-read_json(const char *s, size_t n)
-{
-	AtpJsonReader r;
-	AtpJsonItem item;
-	size_t		at;
-	AtpErr		err;
-
-	atp_json_init(&r, s, n, ATP_PLAN_DEPTH_MAX);
-	do
-		err = atp_json_next(&r, &item, &at);
-	while (err == ATP_OK);
-	return err;
-}
 
 static void
 read_page(const char *s, size_t n)
@@ -42,7 +28,7 @@ read_page(const char *s, size_t n)
 	CHECK(at <= n);
 	if (err != ATP_OK)
 		return;
-	CHECK(read_json(s, n) == ATP_E_JSON_END);
+	CHECK(read_json(s, n, ATP_PLAN_DEPTH_MAX) == ATP_E_JSON_END);
 	CHECK(plan.planned_through_seq <= plan.sealed_tip_seq && plan.sealed_tip_seq < ATP_ARCHIVE_SEQ_LIMIT);
 	atp_plan_units_begin(&units, &plan);
 	for (; (err = atp_plan_units_next(&units, &at)) == ATP_OK; found++)
@@ -76,7 +62,7 @@ write_request(const char *s, size_t n)
 	if (atp_plan_request_write(&request, NULL, 0, &len) != ATP_OK)
 		return;
 	out = malloc(len);
-	CHECK(atp_plan_request_write(&request, out, len, &len) == ATP_OK && read_json(out, len) == ATP_E_JSON_END);
+	CHECK(atp_plan_request_write(&request, out, len, &len) == ATP_OK && read_json(out, len, ATP_PLAN_DEPTH_MAX) == ATP_E_JSON_END);
 	CHECK(len == strlen("{'kinds':['commit'],'collections':[''],'dids':[''],'beforeSeq':7}") + texts[0].len + texts[1].len);
 	free(out);
 }

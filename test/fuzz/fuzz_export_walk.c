@@ -12,6 +12,7 @@
 #include "agree.h"
 #include "core/repo/export_walk.h"
 #include "protocol/mst_build.h"
+#include "tree_keys.h"
 
 #define KEYS_MAX	64
 #define NODES_MAX	512
@@ -83,12 +84,6 @@ has_record(void *ctx, AtpBytes cid)
 	return ((Nodes *) ctx)->records;
 }
 
-static int
-compare_items(const void *a, const void *b)
-{
-	return atp_mst_compare(((const AtpMstItem *) a)->key, ((const AtpMstItem *) b)->key);
-}
-
 static void
 build(AtpMstItem *items, size_t n, Nodes *nodes, uint8_t *root)
 {
@@ -141,27 +136,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	AtpMstItem	got[2 * KEYS_MAX];
 	uint8_t		root[ATP_CID_BLESSED_LEN];
 	uint8_t		value[ATP_CID_BLESSED_LEN];
-	size_t		n = 0;
-	size_t		unique = 0;
-	size_t		ngot;
+	size_t		unique;
 	size_t		pos = 0;
+	size_t		ngot;
 
 	atp_cid_of(ATP_CID_CODEC_DAG_CBOR, data, 0, real_sha256, NULL, value);
-	while (pos < size && n < KEYS_MAX)
-	{
-		size_t		len = data[pos++];
-
-		if (len == 0 || len > size - pos)
-			break;
-		items[n++] = (AtpMstItem) {.key = {data + pos, len}, .value = {value, sizeof(value)}};
-		pos += len;
-	}
-	qsort(items, n, sizeof(items[0]), compare_items);
-	for (size_t i = 0; i < n; i++)
-	{
-		if (unique == 0 || compare_items(&items[unique - 1], &items[i]) != 0)
-			items[unique++] = items[i];
-	}
+	unique = unique_items(items, take_items(data, size, &pos, (AtpBytes) {value, sizeof(value)}, items, KEYS_MAX));
 
 	nodes = again = (Nodes) {.records = true};
 	build(items, unique, &nodes, root);

@@ -8,25 +8,11 @@
 #include <stdlib.h>
 
 #include "core/wire/list_page.h"
+#include "whole_json.h"
 
 #define CHECK(cond)	do { if (!(cond)) abort(); } while (0)
 
 extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static AtpErr
-read_json(const char *s, size_t n)
-{
-	AtpJsonReader r;
-	AtpJsonItem item;
-	size_t		at;
-	AtpErr		err;
-
-	atp_json_init(&r, s, n, ATP_JSON_DEPTH_DEFAULT);
-	do
-		err = atp_json_next(&r, &item, &at);
-	while (err == ATP_OK);
-	return err;
-}
 
 static AtpErr
 read_page(AtpListKind kind, const char *s, size_t n, size_t *entries)
@@ -79,7 +65,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				char	   *more = malloc(n + 1);
 				size_t		again;
 
-				CHECK(read_json(s, n) == ATP_E_JSON_END);
+				CHECK(read_json(s, n, ATP_JSON_DEPTH_DEFAULT) == ATP_E_JSON_END);
 				memcpy(more, s, n);
 				more[n] = '{';
 				CHECK(read_page(data[0] % 4 == 0 ? ATP_LIST_REPOS : ATP_LIST_HOSTS, more, n + 1, &again) == ATP_E_JSON_SYNTAX &&
@@ -89,10 +75,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		case 2:
 			err = atp_repo_status_parse(s, n, (AtpSpan) {did, sizeof(did) - 1}, &status, &at);
-			CHECK(at <= n && (err != ATP_OK || read_json(s, n) == ATP_E_JSON_END));
+			CHECK(at <= n && (err != ATP_OK || read_json(s, n, ATP_JSON_DEPTH_DEFAULT) == ATP_E_JSON_END));
 			break;
 		default:
-			CHECK(atp_repo_refusal(s, n) == ATP_REPO_REFUSED || read_json(s, n) == ATP_E_JSON_END);
+			CHECK(atp_repo_refusal(s, n) == ATP_REPO_REFUSED || read_json(s, n, ATP_JSON_DEPTH_DEFAULT) == ATP_E_JSON_END);
 	}
 	return 0;
 }

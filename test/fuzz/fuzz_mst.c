@@ -13,17 +13,12 @@
 #include "core/repo/mst.h"
 #include "protocol/car_write.h"
 #include "protocol/mst_build.h"
+#include "tree_keys.h"
 
 #define KEYS_MAX	64
 #define ROOM		(64 * 1024)
 
 extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static int
-compare_items(const void *a, const void *b)
-{
-	return atp_mst_compare(((const AtpMstItem *) a)->key, ((const AtpMstItem *) b)->key);
-}
 
 static void
 keep_block(void *ctx, const uint8_t *cid, const uint8_t *block, size_t n)
@@ -74,23 +69,15 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	AtpBytes	keys[KEYS_MAX];
 	uint64_t	left_out;		/* bit i: the tree is built without key i */
 	size_t		nkeys = 0;
-	size_t		n = 0;
+	size_t		n;
+	size_t		pos = 0;
 	size_t		unique = 0;
 	size_t		at;
 
 	left_out = size > 0 ? data[0] * UINT64_C(0x9e3779b97f4a7c15) : 0;
 	left_out &= left_out >> 32 | left_out << 32;
 	atp_cid_of(ATP_CID_CODEC_DAG_CBOR, data, size, real_sha256, NULL, value);
-	for (size_t pos = 0; pos < size && n < KEYS_MAX;)
-	{
-		size_t		len = data[pos++];
-
-		if (len == 0 || len > size - pos)
-			break;
-		items[n++] = (AtpMstItem) {.key = {data + pos, len}, .value = {value, sizeof(value)}};
-		pos += len;
-	}
-	qsort(items, n, sizeof(items[0]), compare_items);
+	n = take_items(data, size, &pos, (AtpBytes) {value, sizeof(value)}, items, KEYS_MAX);
 	for (size_t i = 0; i < n; i++)
 	{
 		if (nkeys > 0 && atp_mst_compare(keys[nkeys - 1], items[i].key) == 0)

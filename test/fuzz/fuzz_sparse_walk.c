@@ -15,6 +15,7 @@
 #include "core/codec/dagcbor.h"
 #include "core/repo/sparse_walk.h"
 #include "protocol/mst_build.h"
+#include "tree_keys.h"
 
 #define KEYS_MAX	64
 #define NODES_MAX	512
@@ -319,12 +320,6 @@ make_ranges(uint8_t choice, AtpKeyRange ranges[4])
 	return atp_key_ranges_join(ranges, n);
 }
 
-static int
-compare_items(const void *a, const void *b)
-{
-	return atp_mst_compare(((const AtpMstItem *) a)->key, ((const AtpMstItem *) b)->key);
-}
-
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -337,8 +332,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	AtpExportSource part;
 	uint8_t		root[ATP_CID_BLESSED_LEN];
 	uint8_t		value[ATP_CID_BLESSED_LEN];
-	size_t		n = 0;
-	size_t		unique = 0;
+	size_t		unique;
 	size_t		pos = 1;
 	size_t		rounds = 0;
 	size_t		fetched;
@@ -349,21 +343,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size == 0)
 		return 0;
 	atp_cid_of(ATP_CID_CODEC_DAG_CBOR, data, 0, real_sha256, NULL, value);
-	while (pos < size && n < KEYS_MAX)
-	{
-		size_t		len = data[pos++];
-
-		if (len == 0 || len > size - pos)
-			break;
-		items[n++] = (AtpMstItem) {.key = {data + pos, len}, .value = {value, sizeof(value)}};
-		pos += len;
-	}
-	qsort(items, n, sizeof(items[0]), compare_items);
-	for (size_t i = 0; i < n; i++)
-	{
-		if (unique == 0 || compare_items(&items[unique - 1], &items[i]) != 0)
-			items[unique++] = items[i];
-	}
+	unique = unique_items(items, take_items(data, size, &pos, (AtpBytes) {value, sizeof(value)}, items, KEYS_MAX));
 	nnodes = 0;
 	CHECK(atp_mst_build(items, unique, real_sha256, NULL, scratch, sizeof(scratch), keep_node, NULL, root) == ATP_OK);
 	whole.blocks = nnodes;

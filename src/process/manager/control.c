@@ -56,7 +56,8 @@ no_such_subscription(text *name)
 			 errhint("The view \"%s\" has the names.", "atproto.stat_subscription")));
 }
 
-#define PRELOAD_HINT	"To have it started with the server, add \"atproto\" to \"shared_preload_libraries\" and the database to \"atproto.databases\", and restart the server."
+#define TO_PRELOAD		" \"atproto\" to \"shared_preload_libraries\" and the database to \"atproto.databases\", and restart the server."
+#define PRELOAD_HINT	"To have it started with the server, add" TO_PRELOAD
 
 /*
  * In a database without a manager, start the consumer directly; the new process waits for the end of this
@@ -110,12 +111,12 @@ warn_without_fetcher(const AtpSubscription *sub)
 		ereport(WARNING,
 				(errmsg("events of subscription \"%s\" will wait: nobody looks up the keys that verify them", sub->name),
 				 errdetail("The fetcher runs only in databases that an atproto manager serves."),
-				 errhint("Add \"atproto\" to \"shared_preload_libraries\" and the database to \"atproto.databases\", and restart the server.")));
+				 errhint("Add" TO_PRELOAD)));
 	else if (sub->settings.backfill != ATP_BACKFILL_NONE)
 		ereport(WARNING,
 				(errmsg("no repositories of subscription \"%s\" will be fetched", sub->name),
 				 errdetail("The fetcher runs only in databases that an atproto manager serves."),
-				 errhint("Add \"atproto\" to \"shared_preload_libraries\" and the database to \"atproto.databases\", and restart the server.")));
+				 errhint("Add" TO_PRELOAD)));
 }
 
 /* SQL: atproto.resume(): have the subscription's process started. */
