@@ -77,14 +77,20 @@ def export(seed, operations, wrong):
 
 
 def forged(seed, n):
+    """Each fifth log has two faults in the forged entry."""
     rng = random.Random(f"{seed} forged")
     kinds = set(plc_forge.KINDS) - plc_forge.ONLY_IN_EXPORTS
     base = list(itertools.islice(accounts(seed, 100), 100))
-    for name, log, at in itertools.islice(plc_forge.chains(rng, (rng.choice(base) for _ in itertools.count()), kinds), n):
+    found = plc_forge.chains(rng, (rng.choice(base) for _ in itertools.count()), kinds)
+    for i, (name, log, at) in enumerate(itertools.islice(found, n)):
+        want = plc_forge.KINDS[name][0]
+        more = plc_forge.doubled(rng, base[0].keys, log, at, want) if want and i % 5 == 4 else None
+        if more:
+            name, want = f"{name} and {more}", plc_forge.first_of(want, more)
         expect = plc_chain.judge_log(log)
         for entry, (_, by) in zip(log, expect):
             entry["nullified"] = by is not None
-        if expect[at][0] != plc_forge.KINDS[name][0]:
+        if expect[at][0] != want:
             raise SystemExit(f"{name}: the verifier says {expect[at][0]}: {json.dumps(log)}")
         yield {"kind": name, "at": at, "log": log, "expect": expect}
 
@@ -110,7 +116,8 @@ class Judge:
         did = line.get("did")
         account = self.account = self.accounts.get(did) or plc_chain.Account(did)
         self.last = None
-        if line.get("cid") in account.by_cid:  # an operation is stored once, however often it is served
+        known = account.by_cid.get(line.get("cid"))
+        if known and known.operation == line.get("operation"):  # stored once, however often it is served
             return
         try:
             self.last = plc_chain.judge(account, line)

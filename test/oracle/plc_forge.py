@@ -9,7 +9,7 @@ import random
 
 import plc_make
 import plc_op
-from plc_chain import text_of_time
+from plc_chain import REASONS, text_of_time
 from plc_make import HOUR, seal
 
 KINDS = {}  # filled by plc_forged_forms.py and plc_forged_chains.py
@@ -131,3 +131,36 @@ def chains(rng, accounts, names):
             found = forged(rng, next(accounts), name)
         yield name, *found
         n += 1
+
+
+# --- two faults ---
+
+
+def first_of(*reasons):
+    """M-05: if several hold, the first in the list of reasons."""
+    return min((reason for reason in reasons if reason), key=REASONS.index)
+
+
+def doubled(rng, keys, log, at, reason):
+    """One more fault in the forged entry: (its reason, what is done); None: the entry has no place for it."""
+    entry = log[at]
+    operation, name = entry["operation"], rng.choice(["cid", "encoding", "did", "order", "signature"])
+    if not isinstance(operation, dict) or not isinstance(operation.get("sig"), str) or not isinstance(entry["createdAt"], str):
+        return None
+    if name == "signature" and (reason == "encoding" or at == 0):  # the new one would be right, or the DID another
+        return None
+    if name == "cid":
+        entry["cid"] = plc_op.cid_of(entry["cid"].encode())
+    elif name == "did" and at > 0:
+        entry["did"] = "did:plc:" + plc_op.base32(rng.randbytes(15))
+    elif name == "order" and at > 0:
+        entry["createdAt"] = max(of["createdAt"] for of in log[:at])
+    elif name in ("encoding", "signature"):
+        was = plc_op.cid_of(plc_op.encode(operation))
+        sealed = seal(operation, keys.stranger()) if name == "signature" else {**operation, "sig": operation["sig"] + "="}
+        entry["operation"] = sealed
+        if entry["cid"] == was:
+            entry["cid"] = plc_op.cid_of(plc_op.encode(sealed))
+    else:
+        return None
+    return name
