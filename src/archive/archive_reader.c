@@ -3,8 +3,8 @@
  *		Reads the archive of a Jetstream over HTTP: see archive_reader.h.
  *
  * A page of the plan names units: segments, and ranges of blocks.  A unit becomes transfers: one for a segment, one for each
- * block of a range.  Transfers are requested a few ahead, and taken in their order (H-16): of those behind the first, libcurl
- * receives as much as fits into its buffer, and then the server has to wait.  The first transfer's bytes go to the decompressor as
+ * block of a range.  Transfers are requested a few ahead, and taken in their order (H-16): of transfers behind the first,
+ * libcurl receives as much as fits into the buffer of a request, and then the server has to wait.  The first transfer's bytes go to the decompressor as
  * they come; rows are handed out when a block is whole, and its checksum right.
  */
 #include "postgres.h"
@@ -15,7 +15,7 @@
 #include "net/unzstd.h"
 #include "utils/memutils.h"
 
-#define AHEAD			8		/* transfers that run at a time */
+#define AHEAD			8		/* concurrent transfers */
 #define PIECE			65536	/* bytes read at a time */
 #define CONTENT_MAX		(256 * 1024 * 1024) /* bytes of a decompressed block (H-21) */
 #define WHOLE_MS		(60 * 60 * 1000)
@@ -29,14 +29,14 @@ typedef struct Transfer
 {
 	AtpPlanUnit unit;
 	uint32		block;			/* of a range: the number of the block in its segment */
-	AtpHttp    *http;			/* NULL: not requested, or it failed */
+	AtpHttp    *http;			/* NULL: no request */
 	bool		judged;			/* the status was looked at */
 	bool		done;			/* a range's block was received and handed out */
 	/* of a segment */
 	int64		from;			/* the request asks for the bytes from here on ... */
 	int64		at;				/* ... and so many bytes of the file were taken */
 	int64		total;			/* of the file; -1: unknown */
-	char		etag[ATP_HTTP_ETAG_MAX + 1];	/* of the first answer; "": none */
+	char		etag[ATP_HTTP_ETAG_MAX + 1];	/* of the first answer; "": no ETag */
 	int			generations;	/* how often the file has changed meanwhile */
 	AtpSegmentBlocks blocks;
 } Transfer;
@@ -48,17 +48,17 @@ struct AtpArchive
 	AtpUnzstd  *unzstd;
 
 	/* the page */
-	AtpHttp    *asked;			/* the request of the page; its body has the units */
+	AtpHttp    *asked;			/* the request of the page, whose body has the units */
 	uint64		after;			/* what was asked ... */
 	uint64		tip;			/* ... to here; 0: to the end */
 	bool		has_plan;
 	AtpPlan		plan;
 	AtpPlanUnits units;
-	uint32		next_block;		/* of the range that is being divided into transfers */
+	uint32		next_block;		/* of the present range */
 	bool		in_range;
 	bool		no_more_units;
 
-	/* transfers of the page, the first one first */
+	/* transfers of the page, in the order of the plan */
 	Transfer	queue[AHEAD];
 	int			first;
 	int			n;
@@ -68,7 +68,7 @@ struct AtpArchive
 	const uint8_t *in;
 	size_t		nin;
 
-	/* the block whose rows are handed out */
+	/* the open block */
 	bool		in_block;
 	AtpArchiveBlock block;
 	uint64		last;			/* number of the last row of the blocks before */
@@ -108,7 +108,7 @@ atp_archive_new(const AtpArchiveOptions *options)
  */
 
 static AtpHttp *
-start_request(const AtpArchive *a, const char *url, const char *post, const char *more)
+ask_server(const AtpArchive *a, const char *url, const char *post, const char *more)
 {
 	AtpHttpRequest request = {
 		.owner = a, .url = url, .accept = post != NULL ? "application/json" : "application/octet-stream",
@@ -141,7 +141,7 @@ request_transfer(AtpArchive *a, Transfer *t)
 		url = psprintf("%s/xrpc/%s.getBlock?segment=%s&blockIndex=%u", a->options.origin, a->options.methods, name, t->block);
 	if (t->from > 0)
 		range = psprintf("Range: bytes=" INT64_FORMAT "-\r\nIf-Range: %s\r\n", t->from, t->etag);
-	t->http = start_request(a, url, NULL, range);
+	t->http = ask_server(a, url, NULL, range);
 	t->judged = false;
 }
 
@@ -181,7 +181,7 @@ atp_archive_free(AtpArchive *a)
  */
 
 static AtpArchiveStep
-fail(AtpArchive *a, const char *error)
+fail_step(AtpArchive *a, const char *error)
 {
 	if (a->error != NULL)
 		pfree(a->error);
@@ -191,30 +191,30 @@ fail(AtpArchive *a, const char *error)
 	return ATP_ARCHIVE_FAILED;
 }
 
-/* A request ended without the answer that was wanted. */
+/* A request has failed. */
 static AtpArchiveStep
 fail_request(AtpArchive *a, AtpHttp *http)
 {
 	const AtpHttpAnswer *answer = atp_http_answer(http);
 	int64		rest = answer->retry_after_s >= 0 ? answer->retry_after_s : answer->reset_s;
 
-	(void) fail(a, answer->error != NULL ? answer->error : psprintf("%s: HTTP status %d", answer->url, answer->status));
+	(void) fail_step(a, answer->error != NULL ? answer->error : psprintf("%s: HTTP status %d", answer->url, answer->status));
 	if (answer->status == 429 || answer->status == 503)
 		a->rest_s = (int) Min(Max(rest, 0), REST_MAX_S);
 	a->denied = answer->status == 401 || answer->status == 403;
-	/* H-11: other answers to a part of a file, and files that are not there any more */
+	/* H-11: a missing file, and a range that the file does not have */
 	a->gone = answer->status == 404 || answer->status == 416 || answer->status == 410;
 	return ATP_ARCHIVE_FAILED;
 }
 
-/* H-22: a block, or what stands around blocks, is wrong. */
+/* H-22: a block or a segment is wrong. */
 static AtpArchiveStep
 fail_contents(AtpArchive *a, const Transfer *t, uint32 block, const char *why, size_t at)
 {
 	char		name[ATP_SEGMENT_NAME_LEN + 1] = {0};
 
 	atp_segment_name_format(t->unit.segment, name);
-	return fail(a, psprintf("block %u of segment %s is refused: %s (byte %zu)", block, name, why, atp_byte_number(at)));
+	return fail_step(a, psprintf("block %u of segment %s is refused: %s (byte %zu)", block, name, why, atp_byte_number(at)));
 }
 
 const char *
@@ -235,7 +235,7 @@ atp_archive_is_denied(const AtpArchive *a)
 	return a->denied;
 }
 
-/* Begin the transfer from its first byte. */
+/* Begin the transfer again from the first byte. */
 static void
 begin_anew(AtpArchive *a, Transfer *t)
 {
@@ -254,7 +254,7 @@ atp_archive_again(AtpArchive *a)
 
 	if (!a->has_plan || a->gone || a->n == 0 || t->generations >= GENERATIONS_MAX)
 		return false;
-	/* only a transfer that was cut off, of a file with an ETag, goes on where it ended */
+	/* a transfer goes on where the connection was cut only if the file has an ETag */
 	broken = t->http != NULL && atp_http_answer(t->http) != NULL && atp_http_answer(t->http)->outcome != ATP_HTTP_OK;
 	drop_transfer(t);
 	a->in = NULL;
@@ -263,7 +263,7 @@ atp_archive_again(AtpArchive *a)
 		begin_anew(a, t);
 	t->from = t->at;
 	request_transfer(a, t);
-	/* those behind, which have failed, too */
+	/* request failed transfers behind the first one, too */
 	for (int i = 1; i < a->n; i++)
 	{
 		Transfer   *other = &a->queue[(a->first + i) % AHEAD];
@@ -304,7 +304,7 @@ atp_archive_plan(AtpArchive *a, int64 after, int64 tip)
 	}
 	body = palloc0(n + 1);
 	(void) atp_plan_request_write(&request, body, n, &n);
-	a->asked = start_request(a, psprintf("%s/xrpc/%s.planSnapshot", a->options.origin, a->options.methods), body, "");
+	a->asked = ask_server(a, psprintf("%s/xrpc/%s.planSnapshot", a->options.origin, a->options.methods), body, "");
 	pfree(body);
 }
 
@@ -328,10 +328,10 @@ read_plan(AtpArchive *a)
 	a->counts.bytes += answer->body_len;
 	err = atp_plan_parse(answer->body, answer->body_len, &a->plan, &at);
 	if (err != ATP_OK)
-		return fail(a, psprintf("the plan of %s is refused: %s (byte %zu)", a->options.origin, atp_err_text(err), atp_byte_number(at)));
+		return fail_step(a, psprintf("the plan of %s is refused: %s (byte %zu)", a->options.origin, atp_err_text(err), atp_byte_number(at)));
 	/* H-06 */
 	if (a->plan.planned_through_seq <= a->after && a->plan.planned_through_seq < a->plan.sealed_tip_seq)
-		return fail(a, psprintf("the plan of %s is refused: it ends at %llu, and begins after %llu", a->options.origin,
+		return fail_step(a, psprintf("the plan of %s is refused: it ends at %llu, and begins after %llu", a->options.origin,
 								(unsigned long long) a->plan.planned_through_seq, (unsigned long long) a->after));
 	atp_plan_units_begin(&a->units, &a->plan);
 	a->has_plan = true;
@@ -360,7 +360,7 @@ next_unit(AtpArchive *a, Transfer *t)
 	return true;
 }
 
-/* Request transfers ahead.  Behind a segment none: its bytes fill the line for long. */
+/* Request transfers ahead, but none behind a segment, whose bytes fill the line for long. */
 static void
 fill_queue(AtpArchive *a)
 {
@@ -380,7 +380,7 @@ fill_queue(AtpArchive *a)
  * ------------------------------------------------------------------------
  */
 
-/* The answer's headers have come: are these the bytes that were asked for (H-11)? */
+/* Compare the answer's headers with the request (H-11). */
 static AtpArchiveStep
 judge_head(AtpArchive *a, Transfer *t, const AtpHttpAnswer *head)
 {
@@ -392,13 +392,13 @@ judge_head(AtpArchive *a, Transfer *t, const AtpHttpAnswer *head)
 	{
 		if (status == 206 && strcmp(etag, t->etag) == 0 && head->range_from == t->from && head->range_total == t->total)
 			return ATP_ARCHIVE_ROW;
-		/* another generation of the file: what was applied stays, because its rows are below the position */
+		/* the server has another generation of the file; applied rows stay, because their numbers are below the position */
 		t->generations++;
 		begin_anew(a, t);
-		return fail(a, psprintf("%s has changed while it was read", atp_http_answer(t->http) != NULL ? atp_http_answer(t->http)->url : "a segment"));
+		return fail_step(a, psprintf("%s has changed while it was read", atp_http_answer(t->http) != NULL ? atp_http_answer(t->http)->url : "a segment"));
 	}
 	if (status != 200)
-		return fail(a, psprintf("HTTP status %d instead of a whole file", status));
+		return fail_step(a, psprintf("HTTP status %d instead of a whole file", status));
 	if (t->unit.is_whole)
 	{
 		strlcpy(t->etag, etag, sizeof(t->etag));
@@ -465,7 +465,7 @@ open_block(AtpArchive *a, const Transfer *t, uint32 number)
 }
 
 static AtpArchiveStep
-push(AtpArchive *a, const Transfer *t, uint32 number, AtpBytes bytes)
+push_bytes(AtpArchive *a, const Transfer *t, uint32 number, AtpBytes bytes)
 {
 	AtpEnd		end = {0};
 
@@ -480,7 +480,7 @@ receive_block(AtpArchive *a, Transfer *t)
 
 	while ((step = have_bytes(a, t)) == ATP_ARCHIVE_ROW)
 	{
-		if ((step = push(a, t, t->block, (AtpBytes) {a->in, a->nin})) != ATP_ARCHIVE_ROW)
+		if ((step = push_bytes(a, t, t->block, (AtpBytes) {a->in, a->nin})) != ATP_ARCHIVE_ROW)
 			return step;
 		a->nin = 0;
 	}
@@ -512,7 +512,7 @@ receive_segment(AtpArchive *a, Transfer *t)
 		t->at += before - a->nin;
 		if (err != ATP_OK)
 			return fail_contents(a, t, t->blocks.blocks, atp_err_text(err), at);
-		if (part.bytes.len > 0 && (step = push(a, t, part.block, part.bytes)) != ATP_ARCHIVE_ROW)
+		if (part.bytes.len > 0 && (step = push_bytes(a, t, part.block, part.bytes)) != ATP_ARCHIVE_ROW)
 			return step;
 		if (part.ends)
 		{
@@ -567,7 +567,7 @@ atp_archive_next(AtpArchive *a, AtpArchiveRow *row)
 		t = first_transfer(a);
 		if (t->done)
 			continue;
-		/* wait for the headers before bytes of a segment can be told from those of an error */
+		/* the headers tell bytes of a segment from the bytes of an error */
 		if (t->unit.is_whole && !t->judged && (step = have_bytes(a, t)) != ATP_ARCHIVE_ROW && step != ATP_ARCHIVE_BLOCK_READ)
 			return step;
 		step = t->unit.is_whole ? receive_segment(a, t) : receive_block(a, t);

@@ -3,8 +3,8 @@
  *		Reads the archive of a Jetstream over HTTP: asks for plans, receives segments and blocks, and hands out rows in the
  *		order of their numbers (H-10 to H-16, H-20 to H-23).
  *
- * No function here waits, or touches a table.  The caller pumps net/http.h, and calls atp_archive_next() again and again. What
- * is received ahead is bounded by the buffers of net/http.h; besides, one block is in memory (H-41).
+ * No function here waits, or touches a table.  The caller pumps net/http.h, and calls atp_archive_next() again and again. The
+ * buffers of net/http.h bound the bytes received ahead; one decoded block is in memory, too.
  */
 #ifndef ATP_ARCHIVE_READER_H
 #define ATP_ARCHIVE_READER_H
@@ -46,12 +46,12 @@ typedef struct AtpArchiveCounts
 
 extern AtpArchive *atp_archive_new(const AtpArchiveOptions *options);
 
-/* Ask for a page: rows above after, up to the tip; tip 0: up to the end of the archive.  What was read before is dropped. */
+/* Ask for a page: rows above after, up to the tip; tip 0: up to the end of the archive.  Transfers of the page before end. */
 extern void atp_archive_plan(AtpArchive *a, int64 after, int64 tip);
 
 extern AtpArchiveStep atp_archive_next(AtpArchive *a, AtpArchiveRow *row);
 
-/* The page that has come. */
+/* The page of ATP_ARCHIVE_PLANNED. */
 extern const AtpPlan *atp_archive_plan_of(const AtpArchive *a);
 
 /* Why the last step failed; for people. */
@@ -64,8 +64,8 @@ extern int	atp_archive_rest_s(const AtpArchive *a);
 extern bool atp_archive_is_denied(const AtpArchive *a);
 
 /*
- * Try again what failed, from what it lacks (H-14).  False: the page has to be planned anew, because a segment or block is not
- * there any more.
+ * Request the missing bytes of the failed transfer (H-14).  False: the page has to be planned anew, because the server has no such
+ * segment or block.
  */
 extern bool atp_archive_again(AtpArchive *a);
 

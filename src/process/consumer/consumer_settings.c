@@ -113,7 +113,7 @@ atp_consumer_read_settings(Consumer *c)
 		if ((fault = atp_target_fault(GetUserId(), sub->target, sub->target_owner)) != NULL)
 			fault = MemoryContextStrdup(cxt, fault);
 		c->gaps = atp_gap_watch(c->name, sub->ep->scope, cursor.lowest);
-		/* before the first row of the archive is applied (H-43) */
+		/* other writers of the target see the row of atproto.history before the first row of the archive is applied */
 		c->has_history = sub->has_archive;
 		if (sub->has_archive)
 		{
