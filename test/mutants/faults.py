@@ -773,7 +773,7 @@ fault("owner-null", "config/subscription_check.c", "if (owner.isnull)", "if (own
 fault("owner-before", "config/owner.c", "	sync_dependency(rel, column, before);\n", "", "t/261_owners")
 fault("owner-after", "config/owner.c", "	if (OidIsValid(after) && after > before)\n		sync_dependency(rel, column, after);\n", "", "t/261_owners")
 fault("owner-truncate", "config/owner.c", "		deleteSharedDependencyRecordsFor(RelationRelationId, RelationGetRelid(rel), column);\n", "", "t/261_owners")
-fault("owner-not-noted", "process/consumer/consumer_settings.c", "if (changed && OidIsValid(sub->owner))", "if (!changed && OidIsValid(sub->owner))", "t/261_owners")
+fault("owner-not-noted", "process/consumer/consumer_settings.c", "if (atp_extension_lock() == ATP_EXTENSION_READY)", "if (atp_extension_lock() != ATP_EXTENSION_READY)", "t/261_owners")
 
 # --- calls by hand ---
 
@@ -846,7 +846,7 @@ fault("list-revs-many", "fetch/repositories/list_rows.c", "atp_list_is_recheck(l
 fault("status-rev-newer", "fetch/repositories/task_status.c", "AND active AND rev OPERATOR(@.<) $2", "AND active AND rev OPERATOR(@.<=) $2", "t/345_lists")
 fault("status-rev-active", "fetch/repositories/task_status.c", "if (!asking->active || !asking->has_rev)", "if (!asking->has_rev)", "t/345_lists")
 fault("status-rev-replaced", "tables/repos/status_request.c", "excluded.why = 'deleted' OR w.why = 'rev'", "excluded.why = 'deleted'", "t/289_status")
-fault("list-many", "tables/base/job.c", "bool		many = found.n > 0;", "bool		many = found.n > 1;", "t/345_lists")
+fault("list-many", "tables/base/job.c", "atp_text_arg(a), atp_text_arg(b))) > 0;", "atp_text_arg(a), atp_text_arg(b))) > 1;", "t/345_lists")
 
 # --- how often repositories are fetched ---
 
