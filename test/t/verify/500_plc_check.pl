@@ -1,5 +1,5 @@
 # 500_plc_check.pl
-#		atproto.plc_check() judges logs of did:plc accounts as test/oracle/plc.py does, which builds valid logs and forges
+#		atproto.plc_check() judges logs of did:plc accounts as test/oracle/plc_logs.py does, which builds valid logs and forges
 #		entries for each reason (M-01 to M-09, M-50); and the interoperability vectors of the directory, where
 #		ATPROTO_PLC_VECTORS names the folder audit_log of a copy.
 #
@@ -25,7 +25,7 @@ note("ATPROTO_SEED=$seed");
 sub make_logs
 {
 	my ($what) = @_;
-	my $file = make_capture('plc.py', $what, $seed, $logs{$what});
+	my $file = make_capture('plc_logs.py', $what, $seed, $logs{$what});
 
 	query("CREATE TABLE plc_$what AS SELECT l ->> 'name' AS name, l -> 'log' AS log, l -> 'expect' AS expect"
 		. " FROM regexp_split_to_table(trim(pg_read_file('$file'), E'\\n'), E'\\n') AS t, LATERAL (SELECT t::jsonb) AS j(l)");

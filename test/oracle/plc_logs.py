@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Makes logs of did:plc accounts, and says of each entry how it must be judged (M-01 to M-09, M-50).
 
-    plc.py logs SEED N          N logs; a line each: {"name", "log", "expect"}
-    plc.py forged SEED N        N logs, each with one entry that must be refused
+    plc_logs.py logs SEED N          N logs; a line each: {"name", "log", "expect"}
+    plc_logs.py forged SEED N        N logs, each with one entry that must be refused
 
 "expect" has for each entry [verdict, row of the entry that nullified it, reason].  Encoding, signatures and rules
 share no code with the extension.  A log is valid because it is built by what the rules allow; a forged entry that is
