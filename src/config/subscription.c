@@ -354,11 +354,8 @@ bool
 atp_subscription_is_present(const AtpSubscription *sub)
 {
 	AtpArg		version = {TransactionIdGetDatum(sub->version), XIDOID, false};
-	AtpResult	found = atp_query("SELECT FROM atproto.subscription WHERE name = $1 AND xmin = $2", ATP_ARGS(atp_text_arg(sub->name), version));
-	bool		present = found.n > 0;
 
-	atp_result_free(found);
-	return present;
+	return atp_run("SELECT FROM atproto.subscription WHERE name = $1 AND xmin = $2", ATP_ARGS(atp_text_arg(sub->name), version)) > 0;
 }
 
 bool

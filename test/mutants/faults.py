@@ -351,6 +351,41 @@ fault("plan-time", "core/archive/archive_plan.c", "(uint64_t) value >= ATP_ARCHI
 fault("plan-json", "core/archive/archive_plan.c", "atp_json_init(&r, s, n, ATP_PLAN_DEPTH_MAX);", "atp_json_init(&r, s, n, ATP_PLAN_DEPTH_MAX + 1);", "unit/test_archive_plan")
 fault("plan-empty-range", "core/archive/archive_plan.c", "request->before_seq <= request->after_seq)", "request->before_seq < request->after_seq)", "unit/test_archive_plan")
 
+# --- src/core: the did:plc directory ---
+
+fault("plc-keys-most", "core/plc/plc_op.c", "item.u > ATP_PLC_KEYS_MAX", "item.u >= ATP_PLC_KEYS_MAX", "unit/test_plc", short=True)
+fault("plc-nul", "core/plc/plc_op.c", "*has_nul |= item.kind == ATP_CBOR_TEXT && item.has_nul;", "*has_nul |= false;", "unit/test_plc")
+fault("plc-others", "core/plc/plc_op.c", "		op->others--;\n", "", "unit/test_plc")
+fault("plc-size", "core/plc/plc_op.c", "op->cbor.len > ATP_PLC_OP_MAX", "op->cbor.len >= ATP_PLC_OP_MAX", "unit/test_plc")
+fault("plc-prev-codec", "core/plc/plc_op.c", " || !atp_cid_is_node((AtpBytes) {cid, n})", "", "t/500_plc_check")
+fault("plc-sig-exact", "core/plc/plc_op.c", "NULL, &n, &exact) || !exact)", "NULL, &n, &exact))", "t/500_plc_check")
+fault("plc-sig-padded", "core/plc/plc_op.c", "if (!atp_base64url_decode(text.ptr, text.len, NULL", "if (!atp_base64url_decode(text.ptr, text.len - (text.len % 4 == 0 && text.len > 0 ? 2 : 0), NULL", "t/500_plc_check")
+fault("plc-create-keys", "core/plc/plc_op.c", "put_rotation_key(op, atp_cbor_span(&m->item[RECOVERY_KEY]));", "put_rotation_key(op, atp_cbor_span(&m->item[SIGNING_KEY]));", "t/500_plc_check")
+fault("plc-create-prev", "core/plc/plc_op.c", "	if (m->item[PREV].kind != ATP_CBOR_NULL)\n		return ATP_E_PLC_CREATE;\n", "", "unit/test_plc")
+fault("plc-service-type", "core/plc/plc_op.c", "return err == ATP_E_CBOR_END && seen == 3;", "return err == ATP_E_CBOR_END && seen != 0;", "t/500_plc_check")
+fault("plc-signed-map", "core/plc/plc_op.c", "atp_cbor_put_map(&w, members.all - 1);", "atp_cbor_put_map(&w, members.all);", "t/500_plc_check")
+fault("plc-links", "core/codec/json_dagcbor.c", "i < level->n && !o->plain; i++", "i < level->n; i++", "unit/test_plc")
+fault("plc-url-digits", "core/syntax/base64.c", 'last_of_base64url[2] = "-_"', 'last_of_base64url[2] = "+/"', "t/500_plc_check")
+fault("plc-mark-null", "core/plc/plc_entry.c", " && values[NULLIFIED].raw.ptr == NULL)", ")", "unit/test_plc")
+fault("plc-entry-twice", "core/plc/plc_entry.c", "	if (repeated)\n		return ATP_E_PLC_ENTRY;\n", "", "unit/test_plc")
+fault("plc-did", "core/plc/plc_log.c", "return did.len == sizeof(own) && memcmp(did.ptr, own, sizeof(own)) == 0;", "return did.len == sizeof(own);", "unit/test_plc")
+fault("plc-did-of-entry", "core/plc/plc_log.c", "if (did.len != log->did.len || memcmp(did.ptr, log->did.ptr, did.len) != 0)", "if (did.len != log->did.len)", "unit/test_plc")
+fault("plc-genesis-twice", "core/plc/plc_log.c", "return log->n > 0 ? ATP_E_PLC_GENESIS : ATP_OK;", "return ATP_OK;", "unit/test_plc")
+fault("plc-nullified", "core/plc/plc_log.c", "if (log->places[*prev].nullified_by != ATP_PLC_NONE)", "if (false)", "unit/test_plc")
+fault("plc-tombstone", "core/plc/plc_log.c", "log->places[*prev].kind == ATP_PLC_TOMBSTONE ? ATP_E_PLC_TOMBSTONE : ATP_OK", "log->places[*prev].nkeys == 255 ? ATP_E_PLC_TOMBSTONE : ATP_OK", "unit/test_plc")
+fault("plc-signer", "core/plc/plc_log.c", "*signer = (uint8_t) i;", "*signer = 0;", "unit/test_plc")
+fault("plc-key-text", "core/plc/plc_log.c", "		if (keys[i][0] == 0)\n			return ATP_E_PLC_KEY_TEXT;", "		if (keys[i][0] == 0)\n			continue;", "unit/test_plc")
+fault("plc-high-s", "core/plc/plc_log.c", "err = atp_sig_check(atp_multikey_curve(keys[i]), sig);", "err = sig.len == ATP_SIG_LEN ? ATP_OK : ATP_E_SIG_LENGTH;", "t/500_plc_check")
+fault("plc-rank", "core/plc/plc_log.c", "verdict->signer >= replaced->signer", "verdict->signer > replaced->signer", "unit/test_plc")
+fault("plc-order", "core/plc/plc_log.c", "created_at <= log->places[log->n - 1].created_at", "created_at < log->places[log->n - 1].created_at", "unit/test_plc")
+fault("plc-order-prev", "core/plc/plc_log.c", "created_at <= log->places[log->n - 1].created_at", "created_at <= prev->created_at", "unit/test_plc")
+fault("plc-window", "core/plc/plc_log.c", "created_at - replaced->created_at > ATP_PLC_WINDOW", "created_at - replaced->created_at >= ATP_PLC_WINDOW", "unit/test_plc")
+fault("plc-window-newest", "core/plc/plc_log.c", "created_at - replaced->created_at > ATP_PLC_WINDOW", "created_at - log->places[log->n - 1].created_at > ATP_PLC_WINDOW", "unit/test_plc")
+fault("plc-chain", "core/plc/plc_log.c", "		i = nullified->next;\n", "		i = ATP_PLC_NONE;\n", "unit/test_plc")
+fault("plc-next", "core/plc/plc_log.c", "	log->places[verdict->prev].next = index;\n", "", "unit/test_plc")
+fault("plc-mark", "data/plc_sql.c", "entry->has_mark && entry->marked != nullified", "entry->has_mark && entry->marked && !nullified", "t/500_plc_check")
+fault("plc-cid", "data/plc_sql.c", "if (!atp_plc_entry_names(&c->entry, &c->op))", "if (false)", "t/500_plc_check")
+
 # --- src/core: records, commits, trees, messages ---
 
 fault("record-size", "core/repo/record_check.h", "n <= ATP_RECORD_MAX ?", "n < ATP_RECORD_MAX ?", "unit/test_record")
@@ -756,7 +791,7 @@ fault("owner-null", "config/subscription_check.c", "if (owner.isnull)", "if (own
 fault("owner-before", "config/owner.c", "	sync_dependency(rel, column, before);\n", "", "t/261_owners")
 fault("owner-after", "config/owner.c", "	if (OidIsValid(after) && after > before)\n		sync_dependency(rel, column, after);\n", "", "t/261_owners")
 fault("owner-truncate", "config/owner.c", "		deleteSharedDependencyRecordsFor(RelationRelationId, RelationGetRelid(rel), column);\n", "", "t/261_owners")
-fault("owner-not-noted", "process/consumer/consumer_settings.c", "if (changed && OidIsValid(sub->owner))", "if (!changed && OidIsValid(sub->owner))", "t/261_owners")
+fault("owner-not-noted", "process/consumer/consumer_settings.c", "if (atp_extension_lock() == ATP_EXTENSION_READY)", "if (atp_extension_lock() != ATP_EXTENSION_READY)", "t/261_owners")
 
 # --- calls by hand ---
 
@@ -829,7 +864,7 @@ fault("list-revs-many", "fetch/repositories/list_rows.c", "atp_list_is_recheck(l
 fault("status-rev-newer", "fetch/repositories/task_status.c", "AND active AND rev OPERATOR(@.<) $2", "AND active AND rev OPERATOR(@.<=) $2", "t/345_lists")
 fault("status-rev-active", "fetch/repositories/task_status.c", "if (!asking->active || !asking->has_rev)", "if (!asking->has_rev)", "t/345_lists")
 fault("status-rev-replaced", "tables/repos/status_request.c", "excluded.why = 'deleted' OR w.why = 'rev'", "excluded.why = 'deleted'", "t/289_status")
-fault("list-many", "tables/base/job.c", "bool		many = found.n > 0;", "bool		many = found.n > 1;", "t/345_lists")
+fault("list-many", "tables/base/job.c", "atp_text_arg(a), atp_text_arg(b))) > 0;", "atp_text_arg(a), atp_text_arg(b))) > 1;", "t/345_lists")
 
 # --- how often repositories are fetched ---
 
