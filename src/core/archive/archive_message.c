@@ -61,7 +61,7 @@ atp_archive_message_write(const AtpArchiveRow *row, uint8_t *out)
 }
 
 static AtpSpan
-take_text(const uint8_t **at, size_t len)
+next_text(const uint8_t **at, size_t len)
 {
 	AtpSpan		text = {(const char *) *at, len};
 
@@ -87,10 +87,10 @@ atp_archive_message_read(AtpBytes message, AtpArchiveRow *row)
 	row->seq = atp_get_le(p + SEQ, 8);
 	row->witnessed_at = (int64_t) atp_get_le(p + TIME, 8);
 	row->kind = (AtpArchiveKind) p[KIND];
-	row->did = take_text(&at, (size_t) atp_get_le(p + DID_LEN, 2));
-	row->collection = take_text(&at, p[REST]);
-	row->rkey = take_text(&at, p[REST + 1]);
-	row->rev = take_text(&at, p[REST + 2]);
+	row->did = next_text(&at, (size_t) atp_get_le(p + DID_LEN, 2));
+	row->collection = next_text(&at, p[REST]);
+	row->rkey = next_text(&at, p[REST + 1]);
+	row->rev = next_text(&at, p[REST + 2]);
 	row->payload = (AtpBytes) {at, (size_t) payload};
 	return ATP_OK;
 }
