@@ -39,6 +39,7 @@
 typedef struct Consumer
 {
 	const char *name;
+	const char *id;				/* of the subscription for which the process was started */
 	bool		managed;		/* a manager started this process, and restarts it */
 	MemoryContext loop_cxt;		/* reset with each round of the loop */
 	AtpState	state;
@@ -125,8 +126,8 @@ typedef struct Consumer
 /* End the process; again: the process should be restarted. */
 pg_noreturn extern void atp_consumer_leave(Consumer *c, const char *why, bool again);
 
-/* End the process because the subscription, read anew, has a different owner: the consumer for the new owner follows. */
-pg_noreturn extern void atp_consumer_leave_to_owner(Consumer *c, const AtpSubscription *sub);
+/* End the process because the row with this name has another owner or id now: a consumer for this row follows. */
+pg_noreturn extern void atp_consumer_leave_to(Consumer *c, const AtpSubscription *sub, const char *why);
 
 /* Stop the subscription and end the process: an operator has to decide. */
 pg_noreturn extern void atp_consumer_stop(Consumer *c, const char *reason);

@@ -65,7 +65,7 @@ start_workers(Consumer *c, int n)
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
 				 errmsg("no background worker slot is free for a worker of atproto subscription \"%s\"", c->name),
 				 errhint("Increase \"%s\".", "max_worker_processes")));
-		atp_status_not_started(GetUserId(), c->name, "no background worker slot is free for its workers: increase max_worker_processes");
+		atp_status_not_started(c->sub, "no background worker slot is free for its workers: increase max_worker_processes");
 		atp_consumer_leave(c, "its workers cannot be started", true);
 	}
 }
@@ -149,8 +149,10 @@ atp_consumer_read_settings(Consumer *c)
 		atp_consumer_note_end(c, ATP_LOGGED_PAUSED, NULL);
 		atp_consumer_leave(c, "it was paused", false);
 	}
+	if (strcmp(sub->id, c->id) != 0)
+		atp_consumer_leave_to(c, sub, "another subscription has its name now");
 	if (sub->owner != GetUserId())
-		atp_consumer_leave_to_owner(c, sub);
+		atp_consumer_leave_to(c, sub, "its owner changed");
 	if (c->sub != NULL && (!atp_subscription_same_stream(sub, c->sub) || cursor.lowest != c->cursor ||
 						   cursor.layout != c->layout))
 		atp_consumer_leave(c, "its settings or its cursor changed", true);
