@@ -482,7 +482,7 @@ fault("filter-action", "stream/format_repos.c", "if (decoder->settings->actions[
 fault("proved-goes-on", "tables/repos/proved_claim.c", "	if (!atp_repo_is_sync(repo, ATP_SYNC_SYNCHRONIZED))\n		return;\n	if (", "	if (", "t/283_proved_sets")
 fault("proved-stays", "tables/repos/proved_claim.c", "	else if (repo->proved.has_set)\n		repo->proved.rev = repo->head.rev;", "", "t/283_proved_sets")
 fault("proved-widened", "tables/repos/proved_filter.c", "'synchronized' AND NOT $3 THEN 'partial' ELSE sync END,", "'synchronized' AND NOT $3 THEN sync ELSE sync END,", "t/283_proved_sets")
-fault("proved-narrowed", "tables/repos/proved_filter.c", "atp_int8_arg(common.n > 0 ? atp_proved_id(&common) : 0);", "before;", "t/283_proved_sets")
+fault("proved-narrowed", "tables/repos/proved_filter.c", "atp_int8_arg(common.n > 0 ? atp_proved_id(&common) : 0), atp_bool_arg", "atp_int8_arg(old->id), atp_bool_arg", "t/283_proved_sets")
 fault("proved-others", "tables/repos/proved_filter.c", "strcmp(other->name, sub->name) != 0 && !atp_proved_covers", "other == sub && !atp_proved_covers", "t/283_proved_sets")
 fault("proved-early", "tables/repos/proved_claim.c", "	atp_proved_lock(target, false);", "	;", "t/283_proved_sets")
 fault("proved-fetched", "tables/export/repo_export.c", "	atp_proved_fetched(repo, &r->apply->sub->settings);\n", "", "t/283_proved_sets")
@@ -745,7 +745,7 @@ fault("owner-null", "config/subscription_check.c", "if (owner.isnull)", "if (own
 fault("owner-before", "config/owner.c", "	sync_dependency(rel, column, before);\n", "", "t/261_owners")
 fault("owner-after", "config/owner.c", "	if (OidIsValid(after) && after > before)\n		sync_dependency(rel, column, after);\n", "", "t/261_owners")
 fault("owner-truncate", "config/owner.c", "		deleteSharedDependencyRecordsFor(RelationRelationId, RelationGetRelid(rel), column);\n", "", "t/261_owners")
-fault("owner-not-noted", "process/consumer/consumer_settings.c", "if (changed && OidIsValid(sub->owner))", "if (!changed && OidIsValid(sub->owner))", "t/261_owners")
+fault("owner-not-noted", "process/consumer/consumer_settings.c", "if (atp_extension_lock() == ATP_EXTENSION_READY)", "if (atp_extension_lock() != ATP_EXTENSION_READY)", "t/261_owners")
 
 # --- calls by hand ---
 
@@ -818,7 +818,7 @@ fault("list-revs-many", "fetch/repositories/list_rows.c", "atp_list_is_recheck(l
 fault("status-rev-newer", "fetch/repositories/task_status.c", "AND active AND rev OPERATOR(@.<) $2", "AND active AND rev OPERATOR(@.<=) $2", "t/345_lists")
 fault("status-rev-active", "fetch/repositories/task_status.c", "if (!asking->active || !asking->has_rev)", "if (!asking->has_rev)", "t/345_lists")
 fault("status-rev-replaced", "tables/repos/status_request.c", "excluded.why = 'deleted' OR w.why = 'rev'", "excluded.why = 'deleted'", "t/289_status")
-fault("list-many", "tables/base/job.c", "bool		many = found.n > 0;", "bool		many = found.n > 1;", "t/345_lists")
+fault("list-many", "tables/base/job.c", "atp_text_arg(a), atp_text_arg(b))) > 0;", "atp_text_arg(a), atp_text_arg(b))) > 1;", "t/345_lists")
 
 # --- how often repositories are fetched ---
 

@@ -33,9 +33,9 @@ PG_FUNCTION_INFO_V1(atp_proved_set_check);
  * ------------------------------------------------------------------------
  */
 static bool
-contains(const char *pattern, const char *other)
+is_within(const char *pattern, const char *other)
 {
-	return atp_nsid_matches(other, strlen(other), pattern, strlen(pattern));
+	return atp_nsid_matches(pattern, strlen(pattern), other, strlen(other));
 }
 
 static int
@@ -44,7 +44,7 @@ compare_patterns(const void *a, const void *b)
 	return strcmp(*(const char *const *) a, *(const char *const *) b);
 }
 
-/* Sort the patterns, and leave out those that a second pattern contains. */
+/* Sort the patterns, and leave out patterns within a second pattern. */
 static AtpProvedSet
 make_set(const char **patterns, int n)
 {
@@ -56,7 +56,7 @@ make_set(const char **patterns, int n)
 		bool		needed = true;
 
 		for (int k = 0; k < n && needed; k++)
-			needed = k == i || !contains(patterns[k], patterns[i]) || (k > i && strcmp(patterns[k], patterns[i]) == 0);
+			needed = k == i || !is_within(patterns[i], patterns[k]) || (k > i && strcmp(patterns[k], patterns[i]) == 0);
 		if (needed)
 			set.patterns[set.n++] = patterns[i];
 	}
@@ -78,7 +78,7 @@ static bool
 has_pattern(const AtpProvedSet *set, const char *pattern)
 {
 	for (int i = 0; i < set->n; i++)
-		if (contains(set->patterns[i], pattern))
+		if (is_within(pattern, set->patterns[i]))
 			return true;
 	return false;
 }
@@ -98,7 +98,7 @@ atp_proved_common(const AtpProvedSet *a, const AtpProvedSet *b)
 	const char **both = palloc(sizeof(char *) * (a->n + b->n + 1));
 	int			n = 0;
 
-	/* of two patterns that meet, one contains the other */
+	/* two patterns without a common collection have no part here; otherwise the longer pattern is within the shorter */
 	for (int i = 0; i < a->n; i++)
 		if (has_pattern(b, a->patterns[i]))
 			both[n++] = a->patterns[i];
@@ -150,7 +150,7 @@ atp_proved_lock(const char *target, bool exclusive)
  * ------------------------------------------------------------------------
  */
 
-/* Is the list of the row the one that atp_proved_id() made the number of? */
+/* Does the row's number follow from the row's list (atp_proved_id())? */
 static bool
 is_right(AtpTuple row)
 {

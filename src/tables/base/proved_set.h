@@ -23,17 +23,17 @@ typedef struct AtpProvedSet
 /* The set of these patterns, in any order; n < 0: all collections. */
 extern AtpProvedSet atp_proved_set(int n, char *const *patterns);
 
-/* Has the set each collection of the other set? */
+/* Has the first set each collection of the second set? */
 extern bool atp_proved_covers(const AtpProvedSet *set, const AtpProvedSet *other);
 
-/* The collections that both sets have. */
+/* The collections of both sets. */
 extern AtpProvedSet atp_proved_common(const AtpProvedSet *a, const AtpProvedSet *b);
 
 extern int64 atp_proved_id(const AtpProvedSet *set);
 
 /*
- * The collections whose records a subscription keeps as the account has them: none, if it leaves out deletions, for
- * example.
+ * The collections of which a subscription keeps exactly the account's records: none, if the subscription leaves out
+ * deletions, for example.
  */
 extern AtpProvedSet atp_proved_kept(const AtpSettings *settings);
 

@@ -31,9 +31,8 @@ atp_proved_fetched(AtpRepoState *repo, const AtpSettings *settings)
 }
 
 /*
- * The running subscriptions of the target, under a lock that keeps sessions from changing filters until this transaction
- * ends.  A session that has the lock is about to look for synchronized repositories, and must not overlook a repository
- * of this transaction.
+ * The running subscriptions of the target.  The lock keeps sessions from changing filters until this transaction ends: a
+ * session with the lock looks for synchronized repositories, and would overlook the repositories of this transaction.
  */
 static const List *
 lock_subscriptions(AtpRepos *s)
@@ -51,12 +50,11 @@ lock_subscriptions(AtpRepos *s)
 }
 
 /*
- * The repository has become synchronized by the events, or the export, of the subscription sub.  Of the collections that
- * sub keeps, each subscription that follows the repository takes away those that it does not keep: it may process a commit
- * first.
+ * The repository has become synchronized by the events, or the export, of this subscription.  A second subscription that
+ * follows the repository may process a commit first: so only the collections of both filters are proven.
  */
 static void
-claim(AtpRepos *s, AtpRepoState *repo)
+claim_filter(AtpRepos *s, AtpRepoState *repo)
 {
 	AtpProvedSet set = atp_proved_kept(&s->apply->sub->settings);
 	const List *subs = lock_subscriptions(s);
@@ -91,7 +89,7 @@ atp_proved_judge(AtpRepos *s, AtpRepoState *repo)
 	if (!atp_repo_is_sync(repo, ATP_SYNC_SYNCHRONIZED))
 		return;
 	if (!repo->row.synchronized)
-		claim(s, repo);
+		claim_filter(s, repo);
 	else if (repo->proved.has_set)
 		repo->proved.rev = repo->head.rev;
 }

@@ -2,10 +2,10 @@
  * proved_filter.c
  *		What a change of a subscription's filter does to the claims of its target (P-40).
  *
- * Claims are read by sets, of which there are few, and changed by one UPDATE for each set.  Invariant: after the change,
- * no synchronized repository that the subscription follows lacks one of its collections, and none has a collection that
- * the subscription does not keep any more.  Without the second, commits would pass in a collection that is left out
- * now, and the collection would count as proven when the filter gets it again.
+ * There are few sets, and one UPDATE for each set changes the claims.  Invariant: after the change, each synchronized
+ * repository that the subscription follows is proven in exactly the collections of the filter.  If a left-out collection
+ * stayed among the proved collections, commits in this collection would pass, and a filter with the collection would
+ * find the repository still synchronized.
  */
 #include "postgres.h"
 
@@ -29,7 +29,7 @@
 
 PG_FUNCTION_INFO_V1(atp_subscription_proved);
 
-/* A claim that repositories may have. */
+/* A claim of repositories. */
 typedef struct OldClaim
 {
 	bool		has_set;		/* false: synchronized without a set, because a subscription keeps no records */
@@ -37,7 +37,7 @@ typedef struct OldClaim
 	AtpProvedSet set;
 } OldClaim;
 
-/* Columns of a subscription that decide which records of which accounts it keeps. */
+/* Columns of a subscription that select records and accounts. */
 static const char *const deciding[] = {"target", "collections", "dids", "slice", "actions", "keep_records"};
 
 static bool
@@ -52,7 +52,7 @@ same_text(const char *a, const char *b)
 	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
-/* Does the subscription keep other records from now on than before? */
+/* Has the selection of records or accounts changed? */
 static bool
 keeps_others(const AtpTuple *old, AtpTuple row)
 {
@@ -94,7 +94,7 @@ read_set(AtpTuple row)
 	return atp_proved_set(n, patterns);
 }
 
-/* The claims, other than the filter's own, that repositories of the target may have; returns their number. */
+/* Find the possible claims of repositories, without the filter's own claim; returns the number of claims. */
 static int
 find_claims(const AtpProvedSet *kept, OldClaim **claims)
 {
@@ -119,7 +119,7 @@ find_claims(const AtpProvedSet *kept, OldClaim **claims)
 	return n;
 }
 
-/* The repositories of a claim that the subscription follows; those without a set have an index (table_repo.c). */
+/* The followed repositories of a claim; table_repo.c has an index of repositories without a set. */
 #define FOLLOWED \
 	" AND ($4 IS NULL OR did OPERATOR(@.=) ANY ($4)) AND CASE WHEN $5 = 0 THEN true ELSE @.did_slice(did, $5) = $6 END"
 #define OF_CLAIM	"proved = $1 AND (sync IN ('synchronized', 'unproven') OR refill_sync IS NOT NULL)" FOLLOWED
@@ -136,7 +136,7 @@ find_claims(const AtpProvedSet *kept, OldClaim **claims)
 #define LOOK(which)		"SELECT FROM #.repo WHERE " which " LIMIT 1"
 #define CHANGE(which)	"UPDATE #.repo SET " CHANGED " WHERE " which
 
-/* Change the rows of one claim, with the rights of sub, by the filter of a subscription that keeps these collections. */
+/* Change the rows of one claim, with the rights of sub.  settings, kept: the filter of a subscription, and its collections. */
 static void
 change_claim(const AtpSubscription *sub, const AtpSettings *settings, const OldClaim *old, const AtpProvedSet *kept, bool distributed)
 {
@@ -156,7 +156,7 @@ change_claim(const AtpSubscription *sub, const AtpSettings *settings, const OldC
 	args[3].isnull = settings->ndids < 0;
 	note_set(&common);
 	caller = atp_target_begin(sub);
-	/* a session that has locked the table keeps subscribe() and resume() waiting only if there is something to change */
+	/* while a session has locked the table, subscribe() and resume() wait only if there is something to change */
 	found = atp_query(atp_expand_sql(old->has_set ? LOOK(OF_CLAIM) : LOOK(OF_NO_CLAIM), sub->target), args, lengthof(args));
 	if (found.n > 0)
 	{
@@ -168,7 +168,7 @@ change_claim(const AtpSubscription *sub, const AtpSettings *settings, const OldC
 	atp_owner_end(caller);
 }
 
-/* A table of an earlier version gets the column from create_tables(); until then none of its repositories has a set. */
+/* create_tables() adds the column to a table of an earlier version; until then no repository of the table has a set. */
 static Oid
 table_with_claims(const char *target)
 {
@@ -202,7 +202,7 @@ change_claims(const AtpSubscription *sub)
 		return;
 	atp_proved_lock(sub->target, true);
 	change_by_filter(sub, sub, relid);
-	/* what this filter has taken from a claim, a second subscription of the same accounts may still want */
+	/* this filter may have taken a collection from a claim, and a second subscription of the same accounts may want the collection */
 	foreach(lc, atp_running_subscriptions(sub->target))
 	{
 		const AtpSubscription *other = lfirst(lc);

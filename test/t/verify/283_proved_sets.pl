@@ -1,8 +1,8 @@
 # 283_proved_sets.pl
 #		What "synchronized" claims when filters change (P-40 to P-42): repo.proved has the collections, repo.proved_rev the
 #		revision.  A wider filter takes the claim away from the repositories that the subscription follows, a narrower
-#		filter makes the claim smaller, and an export under a filter proves this filter only.  No first commit that a
-#		transaction has not committed yet slips past a change.
+#		filter makes the claim smaller, and an export under a filter proves this filter only.  A change of a filter waits
+#		for transactions with first commits.
 
 use strict;
 use warnings FATAL => 'all';
@@ -31,13 +31,13 @@ $node->safe_psql('postgres', 'CREATE TABLE was (target text, did did, sync text,
 sub claims
 {
 	my ($target, $where) = @_;
-	# without the accounts whose first commit the stream has lost
+	# without accounts whose first commit was lost from the stream
 	return query("SELECT sync || ' ' || COALESCE(p.collections::text, '-') || ' ' || COALESCE((r.proved_rev = r.rev)::text, '-') AS claim, count(*)
 		FROM $target.repo r LEFT JOIN atproto.proved_set p ON p.id = r.proved WHERE @{[ $where // 'true' ]} AND r.active AND r.rev IS NOT NULL
 		AND r.sync <> 'desynchronized' AND (r.sync, r.proved) IS DISTINCT FROM ('partial', NULL::bigint) GROUP BY claim ORDER BY claim");
 }
 
-# Only one line of claims.
+# Is there a single line of claims?
 sub claimed
 {
 	my ($target, $sync, $where) = @_;
@@ -127,7 +127,7 @@ is(query("SELECT count(*) FROM star.repo r JOIN was w USING (did) WHERE w.target
 is(query("SELECT DISTINCT r.sync || (r.proved_rev = w.proved_rev) FROM feed.repo r JOIN was w USING (did) WHERE w.target = 'feed' AND r.did = '$did' AND r.rev > w.proved_rev"),
 	'partialtrue', 'P-42: below chain the claim stays at the last proven revision');
 
-# --- a change of the filter waits for a first commit that is not committed yet ---
+# --- a change of the filter waits for the transaction of a first commit ---
 
 my $points = AtprotoTest::Points->new($node);
 $points->hold('cursor next', 'atproto race');
