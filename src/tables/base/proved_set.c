@@ -14,6 +14,7 @@
 #include "config/spi.h"
 #include "core/syntax/nsid.h"
 #include "fmgr.h"
+#include "identity/identity.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "storage/lock.h"
@@ -149,6 +150,22 @@ atp_proved_lock(const char *target, bool exclusive)
  * Rows of atproto.proved_set
  * ------------------------------------------------------------------------
  */
+
+void
+atp_proved_note(const AtpProvedSet *set)
+{
+	Datum	   *values = palloc(sizeof(Datum) * Max(set->n, 1));
+	AtpCaller	caller;
+
+	if (set->n == 0)
+		return;
+	for (int i = 0; i < set->n; i++)
+		values[i] = CStringGetTextDatum(set->patterns[i]);
+	caller = atp_as_table_owner("proved_set");
+	atp_run("INSERT INTO atproto.proved_set (id, collections) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+			ATP_ARGS(atp_int8_arg(atp_proved_id(set)), atp_array_arg(TEXTOID, values, NULL, set->n)));
+	atp_owner_end(caller);
+}
 
 /* Does the row's number follow from the row's list (atp_proved_id())? */
 static bool

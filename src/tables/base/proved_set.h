@@ -31,6 +31,9 @@ extern AtpProvedSet atp_proved_common(const AtpProvedSet *a, const AtpProvedSet 
 
 extern int64 atp_proved_id(const AtpProvedSet *set);
 
+/* Write the set into atproto.proved_set, so that rows can name the set.  SPI is connected. */
+extern void atp_proved_note(const AtpProvedSet *set);
+
 /*
  * The collections of which a subscription keeps exactly the account's records: none, if the subscription leaves out
  * deletions, for example.

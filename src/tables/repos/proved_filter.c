@@ -64,23 +64,6 @@ keeps_others(const AtpTuple *old, AtpTuple row)
 	return false;
 }
 
-/* Note the set of a filter, so that claims can name the set. */
-static void
-note_set(const AtpProvedSet *set)
-{
-	Datum	   *values = palloc(sizeof(Datum) * Max(set->n, 1));
-	AtpCaller	caller;
-
-	if (set->n == 0)
-		return;
-	for (int i = 0; i < set->n; i++)
-		values[i] = CStringGetTextDatum(set->patterns[i]);
-	caller = atp_as_table_owner("proved_set");
-	atp_run("INSERT INTO atproto.proved_set (id, collections) VALUES ($1, $2) ON CONFLICT DO NOTHING",
-			ATP_ARGS(atp_int8_arg(atp_proved_id(set)), atp_array_arg(TEXTOID, values, NULL, set->n)));
-	atp_owner_end(caller);
-}
-
 static AtpProvedSet
 read_set(AtpTuple row)
 {
@@ -154,7 +137,7 @@ change_claim(const AtpSubscription *sub, const AtpSettings *settings, const OldC
 	args[0].isnull = !old->has_set;
 	args[1].isnull = common.n == 0;
 	args[3].isnull = settings->ndids < 0;
-	note_set(&common);
+	atp_proved_note(&common);
 	caller = atp_target_begin(sub);
 	/* while a session has locked the table, subscribe() and resume() wait only if there is something to change */
 	found = atp_query(atp_expand_sql(old->has_set ? LOOK(OF_CLAIM) : LOOK(OF_NO_CLAIM), sub->target), args, lengthof(args));
@@ -190,20 +173,38 @@ change_by_filter(const AtpSubscription *sub, const AtpSubscription *filter, Oid 
 		change_claim(sub, &filter->settings, &claims[i], &kept, atp_is_distributed(relid));
 }
 
-static void
-change_claims(const AtpSubscription *sub)
+/* Do all these subscriptions keep these collections, and no others? */
+static bool
+keep_all_same(const List *subs, const AtpProvedSet *kept)
 {
-	AtpProvedSet kept = atp_proved_kept(&sub->settings);
-	Oid			relid = table_with_claims(sub->target);
 	const ListCell *lc;
 
-	note_set(&kept);
+	foreach(lc, subs)
+	{
+		AtpProvedSet set = atp_proved_kept(&((const AtpSubscription *) lfirst(lc))->settings);
+
+		if (!atp_proved_covers(&set, kept) || !atp_proved_covers(kept, &set))
+			return false;
+	}
+	return true;
+}
+
+/* is_new: the subscription has just been made, so that no transaction can claim a former filter of it. */
+static void
+change_claims(const AtpSubscription *sub, bool is_new)
+{
+	Oid			relid = table_with_claims(sub->target);
+	AtpProvedSet kept = atp_proved_kept(&sub->settings);
+	const List *subs = atp_running_subscriptions(sub->target);
+	const ListCell *lc;
+
 	if (!OidIsValid(relid))
 		return;
-	atp_proved_lock(sub->target, true);
+	/* transactions that claim the same filter need not end first */
+	atp_proved_lock(sub->target, !is_new || !keep_all_same(subs, &kept));
 	change_by_filter(sub, sub, relid);
 	/* this filter may have taken a collection from a claim, and a second subscription of the same accounts may want the collection */
-	foreach(lc, atp_running_subscriptions(sub->target))
+	foreach(lc, subs)
 	{
 		const AtpSubscription *other = lfirst(lc);
 		AtpProvedSet wanted = atp_proved_kept(&other->settings);
@@ -229,13 +230,19 @@ atp_subscription_proved(PG_FUNCTION_ARGS)
 	row = first = (AtpTuple) {trigger->tg_trigtuple, RelationGetDescr(trigger->tg_relation)};
 	if (TRIGGER_FIRED_BY_UPDATE(trigger->tg_event))
 		row.tuple = trigger->tg_newtuple;
-	if (atp_target_is_renamed() || !is_runnable(row) ||
-		!keeps_others(TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? &first : NULL, row))
+	if (atp_target_is_renamed())
 		return PointerGetDatum(NULL);
 	SPI_connect();
 	sub = atp_subscription_get(atp_get_text(row, "name"), CurrentMemoryContext);
 	if (sub != NULL && sub->source->by_repo)
-		change_claims(sub);
+	{
+		AtpProvedSet kept = atp_proved_kept(&sub->settings);
+
+		/* load_car() proves the filter of a paused subscription, too */
+		atp_proved_note(&kept);
+		if (is_runnable(row) && keeps_others(TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? &first : NULL, row))
+			change_claims(sub, !TRIGGER_FIRED_BY_UPDATE(trigger->tg_event));
+	}
 	SPI_finish();
 	return PointerGetDatum(NULL);
 }
