@@ -95,6 +95,9 @@ typedef struct AtpRepoRow
 	bool		audited;		/* the state as read fulfilled ATP_IS_AUDITED */
 	bool		synchronized;	/* sync was synchronized in the row as read */
 	bool		changed;		/* the row has to be written */
+	bool		added;			/* the row was inserted for this batch */
+	bool		stranger;		/* H-34: only statuses of an account without records came, so there is to be no row */
+	bool		wanted;			/* something else came */
 	TimestampTz updated_at;
 } AtpRepoRow;
 
