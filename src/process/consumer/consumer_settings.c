@@ -119,6 +119,19 @@ atp_consumer_read_settings(Consumer *c)
 		if ((fault = atp_target_fault(GetUserId(), sub->target, sub->target_owner)) != NULL)
 			fault = MemoryContextStrdup(cxt, fault);
 		c->gaps = atp_gap_watch(c->name, sub->ep->scope, cursor.lowest);
+		/* other writers of the target see the row of atproto.history before the first row of the archive is applied */
+		c->has_history = sub->has_archive;
+		if (sub->has_archive)
+		{
+			atp_history_begin(c->name);
+			c->has_history = atp_history_get(c->name, &c->history);
+			/* H-05: without a position, the archive is read from its first row on */
+			if (c->has_history && cursor.lowest < 0)
+			{
+				atp_cursor_begin(c->name, sub->ep->scope, 0);
+				cursor = atp_cursor_get(c->name, sub->ep->scope);
+			}
+		}
 		c->states = sub->source->by_repo ? get_relname_relid("repo", get_namespace_oid(sub->target, true)) : InvalidOid;
 	}
 	atp_commit();

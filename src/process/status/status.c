@@ -72,6 +72,7 @@ static const char *const state_names[] = {
 	[ATP_STATE_STARTING] = "starting",
 	[ATP_STATE_CONNECTING] = "connecting",
 	[ATP_STATE_STREAMING] = "streaming",
+	[ATP_STATE_HISTORY] = "history",
 	[ATP_STATE_WAITING] = "waiting",
 	[ATP_STATE_ENDED] = "not running",
 };

@@ -24,6 +24,7 @@ typedef enum AtpState
 	ATP_STATE_STARTING,
 	ATP_STATE_CONNECTING,
 	ATP_STATE_STREAMING,
+	ATP_STATE_HISTORY,			/* the archive is read before the stream */
 	ATP_STATE_WAITING,			/* between two connections, or after a crash */
 	ATP_STATE_ENDED,			/* the process is gone */
 	/* In the following states, other processes see the state before. */

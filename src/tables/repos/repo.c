@@ -18,6 +18,7 @@
 #include "tables/base/error_class.h"
 #include "tables/base/rows.h"
 #include "tables/repos/admission.h"
+#include "tables/repos/proved_claim.h"
 #include "tables/repos/repo_state.h"
 #include "tables/repos/table_repo.h"
 #include "types/types.h"
@@ -114,6 +115,7 @@ read_repo(const AtpRepos *s, AtpRepoState *repo, const Datum *values, const bool
 	}
 	atp_hold_read(&repo->hold);
 	repo->row.audited = atp_repo_is_audited(repo);
+	repo->row.synchronized = atp_repo_is_sync(repo, ATP_SYNC_SYNCHRONIZED);
 }
 
 static void
@@ -194,6 +196,8 @@ lock_or_add_repos(AtpRepos *s)
 	{
 		Datum		missing = did_array(s, true);
 
+		for (int i = 0; i < s->nrepos; i++)
+			s->repos[i].row.added = !s->repos[i].row.found;
 		(void) atp_execute(s->apply->statements, &atp_repo_table.statements[ATP_ADD_REPOS], &missing, NULL);
 		/* a repository that row security or a trigger hides cannot be followed */
 		if (!lock_repos(s))
@@ -318,7 +322,10 @@ store_directly(AtpRepos *s)
 		AtpRepoState *repo = &s->repos[i];
 
 		if (!repo->row.found)
-			put_repo(s, added, repo);
+		{
+			if (!repo->row.stranger)
+				put_repo(s, added, repo);
+		}
 		else if (repo->row.changed)
 		{
 			changed->n = 0;
@@ -330,12 +337,27 @@ store_directly(AtpRepos *s)
 	atp_direct_close(s->direct);
 }
 
+/* H-34: delete the rows that were inserted for statuses of accounts without records. */
+static void
+forget_strangers(AtpRepos *s)
+{
+	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(s->nrepos, 1));
+	int			n = 0;
+
+	for (int i = 0; i < s->nrepos; i++)
+		if (s->repos[i].row.stranger)
+			dids[n++] = s->repos[i].did;
+	if (n > 0)
+		atp_repos_forget(s->apply, dids, n);
+}
+
 static void
 store_by_statement(AtpRepos *s)
 {
 	AtpRows    *changed = rows_for(s, s->nrepos);
 	Datum		args[ATP_REPO_COLUMNS_MAX];
 
+	forget_strangers(s);
 	for (int i = 0; i < s->nrepos; i++)
 		if (s->repos[i].row.changed)
 			put_repo(s, changed, &s->repos[i]);
@@ -367,7 +389,11 @@ void
 atp_repos_store(AtpRepos *s)
 {
 	for (int i = 0; i < s->nrepos; i++)
+	{
 		s->repos[i].row.updated_at = GetCurrentTransactionStartTimestamp();
+		if (s->repos[i].row.changed)
+			atp_proved_judge(s, &s->repos[i]);
+	}
 	if (s->direct != NULL)
 		store_directly(s);
 	else
