@@ -119,8 +119,9 @@ atp_consumer_connect(Consumer *c)
 	old = MemoryContextSwitchTo(c->conn_cxt);
 	c->position = atp_position_after(c->cursor, c->source->rewind);
 	c->position.came = came;
-	/* events missed then become a gap before the first event (E-44) */
+	/* events missed then become a gap before the first event (E-44), or a seam, which the archive fills later (H-51) */
 	c->position.outdated = too_old;
+	c->position.is_covered = c->has_history;
 	request = atp_stream_request(c->sub, too_old ? 0 : from, c->dictionary);
 	/* drop the incomplete message of the former connection: the server sends the whole message again */
 	atp_batch_forget(c->batch);

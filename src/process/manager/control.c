@@ -159,7 +159,7 @@ static const char *
 what_it_fetches(const AtpSubscription *sub)
 {
 	if (sub->has_archive)
-		return " The stream follows: see the table \"atproto.history\".";
+		return " The stream follows: see the view \"atproto.history_progress\".";
 	if (!sub->source->by_repo || !sub->settings.keep_records)
 		return "";
 	if (sub->settings.backfill != ATP_BACKFILL_NONE && sub->settings.ndids >= 0)
