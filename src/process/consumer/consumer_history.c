@@ -23,7 +23,7 @@
 #include "stream/filter.h"
 #include "utils/memutils.h"
 
-#define STEPS_MAX	20000		/* rows looked at before other work gets its turn */
+#define STEPS_MAX	20000		/* rows of one call: the loop has other work, too */
 #define NOTE_MS		1000		/* the row of atproto.history is written so often */
 #define DENIED_MS	60000		/* H-15 */
 
@@ -46,7 +46,7 @@ atp_consumer_has_history(const Consumer *c)
 	return c->has_history && c->history.phase < ATP_HISTORY_SEAM;
 }
 
-/* Write the counts, and what the reading waits for; error NULL: nothing. */
+/* Write the counts, and the error that delays the reading, or NULL. */
 static void
 note_counts(Consumer *c, const char *error, int delay_ms)
 {
@@ -69,7 +69,7 @@ atp_consumer_close_archive(Consumer *c)
 	atp_archive_free(c->archive);
 	c->archive = NULL;
 	c->archive_ready = false;
-	c->audit = ATP_AUDIT_NONE;
+	c->audit = ATP_ASK_NONE;
 }
 
 void
@@ -141,7 +141,7 @@ void
 atp_consumer_history_begin(Consumer *c)
 {
 	atp_consumer_is_reading(c);
-	if (c->archive != NULL && c->audit != ATP_AUDIT_NONE)
+	if (c->archive != NULL && c->audit != ATP_ASK_NONE)
 		atp_consumer_close_archive(c);
 	if (c->archive != NULL)
 	{
@@ -162,7 +162,7 @@ atp_consumer_history_begin(Consumer *c)
 		ask_for_page(c);
 }
 
-/* H-14, H-60: wait, and try again.  What was read before is applied first. */
+/* H-14, H-60: apply the rows received before, wait, and try again. */
 void
 atp_consumer_archive_failed(Consumer *c)
 {
@@ -315,7 +315,7 @@ atp_consumer_history_read(Consumer *c)
 	atp_http_pump();
 	(void) atp_http_news();
 	c->archive_ready = true;
-	if (c->audit == ATP_AUDIT_POSITION)
+	if (c->audit == ATP_ASK_POSITION)
 	{
 		atp_consumer_audit(c);
 		return;
@@ -334,10 +334,10 @@ atp_consumer_history_read(Consumer *c)
 	{
 		case ATP_ARCHIVE_PLANNED:
 			take_plan(c);
-			/* H-51: the server calls the cursor too old, and the archive does not have what comes after it: a gap */
+			/* H-51: the cursor is too old, and the archive ends at the cursor: the stream's oldest event begins a seam */
 			if (c->history.tip > 0 && c->history.tip <= c->cursor && c->cursor == c->was_too_old)
 				c->too_old = c->cursor;
-			/* an archive that is empty, or was read before */
+			/* the archive is empty, or ends at the position */
 			if (c->history.tip == 0)
 			{
 				end_cycle(c);

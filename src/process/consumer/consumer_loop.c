@@ -219,7 +219,7 @@ atp_consumer_loop(Consumer *c)
 			atp_consumer_receive(c);
 		if (c->state == ATP_STATE_HISTORY)
 			atp_consumer_history_read(c);
-		else if (c->audit != ATP_AUDIT_NONE || atp_consumer_audit_due(c) == 0)
+		else if (c->audit != ATP_ASK_NONE || atp_consumer_audit_due(c) == 0)
 			atp_consumer_audit(c);
 		else if (c->archive != NULL)
 			atp_http_pump();

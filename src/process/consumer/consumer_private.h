@@ -37,14 +37,14 @@
 #define ATP_LOOK_MS		1000
 
 /* What a consumer asks the archive besides the rows of a cycle. */
-typedef enum AtpAudit
+typedef enum AtpQuestion
 {
-	ATP_AUDIT_NONE,
-	ATP_AUDIT_SEAM,				/* does the archive have rows that the stream has left out? */
-	ATP_AUDIT_SETTLE,			/* is the row at the candidate the one that had its effect? */
-	ATP_AUDIT_POSITION,			/* the same for the position, before a cycle */
-	ATP_AUDIT_QUIET				/* has the archive grown, although the stream has brought nothing? */
-} AtpAudit;
+	ATP_ASK_NONE,
+	ATP_ASK_SEAM,				/* does the archive have rows that the stream has left out? */
+	ATP_ASK_SETTLE,			/* is the row at the candidate the one that had its effect? */
+	ATP_ASK_POSITION,			/* the same for the position, before a cycle */
+	ATP_ASK_QUIET				/* has the archive grown, although the stream has brought nothing? */
+} AtpQuestion;
 
 typedef struct Consumer
 {
@@ -86,7 +86,7 @@ typedef struct Consumer
 	AtpHistory	history;
 	int64		last_row;		/* digest of the row at the position that was applied or handed on last; 0: not known */
 	bool		seam_open;		/* of this connection, no event has been compared with the position yet */
-	AtpAudit	audit;			/* what the archive is asked while the stream runs, or before a cycle */
+	AtpQuestion	audit;			/* what the archive is asked while the stream runs, or before a cycle */
 	int64		audit_from;		/* the rows asked for: from here ... */
 	int64		audit_to;		/* ... to here, inclusive */
 	int64		audit_row;		/* digest of the row that is compared; 0: not known */

@@ -1,13 +1,14 @@
 /*
  * consumer_seam.c
- *		The seam between the archive and the stream (H-50 to H-55): where the stream may have left out rows, or the server's
+ *		The seam between the archive and the stream (H-51, H-53, H-55): where the stream may have left out rows, or the server's
  *		numbers may have changed, the consumer asks the archive.
  *
- * A server loses rows without a word in three ways: its look-back is short, it begins at its newest row; rows that the stream has shown
- * were not on its disk when it was killed, and their numbers are given to other rows; another server stands behind its name. So
- * the first event of each connection is compared with the row at the position, and each stretch that no event covers is a
- * seam: the archive is asked for its rows when they are sealed. What the archive has shown, or was compared with it, is
- * settled. If something is not as it should be, the rows after the last settled one are read again.
+ * A server loses rows without a word in three ways.  With a short look-back, the server begins at the newest row. Rows of
+ * the stream that were not on the server's disk before a crash give their numbers to new rows.  And a new instance may stand
+ * behind the server's name.  So the consumer compares the first event of each connection with the row at the position.  A
+ * stretch of numbers without an event is a seam: when the stretch is sealed, the consumer asks the archive for rows there.  Rows
+ * read from the archive, or compared with the archive, are settled.  After a difference, the rows behind the last settled row
+ * are read again.
  *
  * test/models/archive.pml has these rules, and the harm without each of them.
  */
@@ -38,7 +39,7 @@ atp_consumer_seam_init(void)
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 }
 
-/* Change the row of atproto.history in a transaction of its own, and read it. */
+/* Change the row of atproto.history in a transaction, and read the row. */
 #define CHANGE_HISTORY(c, what, change) \
 	do { \
 		atp_begin(what); \
@@ -51,7 +52,7 @@ atp_consumer_seam_init(void)
 		atp_consumer_report(c); \
 	} while (0)
 
-/* Read again what comes after seq: the process starts anew, with the cursors set back. */
+/* Read the rows after seq again: set the cursors back, and restart the process. */
 pg_noreturn static void
 read_again(Consumer *c, int64 seq, int64 missing, const char *why)
 {
@@ -103,7 +104,7 @@ atp_consumer_judge_seam(Consumer *c)
 	if (seq == 0)
 		return;
 	c->seam_open = false;
-	/* H-54 */
+	/* as FutureCursor (E-45) */
 	if (seq < c->cursor)
 		atp_consumer_stop(c, psprintf("the server is at " INT64_FORMAT ", before the position " INT64_FORMAT ": it has begun again, or is another one. set_cursor() and resume() read from another position",
 									  seq, c->cursor));
@@ -120,7 +121,7 @@ atp_consumer_judge_seam(Consumer *c)
  */
 
 static void
-ask_archive(Consumer *c, AtpAudit audit, int64 from, int64 to, int64 row)
+ask_archive(Consumer *c, AtpQuestion audit, int64 from, int64 to, int64 row)
 {
 	if (c->archive == NULL)
 		atp_consumer_open_archive(c);
@@ -135,7 +136,7 @@ ask_archive(Consumer *c, AtpAudit audit, int64 from, int64 to, int64 row)
 
 /* Nothing more is asked until the interval has passed. */
 static void
-rest(Consumer *c)
+rest_archive(Consumer *c)
 {
 	atp_consumer_close_archive(c);
 	c->audited = atp_now();
@@ -148,14 +149,14 @@ atp_consumer_check_position(Consumer *c)
 		return false;
 	if (c->last_row == 0)
 		read_again(c, c->history.settled, 0, "the row at the position is not known");
-	ask_archive(c, ATP_AUDIT_POSITION, c->cursor, c->cursor, c->last_row);
+	ask_archive(c, ATP_ASK_POSITION, c->cursor, c->cursor, c->last_row);
 	return true;
 }
 
 long
 atp_consumer_audit_due(const Consumer *c)
 {
-	if (c->state != ATP_STATE_STREAMING || !c->has_history || c->history.phase < ATP_HISTORY_SEAM || c->audit != ATP_AUDIT_NONE)
+	if (c->state != ATP_STATE_STREAMING || !c->has_history || c->history.phase < ATP_HISTORY_SEAM || c->audit != ATP_ASK_NONE)
 		return -1;
 	return c->audited == 0 ? 0 : atp_remaining(atp_now(), c->audited, INTERVAL_MS);
 }
@@ -166,20 +167,20 @@ begin_audit(Consumer *c)
 {
 	if (c->seam_open)
 	{
-		/* a stream that has just begun may be silent for a moment */
+		/* the first event of the stream may need a moment */
 		if (c->audited == 0)
-			rest(c);
+			rest_archive(c);
 		else
-			ask_archive(c, ATP_AUDIT_QUIET, c->cursor + 1, 0, 0);
+			ask_archive(c, ATP_ASK_QUIET, c->cursor + 1, 0, 0);
 	}
 	else if (c->history.seam_to > 0)
-		ask_archive(c, ATP_AUDIT_SEAM, c->history.seam_from, c->history.seam_to - 1, 0);
+		ask_archive(c, ATP_ASK_SEAM, c->history.seam_from, c->history.seam_to - 1, 0);
 	else
 	{
 		if (c->history.phase == ATP_HISTORY_SEAM)
 			CHANGE_HISTORY(c, "ending the reading of the archive", atp_history_live(c->name));
 		if (c->candidate > c->history.settled)
-			ask_archive(c, ATP_AUDIT_SETTLE, c->candidate, c->candidate, c->candidate_row);
+			ask_archive(c, ATP_ASK_SETTLE, c->candidate, c->candidate, c->candidate_row);
 		else
 		{
 			/* without workers, or when they have committed everything, the digest is of the row at the cursor */
@@ -188,12 +189,12 @@ begin_audit(Consumer *c)
 				c->candidate = c->cursor;
 				c->candidate_row = c->last_row;
 			}
-			rest(c);
+			rest_archive(c);
 		}
 	}
 }
 
-/* Is the row one that the stream would have brought? */
+/* Do the filters want the row? */
 static bool
 is_in_filter(const Consumer *c, const AtpArchiveRow *row)
 {
@@ -214,7 +215,7 @@ look_at_row(Consumer *c, const AtpArchiveRow *row)
 
 	if ((int64) row->seq < c->audit_from || (int64) row->seq > c->audit_to || !is_in_filter(c, row))
 		return;
-	if (c->audit == ATP_AUDIT_SEAM)
+	if (c->audit == ATP_ASK_SEAM)
 	{
 		c->audit_found++;
 		return;
@@ -228,50 +229,50 @@ look_at_row(Consumer *c, const AtpArchiveRow *row)
 static void
 end_audit(Consumer *c)
 {
-	const AtpAudit audit = c->audit;
+	const AtpQuestion audit = c->audit;
 
-	c->audit = ATP_AUDIT_NONE;
-	if (audit == ATP_AUDIT_SEAM && c->audit_found > 0)
+	c->audit = ATP_ASK_NONE;
+	if (audit == ATP_ASK_SEAM && c->audit_found > 0)
 		read_again(c, c->audit_from - 1, c->audit_found, psprintf("the stream has left out " INT64_FORMAT " rows", c->audit_found));
-	else if (audit == ATP_AUDIT_SEAM)
+	else if (audit == ATP_ASK_SEAM)
 		CHANGE_HISTORY(c, "closing a seam", atp_history_seam(c->name, c->audit_from, c->audit_to + 1, true));
-	else if (c->audit_found < 0 || (audit == ATP_AUDIT_POSITION && c->audit_found == 0))
+	else if (c->audit_found < 0 || (audit == ATP_ASK_POSITION && c->audit_found == 0))
 		read_again(c, c->history.settled, 0, "the archive has another row at the position");
 	else if (c->audit_found > 0)
 		CHANGE_HISTORY(c, "comparing with the archive", atp_history_settle(c->name, c->audit_from));
 	c->candidate = 0;
 	atp_consumer_close_archive(c);
 	/* the cycle of which this was the first question */
-	if (audit == ATP_AUDIT_POSITION)
+	if (audit == ATP_ASK_POSITION)
 		atp_consumer_history_begin(c);
 }
 
-/* The plan has come: does it go as far as the question? */
+/* Does the plan go as far as the question? */
 static void
 take_plan(Consumer *c)
 {
 	int64		sealed = (int64) atp_archive_plan_of(c->archive)->sealed_tip_seq;
 
-	if (c->audit == ATP_AUDIT_QUIET)
+	if (c->audit == ATP_ASK_QUIET)
 	{
 		bool		grown = sealed > c->cursor;
 
-		rest(c);
-		/* H-51: what the archive has is read, and then the stream is asked again */
+		rest_archive(c);
+		/* H-51: a cycle reads the new rows of the archive before the next connection */
 		if (grown)
 		{
 			atp_consumer_history_again(c);
 			atp_consumer_drop(c, ATP_DROP_IDLE, "the stream has brought nothing, although the archive has grown");
 		}
 	}
-	else if (sealed < c->audit_to && c->audit == ATP_AUDIT_POSITION)
+	else if (sealed < c->audit_to && c->audit == ATP_ASK_POSITION)
 	{
-		/* the position is ahead of the archive, which has nothing to say of it */
-		c->audit = ATP_AUDIT_NONE;
+		/* the archive ends before the position, so the cycle begins without the comparison */
+		c->audit = ATP_ASK_NONE;
 		atp_archive_plan(c->archive, c->cursor, 0);
 	}
 	else if (sealed < c->audit_to)
-		rest(c);
+		rest_archive(c);
 }
 
 void
@@ -279,7 +280,7 @@ atp_consumer_audit(Consumer *c)
 {
 	AtpArchiveStep step = ATP_ARCHIVE_ROW;
 
-	if (c->audit == ATP_AUDIT_NONE)
+	if (c->audit == ATP_ASK_NONE)
 	{
 		begin_audit(c);
 		return;
@@ -312,12 +313,12 @@ atp_consumer_audit(Consumer *c)
 			c->archive_ready = false;
 			break;
 		case ATP_ARCHIVE_FAILED:
-			if (c->audit == ATP_AUDIT_POSITION)
+			if (c->audit == ATP_ASK_POSITION)
 				atp_consumer_archive_failed(c);
 			else
 			{
 				ereport(LOG, (errmsg("atproto subscription \"%s\" cannot ask the archive: %s", c->name, atp_archive_error(c->archive))));
-				rest(c);
+				rest_archive(c);
 			}
 			break;
 		case ATP_ARCHIVE_ROW:

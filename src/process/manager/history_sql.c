@@ -120,7 +120,7 @@ atp_await_history(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* SQL: atproto.history_again(name, after) */
+/* SQL: atproto.history_again(name, after): H-42 */
 Datum
 atp_history_again_sql(PG_FUNCTION_ARGS)
 {

@@ -26,7 +26,7 @@ change_row(const char *sql, const AtpArg *args, int nargs)
 void
 atp_history_begin(const char *name)
 {
-	/* rows up to a cursor that stands already are nobody's question */
+	/* the rows up to an existing cursor are not compared with the archive */
 	change_row("INSERT INTO atproto.history AS h (subscription, endpoint, settled)"
 			   " SELECT name, endpoint, COALESCE((SELECT min(c.seq) FROM atproto.cursor c WHERE c.subscription = name AND c.endpoint = s.endpoint), 0)"
 			   " FROM atproto.subscription s WHERE name = $1 AND history = 'archive'"

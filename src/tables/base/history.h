@@ -26,13 +26,13 @@ typedef struct AtpHistory
 {
 	AtpHistoryPhase phase;
 	int64		tip;			/* 0: not known yet */
-	int64		settled;		/* up to here, rows are on the server's disk, and are what they were when they had their effect */
+	int64		settled;		/* up to this number, the rows were read from the archive, or compared with the archive */
 	int64		seam_from;		/* the first seam: rows from here on ... */
-	int64		seam_to;		/* ... to here, exclusive; 0: there is no seam */
+	int64		seam_to;		/* ... to this number, exclusive; 0: no seam */
 	int64		again_until;	/* events up to here are read again */
 } AtpHistory;
 
-/* What was read since the last note. */
+/* Counts since the last note. */
 typedef struct AtpHistoryCounts
 {
 	int64		planned_blocks;
@@ -47,7 +47,7 @@ typedef struct AtpHistoryCounts
  */
 extern void atp_history_begin(const char *name);
 
-/* False: there is no row. */
+/* Read the row; false: the subscription has no row. */
 extern bool atp_history_get(const char *name, AtpHistory *history);
 
 /* The tip of the cycle is known, and the rows up to it are read next. */
@@ -62,7 +62,7 @@ extern void atp_history_end_cycle(const char *name, int64 position);
 /* H-53: the stream has brought no row from "from" on to "to", exclusive; the archive is to be asked.  audited: it was asked. */
 extern void atp_history_seam(const char *name, int64 from, int64 to, bool audited);
 
-/* The row at this number is the row that had its effect. */
+/* The archive has the same row at this number. */
 extern void atp_history_settle(const char *name, int64 seq);
 
 /* H-51: begin a cycle at the position. */
@@ -72,8 +72,8 @@ extern void atp_history_replan(const char *name);
 extern void atp_history_live(const char *name);
 
 /*
- * Read again what comes after seq, because rows are missing, or others than before are there.  The cursors are set back, and
- * the consumer has to start anew.  missing: rows that were found to be missing.
+ * Read the rows after seq again, because rows are missing or have changed.  The cursors are set back, and the consumer has to
+ * restart.  missing: number of missing rows.
  */
 extern void atp_history_again(const char *name, const char *endpoint, int64 seq, int64 missing);
 

@@ -1,6 +1,6 @@
 # 412_history_seam.pl
-#		The seam between the archive of a Jetstream and its stream (H-50 to H-55): cursors that are too old, rows that
-#		the stream leaves out, servers that have other rows than before.  test/models/archive.pml has the rules.
+#		The seam between the archive and the stream of a Jetstream (H-51, H-53): old cursors, rows without an event,
+#		servers with changed rows.  test/models/archive.pml has the rules.
 #
 #		ATPROTO_SEED is the seed of the run.
 
@@ -80,7 +80,7 @@ is(history('seam_missing', 'silent'), '30', 'H-53: the archive says how many');
 is(query(q{SELECT reason, closed_how, events FROM atproto.gap}), 'archive|read again from the archive|30', '... and a closed gap tells of them');
 end_case('silent', 'H-53: what the stream has left out is read from the archive');
 
-# --- a stream that begins with its next event after a disconnection ---
+# --- after a disconnection, the stream begins with the next event ---
 
 begin_case('short', \@texts);
 $archive->wait_for_end('short');
@@ -94,7 +94,7 @@ wait_for("SELECT seq > $last FROM atproto.cursor WHERE subscription = 'short'");
 same_rows('short', 'whole', 'rows after the last settled one are read again, with the same result', tables => ['record']);
 query(q{SELECT atproto.unsubscribe('short')});
 
-# --- rows that the stream has shown get other numbers ---
+# --- rows of the stream get new numbers ---
 
 my $changed = $last - 20;
 my @others  = @texts;
