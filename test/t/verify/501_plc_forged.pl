@@ -1,10 +1,10 @@
 # 501_plc_forged.pl
-#		atproto.plc_check() judges logs of did:plc accounts as the second verifier of test/oracle/plc_chain.py does: honest
-#		ones, and forged ones of all kinds of plc_forge.py, of which each fifth is wrong for two reasons (M-01 to M-09),
-#		and logs with a few changes by chance.
+#		atproto.plc_check() judges logs of did:plc accounts as the second verifier, test/oracle/plc_chain.py, does: honest
+#		logs, forged logs of all kinds of plc_forge.py, a fifth of them wrong for two reasons (M-01 to M-09), and logs with
+#		a few random changes.
 #
-#		ATPROTO_SEED is the seed, ATPROTO_PLC_HONEST the number of honest operations, ATPROTO_PLC_CHAINS that of forged logs,
-#		ATPROTO_PLC_MUTATED that of changed ones.
+#		ATPROTO_SEED is the seed, ATPROTO_PLC_HONEST the number of honest operations, ATPROTO_PLC_CHAINS the number of forged
+#		logs, ATPROTO_PLC_MUTATED the number of changed logs.
 
 use strict;
 use warnings FATAL => 'all';
@@ -21,13 +21,13 @@ my $node = make_node('plc_forged');
 my %made = (
 	honest => [ operations => $ENV{ATPROTO_PLC_HONEST} // 2000 ],
 	forged => [ chains => $ENV{ATPROTO_PLC_CHAINS} // 1000 ],
-	mutated => [ chains => $ENV{ATPROTO_PLC_MUTATED} // 1000 ]);
+	mutated => [ chains => $ENV{ATPROTO_PLC_MUTATED} // 500 ]);
 
 foreach my $what (sort keys %made)
 {
 	my $file = plc_chains_file($what, @{ $made{$what} }, seed => $seed);
 
-	# of each log: what is expected, as [[reason, nullified_by from 1], ...], and what was judged
+	# expect and judged of a log: [[reason, nullified_by from 1], ...]
 	query(<<"EOSQL");
 CREATE TABLE plc_$what AS
 SELECT l ->> 'kind' AS kind, l -> 'log' AS log, (l ->> 'at')::integer AS at, e.expect, j.judged
@@ -52,7 +52,7 @@ is(query('SELECT count(*) FROM plc_forged'), $made{forged}[1], 'forged: so many 
 is(query("SELECT string_agg(DISTINCT judged -> at ->> 0, ' ' ORDER BY judged -> at ->> 0) FROM plc_forged"),
 	'cid did encoding form genesis key late nullified order prev signature tombstone', 'forged: of all reasons');
 
-# A mark that does not say what the log says is refused in its place, where nothing is wrong before.
+# M-50: exactly the entry with the wrong mark is refused.
 is(query(<<'EOSQL'), '0', 'honest: a wrong mark of any operation is refused');
 SELECT count(*) FROM plc_honest, LATERAL (SELECT count(*)::integer FROM jsonb_array_elements(log)) AS s(size), LATERAL (SELECT length(kind || log::text) % size) AS w(which),
 	atproto.plc_check(jsonb_set(log, ARRAY[which::text, 'nullified'], to_jsonb(NOT (log -> which ->> 'nullified')::boolean))) AS c
