@@ -25,7 +25,8 @@ static const AtpStreamKind sources[] = {
 		.by_repo = true, .is_text = true, .subprotocol = "xrpc.v1.json",
 		.oldest = ATP_POSITION_TIME,
 		.collections = "collections", .collections_max = 100, .dids = "dids", .dids_max = 10000,
-	.dictionary_parameter = "zstdDictionary", .dictionary_nsid = "network.bsky.jetstream.getZstdDictionary"},
+	.dictionary_parameter = "zstdDictionary", .dictionary_nsid = "network.bsky.jetstream.getZstdDictionary",
+	.archive = "network.bsky.jetstream"},
 	/* An NSID without a row above: the messages are stored as received. */
 	{NULL, "dag-cbor", &atp_message_format, &atp_message_sink},
 	{NULL, "json", &atp_message_json_format, &atp_message_sink, .is_text = true, .subprotocol = "xrpc.v1.json"},

@@ -42,6 +42,7 @@ typedef struct AtpStreamKind
 	const char *compress;		/* compression with the well-known dictionary */
 	const char *dictionary_parameter;	/* compression with the dictionary of this id ... */
 	const char *dictionary_nsid;	/* ... which this XRPC method returns */
+	const char *archive;		/* the authority of the XRPC methods by which the server's archive is read; NULL: the server has no archive */
 } AtpStreamKind;
 
 /* SQL: is a row with the columns format and endpoint of a stream with rewind? */

@@ -20,6 +20,7 @@ const char *const atp_verify_words[] = {"hash", "chain", "full", NULL};
 const char *const atp_backfill_words[] = {"none", "repair", "seen", "collections", "network", NULL};
 const char *const atp_actions_words[] = {"create", "update", "delete", NULL};
 static const char *const handles_words[] = {"none", "verify", NULL};
+static const char *const history_words[] = {"none", "archive", NULL};
 static const char *const source_words[] = {"pds", "upstream", NULL};
 
 /*
@@ -37,6 +38,7 @@ static const struct
 	{"verify", atp_verify_words, "'hash' checks each commit by itself, 'chain' also that no commit is missing, 'full' also signatures.", true},
 	{"backfill", atp_backfill_words, "'repair' fetches repositories that miss something and those of \"dids\", 'seen' those with events, 'collections' those with records of \"collections\", 'network' all of the server."},
 	{"handles", handles_words, "'verify' looks up the handle of each account."},
+	{"history", history_words, "'archive' reads the archive of the stream's server before the stream."},
 };
 
 static const struct
@@ -255,9 +257,12 @@ check_servers(AtpTuple row)
 {
 	const char *list_source = atp_get_text_or_null(row, "list_source");
 	const char *repo_source = atp_get_text_or_null(row, "repo_source");
+	const char *archive_source = atp_get_text_or_null(row, "archive_source");
 
 	if (list_source != NULL && !is_server(list_source))
 		atp_option_is_wrong("list_source", list_source, "Use scheme and host of a server, such as 'https://bsky.network', or NULL for the server of the URL.");
+	if (archive_source != NULL && !is_server(archive_source))
+		atp_option_is_wrong("archive_source", archive_source, "Use scheme and host of a server, such as 'https://archive.example.com', or NULL for the server of the URL.");
 	if (repo_source != NULL && atp_word_number(source_words, repo_source) < 0 && !is_server(repo_source))
 		atp_option_is_wrong("repo_source", repo_source,
 							psprintf("Use %s, or scheme and host of a server, such as 'https://mirror.example.com'.", list_of(source_words)));

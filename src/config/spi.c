@@ -83,7 +83,7 @@ atp_array_arg(Oid element, Datum *values, bool *nulls, int n)
  * The privilege to use a schema is checked only when a statement is parsed, so a cached plan serves a single
  * role.  The sizes of tables count only at planning, so a plan is dropped after a second.
  */
-#define PLANS_MAX	32
+#define PLANS_MAX	128
 #define PLAN_MS		1000
 
 typedef struct KeptPlan

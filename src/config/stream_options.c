@@ -315,6 +315,53 @@ check_handles(AtpTuple row, const AtpStreamKind *source, const AtpEndpoint *ep)
 				 errhint("Set \"%s\" to \"%s\", or \"%s\" to \"%s\".", "verify", "full", "handles", "none")));
 }
 
+/* A fold of an archive's rows needs the deletions (A.3 of the rules H). */
+static void
+check_history_actions(AtpTuple row)
+{
+	Datum	   *values;
+	bool	   *nulls;
+	int			n = atp_get_array(row, "actions", TEXTOID, &values, &nulls);
+
+	for (int i = 0; i < n; i++)
+		if (strcmp(TextDatumGetCString(values[i]), "delete") == 0)
+			return;
+	if (n >= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"%s\" needs the action \"%s\"", "history", "delete"),
+				 errdetail("An archive has records that were deleted later."),
+				 errhint("Add 'delete' to \"%s\", or leave \"%s\" out.", "actions", "actions")));
+}
+
+static void
+check_history(AtpTuple row, const AtpStreamKind *source, const AtpEndpoint *ep)
+{
+	const char *history = atp_get_text_or_null(row, "history");
+	const char *archive_source = atp_get_text_or_null(row, "archive_source");
+
+	if (history == NULL || strcmp(history, "none") == 0)
+		return;
+	if (source->archive == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("subscriptions to %s cannot have \"%s\"", ep->stream, "history"),
+				 errdetail("Its server has no archive."),
+				 errhint("Subscribe to a Jetstream of version 2, whose URL ends with \"/xrpc/network.bsky.jetstream.subscribeEvents\", or use \"%s\".", "backfill")));
+	if (atp_is_true(row, "host_is_pds"))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"%s\" and \"%s\" exclude each other", "history", "host_is_pds"),
+				 errdetail("An archive has the accounts of all servers."),
+				 errhint("Leave \"%s\" out.", "host_is_pds")));
+	if (archive_source != NULL && strncmp(archive_source, "http://", 7) == 0 && !atp_is_true(row, "allow_insecure"))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("the connection to the archive would not be encrypted"),
+				 errhint("Use https://. In a network that you trust, allow_insecure => true permits http://.")));
+	check_history_actions(row);
+}
+
 void
 atp_stream_options_check(AtpTuple row, const AtpStreamKind *source, const AtpEndpoint *ep)
 {
@@ -324,6 +371,7 @@ atp_stream_options_check(AtpTuple row, const AtpStreamKind *source, const AtpEnd
 	check_verify(row, source, ep);
 	check_host_is_pds(row, source, ep);
 	check_backfill(row, source, ep);
+	check_history(row, source, ep);
 	check_handles(row, source, ep);
 	check_links(row, source, ep);
 	check_validate(row, source, ep);

@@ -19,14 +19,16 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+#define HEADERS(condition) \
+	"COALESCE((SELECT string_agg(h.name || ': ' || h.value || E'\\r\\n', '' ORDER BY h.name)" \
+	"  FROM atproto.request_header h WHERE h.subscription = s.name AND " condition "), '')"
 #define COLUMNS "name, id::text AS id, url, owner, enabled AND stopped IS NULL AS runnable, xmin AS version"
 #define MORE_COLUMNS ", CASE WHEN validate IN ('flag', 'dead_letter') THEN ARRAY['*=' || validate] WHEN validate <> 'none' THEN validate::text[] END AS validate" \
 	", links <> 'none' AS has_links, CASE WHEN links NOT IN ('none', 'all') THEN links::text[] END AS links" \
 	", format, target, target_owner, ca_file, proxy, collections, dids, actions, keep_records," \
 	" events, keep_raw, verify, backfill, max_dead_letters, max_dead_letter_bytes, max_held_events, max_held_bytes, host_is_pds," \
 	" count_collections, slice, " ATP_SETTINGS_DIGEST " AS digest," \
-	" (SELECT string_agg(h.name || ': ' || h.value || E'\\r\\n', '' ORDER BY h.name)" \
-	"  FROM atproto.request_header h WHERE h.subscription = s.name) AS headers, workers"
+	" history, archive_source, " HEADERS("NOT h.archive") " AS headers, " HEADERS("h.archive") " AS archive_headers, workers"
 
 static AtpSubscription *
 from_tuple(AtpTuple row)
@@ -205,9 +207,12 @@ from_whole_tuple(AtpTuple row)
 	sub->ca_file = atp_get_text_or_null(row, "ca_file");
 	sub->proxy = atp_get_text_or_null(row, "proxy");
 	read_settings(&sub->settings, row);
-	sub->headers = atp_get_text_or_null(row, "headers");
-	if (sub->headers == NULL)
-		sub->headers = pstrdup("");
+	sub->headers = atp_get_text(row, "headers");
+	sub->has_archive = sub->source->archive != NULL && strcmp(atp_get_text(row, "history"), "archive") == 0;
+	sub->archive = atp_get_text_or_null(row, "archive_source");
+	if (sub->archive == NULL)
+		sub->archive = sub->ep->origin;
+	sub->archive_headers = atp_get_text(row, "archive_headers");
 	sub->workers = atp_get_int4(row, "workers");
 	sub->digest = DatumGetByteaPCopy(atp_get(row, "digest", BYTEAOID, &isnull));
 	return sub;
@@ -281,7 +286,8 @@ atp_subscription_same_stream(const AtpSubscription *a, const AtpSubscription *b)
 {
 	return same_text(a->url, b->url) && a->source == b->source && same_text(a->target, b->target) &&
 		same_text(a->ca_file, b->ca_file) && same_text(a->proxy, b->proxy) &&
-		same_text(a->headers, b->headers) && a->owner == b->owner && a->workers == b->workers;
+		same_text(a->headers, b->headers) && a->has_archive == b->has_archive &&
+		(!a->has_archive || (same_text(a->archive, b->archive) && same_text(a->archive_headers, b->archive_headers))) && a->owner == b->owner && a->workers == b->workers;
 }
 
 static bool
@@ -348,11 +354,8 @@ bool
 atp_subscription_is_present(const AtpSubscription *sub)
 {
 	AtpArg		version = {TransactionIdGetDatum(sub->version), XIDOID, false};
-	AtpResult	found = atp_query("SELECT FROM atproto.subscription WHERE name = $1 AND xmin = $2", ATP_ARGS(atp_text_arg(sub->name), version));
-	bool		present = found.n > 0;
 
-	atp_result_free(found);
-	return present;
+	return atp_run("SELECT FROM atproto.subscription WHERE name = $1 AND xmin = $2", ATP_ARGS(atp_text_arg(sub->name), version)) > 0;
 }
 
 bool

@@ -109,6 +109,9 @@ typedef struct AtpSubscription
 	char	   *ca_file;		/* NULL: the system's */
 	char	   *proxy;			/* NULL: from the environment */
 	char	   *headers;		/* lines "Name: value\r\n", or "" */
+	bool		has_archive;	/* the server's archive is read before the stream ... */
+	char	   *archive;		/* ... at this server, "https://host" ... */
+	char	   *archive_headers;	/* ... with these headers, and no others */
 	int			workers;
 	bytea	   *digest;			/* ATP_SETTINGS_DIGEST of the row */
 	AtpSettings settings;

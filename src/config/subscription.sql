@@ -51,6 +51,10 @@ CREATE TABLE atproto.subscription (
     list_hosts boolean NOT NULL DEFAULT false,
     repo_source text
         CHECK (repo_source ~ '^(pds|upstream|https?://[^/?#@[:space:]]+)$' AND octet_length(repo_source) <= 300),
+    history text NOT NULL DEFAULT 'none'
+        CHECK (history IN ('none', 'archive')),
+    archive_source text
+        CHECK (archive_source ~ '^https?://[^/?#@[:space:]]+$' AND octet_length(archive_source) <= 300),
     max_held_events integer NOT NULL DEFAULT 2000
         CHECK (max_held_events >= 0),
     max_held_bytes bigint NOT NULL DEFAULT 1073741824
@@ -95,6 +99,8 @@ COMMENT ON COLUMN atproto.subscription.backfill IS 'which repositories are put i
 COMMENT ON COLUMN atproto.subscription.list_source IS 'scheme and host of the server whose lists of repositories are read; NULL: the server of url';
 COMMENT ON COLUMN atproto.subscription.list_hosts IS 'with backfill network: read the server''s list of hosts, and the list of repositories of each host, instead of the server''s own list of repositories';
 COMMENT ON COLUMN atproto.subscription.repo_source IS 'the server of repositories: pds, each account''s own server; upstream, the server of url; scheme and host of a mirror of all repositories. NULL: pds at level full and for a Jetstream, else upstream';
+COMMENT ON COLUMN atproto.subscription.history IS 'archive: the archive of the stream''s server, a Jetstream of version 2, is read before the stream, from the cursor on; none: the stream alone';
+COMMENT ON COLUMN atproto.subscription.archive_source IS 'scheme and host of the archive''s server; NULL: the server of url';
 COMMENT ON COLUMN atproto.subscription.max_held_events IS 'limit of a repository''s held events; further events are dropped and counted';
 COMMENT ON COLUMN atproto.subscription.max_held_bytes IS 'limit of the bytes of all held events; above it, events of the repositories with most bytes are dropped; a repository may have a 64th of this';
 COMMENT ON COLUMN atproto.subscription.allow_insecure IS 'allows plain ws:// to hosts other than this machine';
@@ -118,9 +124,11 @@ CREATE TABLE atproto.request_header (
             AND lower(name) NOT LIKE 'sec-websocket-%'),
     value text NOT NULL
         CHECK (value ~ '^[\x20-\x7e]*$' AND octet_length(value) <= 4096),
-    PRIMARY KEY (subscription, name)
+    archive boolean NOT NULL DEFAULT false,
+    PRIMARY KEY (subscription, archive, name)
 );
-COMMENT ON TABLE atproto.request_header IS 'HTTP headers sent with the upgrade request, such as Authorization';
+COMMENT ON TABLE atproto.request_header IS 'HTTP headers sent with the upgrade request, or with the requests to the archive, such as Authorization';
+COMMENT ON COLUMN atproto.request_header.archive IS 'true: sent with the requests to the archive only; false: with the upgrade request only';
 COMMENT ON COLUMN atproto.request_header.subscription IS 'the subscription whose requests have the header';
 COMMENT ON COLUMN atproto.request_header.name IS 'name of the header';
 COMMENT ON COLUMN atproto.request_header.value IS 'value of the header';

@@ -102,7 +102,7 @@ atp_handles_due(TimestampTz now, int max, AtpHandleCheck *due, bool *all)
 void
 atp_handle_write(const AtpHandleCheck *check)
 {
-	AtpArg		did = {PointerGetDatum(check->did), atp_type("did")};
+	AtpArg		did = atp_did_arg(check->did);
 
 	atp_run(atp_identity_sql("UPDATE atproto.identity SET handle_state = $3, handle_checked_at = $4, handle_next = $5,"
 							 "  handle_tries = $6, handle_error = $7"
@@ -120,7 +120,7 @@ atp_handle_write(const AtpHandleCheck *check)
 void
 atp_handle_put_off(const AtpHandleCheck *check, TimestampTz until)
 {
-	AtpArg		did = {PointerGetDatum(check->did), atp_type("did")};
+	AtpArg		did = atp_did_arg(check->did);
 	AtpArg		time = atp_time_arg(until);
 
 	atp_run(atp_identity_sql("UPDATE atproto.identity SET handle_next = $3 WHERE did OPERATOR(@.=) $1 AND handle_claimed::text = $2"

@@ -94,6 +94,12 @@ atp_sort_dids(struct varlena **dids, int n)
 }
 
 AtpArg
+atp_did_arg(const struct varlena *did)
+{
+	return (AtpArg) {PointerGetDatum(did), atp_type("did"), did == NULL};
+}
+
+AtpArg
 atp_dids_arg(struct varlena *const *dids, int n)
 {
 	Datum	   *values = palloc(sizeof(Datum) * Max(n, 1));

@@ -73,8 +73,9 @@ extern AtpCaller atp_as_table_owner(const char *table);
 /* Sort DIDs and remove duplicates; returns the new number. */
 extern int	atp_sort_dids(struct varlena **dids, int n);
 
-/* An array of DIDs as a parameter for atp_run() and atp_query(). */
+/* A DID (NULL: no DID), and an array of DIDs, as a parameter for atp_run() and atp_query(). */
 struct AtpArg;
+extern struct AtpArg atp_did_arg(const struct varlena *did);
 extern struct AtpArg atp_dids_arg(struct varlena *const *dids, int n);
 
 /* The SQL text with each @ replaced by the quoted schema of our types and operators; palloc'd. */

@@ -38,7 +38,7 @@ use AtprotoTest::Server;
 use AtprotoTest::Statement;
 use AtprotoTest::Trace;
 
-our @EXPORT = qw(test_dir capture $PDS_LAST read_capture write_capture make_capture did simulate make_node subscribe_sql
+our @EXPORT = qw(test_dir seed capture $PDS_LAST read_capture write_capture make_capture did simulate make_node subscribe_sql
   query try_query ask_from_now_on wait_until wait_for wait_for_seq start_over $MEMORY_MAX private_memory consumer_memory
   tables_match oracle operations table_copy counts_match expect_check trace_of);
 
@@ -63,6 +63,18 @@ my %columns = (
 sub test_dir
 {
 	return $test_dir;
+}
+
+# The seed of all that a test draws at random.  Without ATPROTO_SEED the seed is fixed, so make check cannot fail by
+# chance; ATPROTO_SEED=random draws another seed, and ATPROTO_SEED=n repeats a run.
+sub seed
+{
+	my $seed = $ENV{ATPROTO_SEED} // 1;
+
+	$seed = int rand 2**31 if $seed eq 'random';
+	srand $seed;
+	note("ATPROTO_SEED=$seed");
+	return $seed;
 }
 
 # The path of a file in test/data.

@@ -811,7 +811,7 @@ fault("list-revs-many", "fetch/repositories/list_rows.c", "atp_list_is_recheck(l
 fault("status-rev-newer", "fetch/repositories/task_status.c", "AND active AND rev OPERATOR(@.<) $2", "AND active AND rev OPERATOR(@.<=) $2", "t/345_lists")
 fault("status-rev-active", "fetch/repositories/task_status.c", "if (!asking->active || !asking->has_rev)", "if (!asking->has_rev)", "t/345_lists")
 fault("status-rev-replaced", "tables/repos/status_request.c", "excluded.why = 'deleted' OR w.why = 'rev'", "excluded.why = 'deleted'", "t/289_status")
-fault("list-many", "tables/base/job.c", "bool		many = found.n > 0;", "bool		many = found.n > 1;", "t/345_lists")
+fault("list-many", "tables/base/job.c", "atp_text_arg(a), atp_text_arg(b))) > 0;", "atp_text_arg(a), atp_text_arg(b))) > 1;", "t/345_lists")
 
 # --- how often repositories are fetched ---
 

@@ -64,11 +64,7 @@ typedef enum Verdict
 bool
 atp_identity_is_wanted(void)
 {
-	AtpResult	found = atp_query("SELECT FROM atproto.identity_request LIMIT 1", ATP_NO_ARGS);
-	bool		wanted = found.n > 0;
-
-	atp_result_free(found);
-	return wanted;
+	return atp_run("SELECT FROM atproto.identity_request LIMIT 1", ATP_NO_ARGS) > 0;
 }
 
 /* ------------------------------------------------------------------------
@@ -339,7 +335,7 @@ atp_identity_clean(struct varlena *after, TimestampTz now)
 	TimestampTz before = now - (TimestampTz) FORGET_S * USECS_PER_SEC;
 	TimestampTz broken_before = now - (TimestampTz) BROKEN_S * USECS_PER_SEC;
 	TimestampTz forsaken_before = now - (TimestampTz) FORSAKEN_S * USECS_PER_SEC;
-	AtpArg		from = {PointerGetDatum(after), atp_type("did"), after == NULL};
+	AtpArg		from = atp_did_arg(after);
 	AtpResult	found = atp_query(atp_identity_sql("SELECT did FROM atproto.identity WHERE $1 IS NULL OR did OPERATOR(@.>) $1"
 												   " ORDER BY did USING OPERATOR(@.<) OFFSET $2 LIMIT 1"),
 								  ATP_ARGS(from, atp_int8_arg(CLEAN_ROWS - 1)));

@@ -266,7 +266,7 @@ atp_check_handle(PG_FUNCTION_ARGS)
 						GetUserNameFromId(role, true), atp_queue_limit),
 				 errhint("Wait for them, or increase \"%s\".", "atproto.queue_limit")));
 	atp_run("INSERT INTO atproto.handle_request (did, role, requested_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
-			ATP_ARGS((AtpArg) {PointerGetDatum(did), atp_type("did")}, (AtpArg) {ObjectIdGetDatum(role), OIDOID},
+			ATP_ARGS(atp_did_arg(did), (AtpArg) {ObjectIdGetDatum(role), OIDOID},
 					 atp_time_arg(atp_time_of_day())));
 	atp_owner_end(caller);
 	atp_wake_fetcher();

@@ -389,15 +389,12 @@ add_page(const AtpListing *listing, const AtpSubscription *sub, const AtpListed 
 static bool
 is_still_asked(const AtpListing *listing)
 {
-	AtpResult	found = atp_query("SELECT FROM atproto.enumeration e JOIN atproto.wanted_list l USING (subscription, source)"
-								  " JOIN atproto.subscription s ON s.name = subscription WHERE subscription = $1 AND source = $2 AND l.runs AND e.finished_at IS NULL"
-								  " AND e.cursor IS NOT DISTINCT FROM $3 AND e.started_at = $4"
-								  " FOR KEY SHARE OF s SKIP LOCKED FOR UPDATE OF e SKIP LOCKED",
-								  ATP_ARGS(atp_text_arg(listing->subscription), atp_text_arg(listing->source),
-										   atp_text_arg(listing->cursor), atp_time_arg(listing->started_at)));
-
-	atp_result_free(found);
-	return found.n > 0;
+	return atp_run("SELECT FROM atproto.enumeration e JOIN atproto.wanted_list l USING (subscription, source)"
+				   " JOIN atproto.subscription s ON s.name = subscription WHERE subscription = $1 AND source = $2 AND l.runs AND e.finished_at IS NULL"
+				   " AND e.cursor IS NOT DISTINCT FROM $3 AND e.started_at = $4"
+				   " FOR KEY SHARE OF s SKIP LOCKED FOR UPDATE OF e SKIP LOCKED",
+				   ATP_ARGS(atp_text_arg(listing->subscription), atp_text_arg(listing->source),
+							atp_text_arg(listing->cursor), atp_time_arg(listing->started_at))) > 0;
 }
 
 /*

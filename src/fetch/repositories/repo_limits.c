@@ -61,12 +61,6 @@ atp_repo_storms(void)
 	atp_result_free(begun);
 }
 
-static AtpArg
-did_arg(const AtpRepoJob *job)
-{
-	return (AtpArg) {PointerGetDatum(job->did), atp_type("did"), false};
-}
-
 void
 atp_repo_throttle(const AtpRepoJob *job)
 {
@@ -76,7 +70,7 @@ atp_repo_throttle(const AtpRepoJob *job)
 							 " FROM atproto.repo_fetched f WHERE f.target = j.target AND f.did OPERATOR(@.=) j.did"
 							 " AND j.ctid = (SELECT ctid FROM atproto.repo_job WHERE target = $1::name AND did OPERATOR(@.=) $2"
 							 "  AND state = 'queued' AND priority > 0 FOR UPDATE SKIP LOCKED)"),
-			ATP_ARGS(atp_text_arg(job->target), did_arg(job)));
+			ATP_ARGS(atp_text_arg(job->target), atp_did_arg(job->did)));
 }
 
 void
@@ -93,7 +87,7 @@ atp_repo_fetched(const AtpRepoJob *job)
 {
 	atp_run("INSERT INTO atproto.repo_fetched AS f (target, did, at) VALUES ($1::name, $2, ARRAY[now()])"
 			" ON CONFLICT (target, did) DO UPDATE SET at = (array_prepend(now(), f.at))[1:20]",
-			ATP_ARGS(atp_text_arg(job->target), did_arg(job)));
+			ATP_ARGS(atp_text_arg(job->target), atp_did_arg(job->did)));
 }
 
 void

@@ -40,11 +40,8 @@
 bool
 atp_repo_jobs_wanted(void)
 {
-	AtpResult	found = atp_query("SELECT FROM atproto.subscription s WHERE backfill <> 'none' AND EXISTS (SELECT FROM atproto.repo_job j"
-								  " WHERE j.subscription = s.name AND kind = 'repo' AND state IN ('queued', 'running', 'throttled')) LIMIT 1", ATP_NO_ARGS);
-
-	atp_result_free(found);
-	return found.n > 0;
+	return atp_run("SELECT FROM atproto.subscription s WHERE backfill <> 'none' AND EXISTS (SELECT FROM atproto.repo_job j"
+				   " WHERE j.subscription = s.name AND kind = 'repo' AND state IN ('queued', 'running', 'throttled')) LIMIT 1", ATP_NO_ARGS) > 0;
 }
 
 /* doubled with each failure in a row, up to a day, plus or minus a fifth at random. */
@@ -246,12 +243,6 @@ atp_repo_jobs_place(int max, int *placed)
 	return problems;
 }
 
-static AtpArg
-did_arg(const AtpRepoJob *job)
-{
-	return (AtpArg) {PointerGetDatum(job->did), atp_type("did"), false};
-}
-
 #define OF_JOB	" WHERE target = $1::name AND did OPERATOR(@.=) $2"
 
 /* OF_JOB for transactions without a time limit: a row locked by a session is skipped. */
@@ -261,13 +252,13 @@ void
 atp_repo_job_moves(const AtpRepoJob *job, const char *host)
 {
 	atp_run(atp_identity_sql("UPDATE atproto.repo_job SET host = $3" OF_FREE_JOB),
-			ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(host)));
+			ATP_ARGS(atp_text_arg(job->target), atp_did_arg(job->did), atp_text_arg(host)));
 }
 
 static bool
 find_running(const AtpRepoJob *job, const char *sql)
 {
-	AtpResult	found = atp_query(atp_identity_sql(sql), ATP_ARGS(atp_text_arg(job->target), did_arg(job)));
+	AtpResult	found = atp_query(atp_identity_sql(sql), ATP_ARGS(atp_text_arg(job->target), atp_did_arg(job->did)));
 
 	atp_result_free(found);
 	return found.n > 0;
@@ -335,7 +326,7 @@ atp_repo_job_begin(AtpRepoJob *job, const AtpSubscription *sub, AtpStatements *s
 	atp_repo_export_hold(repo);
 	caller = atp_as_table_owner("repo_job");
 	begun = atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'running', host = $3, doubted = NULL, doubted_at = NULL" OF_FREE_JOB),
-					ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(host)));
+					ATP_ARGS(atp_text_arg(job->target), atp_did_arg(job->did), atp_text_arg(host)));
 	atp_owner_end(caller);
 	job->locked = begun == 0;
 	if (job->locked)
@@ -362,17 +353,17 @@ atp_repo_job_failed(const AtpRepoJob *job, const char *error, AtpRepoFault fault
 		case ATP_REPO_FAULT:
 			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, doubted = NULL, doubted_at = NULL, tries = tries + 1, next_try = now()"
 									 " + " BACK_OFF("$4 * interval '1 s'") OF_FREE_JOB),
-					ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(text), atp_int4_arg(atp_fetch_retry_s)));
+					ATP_ARGS(atp_text_arg(job->target), atp_did_arg(job->did), atp_text_arg(text), atp_int4_arg(atp_fetch_retry_s)));
 			break;
 		case ATP_REPO_LATER:
 			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, next_try = now() + interval " SOON OF_FREE_JOB),
-					ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(text)));
+					ATP_ARGS(atp_text_arg(job->target), atp_did_arg(job->did), atp_text_arg(text)));
 			break;
 		case ATP_REPO_DOUBTED:
 			atp_identity_requests_add(&job->did, 1, true, ATP_REQUEST_HELD, job->owner, false);
 			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, next_try = now(), doubted_at = $4,"
 									 " doubted = COALESCE((SELECT " KNOWN " FROM atproto.identity i WHERE i.did OPERATOR(@.=) $2), '')" OF_FREE_JOB),
-					ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(text), atp_time_arg(atp_time_of_day())));
+					ATP_ARGS(atp_text_arg(job->target), atp_did_arg(job->did), atp_text_arg(text), atp_time_arg(atp_time_of_day())));
 			break;
 		case ATP_REPO_NOTED:
 			break;
@@ -400,6 +391,6 @@ void
 atp_repo_job_done(const AtpRepoJob *job, int64 records, int64 bytes)
 {
 	atp_run(atp_identity_sql("DELETE FROM atproto.repo_job" OF_FREE_JOB),
-			ATP_ARGS(atp_text_arg(job->target), did_arg(job)));
+			ATP_ARGS(atp_text_arg(job->target), atp_did_arg(job->did)));
 	count_fetched(job, records, bytes);
 }

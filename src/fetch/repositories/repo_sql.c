@@ -57,11 +57,8 @@ hasten_job(const AtpSubscription *sub, AtpArg did, bool force)
 static bool
 row_says(const AtpSubscription *sub, const char *condition)
 {
-	AtpResult	found = atp_query(psprintf("SELECT FROM atproto.subscription WHERE name = $1 AND %s", condition),
-								  ATP_ARGS(atp_text_arg(sub->name)));
-
-	atp_result_free(found);
-	return found.n > 0;
+	return atp_run(psprintf("SELECT FROM atproto.subscription WHERE name = $1 AND %s", condition),
+				   ATP_ARGS(atp_text_arg(sub->name))) > 0;
 }
 
 static void
@@ -87,7 +84,7 @@ resync_repo(struct varlena *did, const char *target, bool force)
 	for (int i = 0; i < ENDINGS_MAX; i++)
 	{
 		(void) atp_jobs_add(sub, &did, 1, ATP_JOB_USER, "asked for");
-		if (hasten_job(sub, (AtpArg) {PointerGetDatum(did), atp_type("did"), false}, force))
+		if (hasten_job(sub, atp_did_arg(did), force))
 			break;
 	}
 	atp_wake_fetcher();

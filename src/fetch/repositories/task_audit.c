@@ -19,6 +19,7 @@
 #include "fetch/repositories/task_audit.h"
 #include "fetch/engine/run_as_owner.h"
 #include "fetch/engine/task.h"
+#include "identity/identity.h"
 #include "tables/audit/audit.h"
 #include "tables/audit/audit_share.h"
 #include "tables/base/audit_request.h"
@@ -206,7 +207,7 @@ audit_one(void *arg)
 	struct varlena *last;
 
 	(void) atp_audit_share(NameStr(share->target), "SELECT " ATP_AUDIT_COLUMNS UNPROVEN " AND did OPERATOR(@.=) $1",
-						   (AtpArg) {PointerGetDatum(share->did), atp_type("did"), false}, 1, &share->counts, &last);
+						   atp_did_arg(share->did), 1, &share->counts, &last);
 }
 
 static void

@@ -80,10 +80,7 @@ digest_arg(const uint8_t digest[32])
 static bool
 is_changed(const uint8_t digest[32])
 {
-	AtpResult	found = atp_query("SELECT FROM atproto.fetch_settings WHERE digest <> $1", ATP_ARGS(digest_arg(digest)));
-
-	atp_result_free(found);
-	return found.n > 0;
+	return atp_run("SELECT FROM atproto.fetch_settings WHERE digest <> $1", ATP_ARGS(digest_arg(digest))) > 0;
 }
 
 static bool

@@ -114,11 +114,7 @@ running_of_kind(const Asking *asking)
 static bool
 statuses_wanted(void)
 {
-	AtpResult	found = atp_query("SELECT FROM atproto.status_request LIMIT 1", ATP_NO_ARGS);
-	bool		any = found.n > 0;
-
-	atp_result_free(found);
-	return any;
+	return atp_run("SELECT FROM atproto.status_request LIMIT 1", ATP_NO_ARGS) > 0;
 }
 
 static void
@@ -249,7 +245,7 @@ change_request(const Asking *asking, const char *set, AtpArg value)
 {
 	atp_run(atp_identity_sql(psprintf("UPDATE atproto.status_request SET %s WHERE target = $1::name AND did OPERATOR(@.=) $2"
 									  " AND status_seq IS NOT DISTINCT FROM $4 AND (why = 'rev') = $5", set)),
-			ATP_ARGS(atp_text_arg(asking->target), (AtpArg) {PointerGetDatum(asking->did), atp_type("did")}, value,
+			ATP_ARGS(atp_text_arg(asking->target), atp_did_arg(asking->did), value,
 					 asking->status_seq, atp_bool_arg(asking->asks_rev)));
 }
 
@@ -375,7 +371,7 @@ static void
 apply_answer(void *arg)
 {
 	Asking	   *asking = arg;
-	AtpArg		did = {PointerGetDatum(asking->did), atp_type("did")};
+	AtpArg		did = atp_did_arg(asking->did);
 
 	atp_target_hold(asking->owner, asking->target, asking->target_owner);
 	if (asking->asks_rev)

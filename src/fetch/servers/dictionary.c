@@ -36,10 +36,7 @@ static const char owner;		/* its address identifies our requests */
 static bool
 dictionaries_wanted(void)
 {
-	AtpResult	rows = atp_query("SELECT" LACKING " AND due_at <= $1 LIMIT 1", ATP_ARGS(atp_time_arg(atp_time_of_day())));
-
-	atp_result_free(rows);
-	return rows.n > 0;
+	return atp_run("SELECT" LACKING " AND due_at <= $1 LIMIT 1", ATP_ARGS(atp_time_arg(atp_time_of_day()))) > 0;
 }
 
 static void

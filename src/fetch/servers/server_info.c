@@ -52,10 +52,7 @@ is_running(const char *url)
 static bool
 server_info_wanted(void)
 {
-	AtpResult	rows = atp_query("SELECT FROM atproto.server_info_request WHERE answered_at IS NULL LIMIT 1", ATP_NO_ARGS);
-
-	atp_result_free(rows);
-	return rows.n > 0;
+	return atp_run("SELECT FROM atproto.server_info_request WHERE answered_at IS NULL LIMIT 1", ATP_NO_ARGS) > 0;
 }
 
 /* False: the host's limits forbid a request now. */

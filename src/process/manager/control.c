@@ -33,6 +33,7 @@
 #include "tables/base/gap.h"
 #include "tables/base/job.h"
 #include "tables/repos/held.h"
+#include "tables/base/history.h"
 #include "tables/base/table.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
@@ -155,6 +156,8 @@ where_it_begins(AtpArg cursor)
 static const char *
 what_it_fetches(const AtpSubscription *sub)
 {
+	if (sub->has_archive)
+		return " The archive is read first: see the table \"atproto.history\".";
 	if (!sub->source->by_repo || !sub->settings.keep_records)
 		return "";
 	if (sub->settings.backfill != ATP_BACKFILL_NONE && sub->settings.ndids >= 0)
@@ -271,6 +274,11 @@ check_cursor(AtpArg name, AtpArg seq)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("cursor " INT64_FORMAT " is no position of a stream", cursor),
 				 errhint("0 begins with the oldest event that the server has, NULL with the next; positions are not greater than " INT64_FORMAT ".", CURSOR_MAX)));
+	if (sub != NULL && sub->has_archive && is_time)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("cursor " INT64_FORMAT " is a time, and no position of an archive", cursor),
+				 errhint("NULL and 0 begin with the first row of the archive, a sequence number after this row.")));
 	if (sub == NULL || cursor <= 0 || (is_time ? sub->source->oldest == 0 : sub->source->rewind == 0))
 		return;
 	ereport(ERROR,
@@ -323,6 +331,8 @@ static const struct
 	{"slice", 24, TEXTOID},
 	{"validate", 25, TEXTOID, true},
 	{"format", 26, TEXTOID},
+	{"history", 27, TEXTOID, true},
+	{"archive_source", 28, TEXTOID},
 };
 
 static void
@@ -370,6 +380,7 @@ atp_subscribe(PG_FUNCTION_ARGS)
 {
 	AtpArg		name = ATP_FUNCTION_ARG(0, TEXTOID);
 	AtpArg		headers = ATP_FUNCTION_ARG(13, JSONBOID);
+	AtpArg		token = ATP_FUNCTION_ARG(29, TEXTOID);
 
 	atp_require_utf8();
 	for (int i = 0; i < lengthof(parameters); i++)
@@ -389,9 +400,13 @@ atp_subscribe(PG_FUNCTION_ARGS)
 	insert_subscription(fcinfo);
 	check_cursor(name, ATP_FUNCTION_ARG(2, INT8OID));
 	make_cursor(name, ATP_FUNCTION_ARG(2, INT8OID));
+	if (!token.isnull)
+		atp_run_unnamed("INSERT INTO atproto.request_header (subscription, name, value, archive)"
+						" VALUES ($1, 'Authorization', 'Bearer ' || $2, true)", ATP_ARGS(name, token));
 	if (!headers.isnull)
 		atp_run_unnamed("INSERT INTO atproto.request_header (subscription, name, value)"
 						" SELECT $1, key, value FROM jsonb_each_text($2)", ATP_ARGS(name, headers));
+	atp_history_begin(TextDatumGetCString(name.value));
 	check_target_schema(NameStr(*PG_GETARG_NAME(3)));
 	atp_create_tables(NameStr(*PG_GETARG_NAME(3)));
 	begin_new(text_to_cstring(PG_GETARG_TEXT_PP(0)), ATP_FUNCTION_ARG(2, INT8OID));

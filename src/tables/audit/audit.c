@@ -146,7 +146,7 @@ add_row(AtpAuditor *auditor, const AtpAuditRow *row)
 static bool
 add_rows(AtpAuditor *auditor, AtpAudit *audit)
 {
-	AtpArg		did = {PointerGetDatum(audit->did), atp_type("did"), false};
+	AtpArg		did = atp_did_arg(audit->did);
 	AtpAuditRow row;
 	bool		fit = true;
 
@@ -222,7 +222,7 @@ atp_audit_judge(AtpAuditor *auditor, AtpAudit *audit)
 	if (audit->reason != NULL)
 		return;
 	if (auditor->there)
-		ask_node(auditor, (AtpArg) {PointerGetDatum(audit->did), atp_type("did"), false}, audit);
+		ask_node(auditor, atp_did_arg(audit->did), audit);
 	else
 		build_tree(auditor, audit);
 }

@@ -259,7 +259,7 @@ atp_audit_share(const char *target, const char *sql, AtpArg arg, int limit,
 	if (share.nchanged > 0)
 		write_results(&share);
 	for (int i = 0; i < share.nchanged; i++)
-		audit_locked(&share, (AtpArg) {PointerGetDatum(share.audits[share.changed[i]].did), atp_type("did"), false});
+		audit_locked(&share, atp_did_arg(share.audits[share.changed[i]].did));
 	MemoryContextSwitchTo(outer);
 	if (share.n > 0)
 		*last = PG_DETOAST_DATUM_COPY(PointerGetDatum(share.audits[share.n - 1].did));

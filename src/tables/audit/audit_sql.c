@@ -15,6 +15,7 @@
 #include "config/spi.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "identity/identity.h"
 #include "miscadmin.h"
 #include "tables/audit/audit.h"
 #include "tables/audit/audit_share.h"
@@ -82,7 +83,7 @@ static bool
 walk_on(const char *target, bool atomic, struct varlena **last, AtpAuditCounts *counts)
 {
 	int			nest = atp_caller_begin();
-	AtpArg		after = {PointerGetDatum(*last), atp_type("did"), *last == NULL};
+	AtpArg		after = atp_did_arg(*last);
 	AtpCaller	caller;
 	uint64		n;
 

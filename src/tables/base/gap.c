@@ -134,7 +134,7 @@ void
 atp_gap_lost(AtpApply *a, struct varlena *did, const AtpLost *lost)
 {
 	AtpCaller	caller;
-	AtpArg		src = did == NULL ? (AtpArg) {(Datum) 0, atp_type("did"), true} : (AtpArg) {PointerGetDatum(did), atp_type("did"), false};
+	AtpArg		src = atp_did_arg(did);
 
 	if (lost->events == 0)
 		return;
@@ -167,7 +167,7 @@ atp_gap_erased(const AtpApply *a, struct varlena *did, Datum takes)
 							 " INSERT INTO atproto.gap (subscription, target, endpoint, events, after_seq, before_seq, reason)"
 							 " SELECT l.subscription, $1::name, l.endpoint, l.events, l.after_seq, l.before_seq, " DROPPED " FROM lost l"
 							 "  WHERE NOT EXISTS (SELECT FROM added d WHERE d.subscription = l.subscription AND d.endpoint = l.endpoint)"),
-			ATP_ARGS(atp_text_arg(a->sub->target), (AtpArg) {PointerGetDatum(did), atp_type("did"), false},
+			ATP_ARGS(atp_text_arg(a->sub->target), atp_did_arg(did),
 					 (AtpArg) {takes, TEXTARRAYOID, false}));
 	atp_owner_end(caller);
 }

@@ -49,12 +49,10 @@ bool
 atp_jobs_hold(const char *name)
 {
 	AtpCaller	caller = atp_as_table_owner("subscription");
-	AtpResult	found = atp_query("SELECT FROM atproto.subscription WHERE name = $1 FOR KEY SHARE", ATP_ARGS(atp_text_arg(name)));
-	bool		there = found.n > 0;
+	bool		any = atp_run("SELECT FROM atproto.subscription WHERE name = $1 FOR KEY SHARE", ATP_ARGS(atp_text_arg(name))) > 0;
 
-	atp_result_free(found);
 	atp_owner_end(caller);
-	return there;
+	return any;
 }
 
 bool
@@ -199,12 +197,8 @@ atp_jobs_repair(const char *target, struct varlena *const *dids, int n, AtpJobPr
 static bool
 are_there(int64 n, const char *condition, const char *a, const char *b)
 {
-	AtpResult	found = atp_query(psprintf("SELECT FROM atproto.repo_job WHERE %s OFFSET $1 LIMIT 1", condition),
-								  ATP_ARGS(atp_int8_arg(n - 1), atp_text_arg(a), atp_text_arg(b)));
-	bool		many = found.n > 0;
-
-	atp_result_free(found);
-	return many;
+	return atp_run(psprintf("SELECT FROM atproto.repo_job WHERE %s OFFSET $1 LIMIT 1", condition),
+				   ATP_ARGS(atp_int8_arg(n - 1), atp_text_arg(a), atp_text_arg(b))) > 0;
 }
 
 /* More than $n queued jobs of the owner o. */

@@ -153,7 +153,7 @@ fetch_marked(const char *target, AtpArg hashes)
 		for (uint64 i = 0; i < found.n; i++)
 			dids[i] = (struct varlena *) DatumGetPointer(atp_get_arg(atp_result_row(found, i), "did", atp_type("did")).value);
 		atp_jobs_repair(target, dids, found.n, ATP_JOB_LISTED, "its node came back with older rows");
-		last = (AtpArg) {PointerGetDatum(PG_DETOAST_DATUM_COPY(PointerGetDatum(dids[found.n - 1]))), atp_type("did"), false};
+		last = atp_did_arg(PG_DETOAST_DATUM_COPY(PointerGetDatum(dids[found.n - 1])));
 		atp_result_free(found);
 		MemoryContextSwitchTo(old);
 		MemoryContextReset(cxt);

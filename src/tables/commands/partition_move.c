@@ -103,11 +103,7 @@ atp_move_check(Oid table, Oid rest)
 static bool
 is_published(Oid table, Oid rest)
 {
-	AtpResult	found = atp_query("SELECT 1 AS one " PUBLICATIONS " LIMIT 1", ATP_ARGS(OID_ARG(table), OID_ARG(rest)));
-	bool		published = found.n > 0;
-
-	atp_result_free(found);
-	return published;
+	return atp_run("SELECT 1 AS one " PUBLICATIONS " LIMIT 1", ATP_ARGS(OID_ARG(table), OID_ARG(rest))) > 0;
 }
 
 /* SQL that restores the table's replica identity. */

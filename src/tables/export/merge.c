@@ -553,14 +553,12 @@ static bool
 keeps_rows_out(const AtpMerge *m)
 {
 	Oid			table = atp_target_table(m->statements, "record");
-	AtpResult	found = atp_query("SELECT FROM pg_catalog.pg_class c WHERE c.oid = $1 AND (c.relkind NOT IN ('r', 'p') OR c.relhasrules OR c.relrowsecurity"
-								  "  OR EXISTS (SELECT FROM pg_catalog.pg_trigger t"
-								  "   WHERE t.tgrelid IN (SELECT c.oid UNION ALL SELECT p.relid FROM pg_catalog.pg_partition_tree(c.oid) p)"
-								  "    AND NOT t.tgisinternal AND t.tgtype & 3 = 3))",
-								  ATP_ARGS((AtpArg) {ObjectIdGetDatum(table), OIDOID, false}));
 
-	atp_result_free(found);
-	return found.n > 0;
+	return atp_run("SELECT FROM pg_catalog.pg_class c WHERE c.oid = $1 AND (c.relkind NOT IN ('r', 'p') OR c.relhasrules OR c.relrowsecurity"
+				   "  OR EXISTS (SELECT FROM pg_catalog.pg_trigger t"
+				   "   WHERE t.tgrelid IN (SELECT c.oid UNION ALL SELECT p.relid FROM pg_catalog.pg_partition_tree(c.oid) p)"
+				   "    AND NOT t.tgisinternal AND t.tgtype & 3 = 3))",
+				   ATP_ARGS((AtpArg) {ObjectIdGetDatum(table), OIDOID, false})) > 0;
 }
 
 /*

@@ -459,7 +459,7 @@ atp_dead_letters_forget_account(const char *subscription, struct varlena *did, A
 	/* a letter about a record of an export has no number */
 	atp_run(atp_identity_sql("DELETE FROM atproto.dead_letter d WHERE subscription = $1 AND did OPERATOR(@.=) $2"
 							 " AND (seq IS NULL OR $4 IS NULL OR (seq < $4 AND " OF_STREAM("$3") "))"),
-			ATP_ARGS(atp_text_arg(subscription), (AtpArg) {PointerGetDatum(did), atp_type("did"), false}, endpoint, seq));
+			ATP_ARGS(atp_text_arg(subscription), atp_did_arg(did), endpoint, seq));
 }
 
 /*

@@ -16,12 +16,11 @@ static bool
 is_known_as(text *name, text *id)
 {
 	AtpCaller	caller = atp_as_table_owner("subscription");
-	AtpResult	found = atp_query("SELECT FROM atproto.subscription WHERE name = $1 AND $2 IN (id::text, name)",
-								  ATP_ARGS(atp_text_arg(text_to_cstring(name)), atp_text_arg(text_to_cstring(id))));
+	bool		any = atp_run("SELECT FROM atproto.subscription WHERE name = $1 AND $2 IN (id::text, name)",
+							  ATP_ARGS(atp_text_arg(text_to_cstring(name)), atp_text_arg(text_to_cstring(id)))) > 0;
 
 	atp_owner_end(caller);
-	atp_result_free(found);
-	return found.n > 0;
+	return any;
 }
 
 bool

@@ -175,13 +175,12 @@ static bool
 has_request(const AtpApply *a, struct varlena *did, const char *condition)
 {
 	AtpCaller	caller = atp_as_table_owner("status_request");
-	AtpResult	found = atp_query(atp_identity_sql(psprintf("SELECT FROM atproto.status_request WHERE target = $1::name AND did OPERATOR(@.=) ANY ($2)"
-															" AND %s", condition)),
-								  ATP_ARGS(atp_text_arg(a->sub->target), atp_dids_arg(&did, 1)));
+	bool		any = atp_run(atp_identity_sql(psprintf("SELECT FROM atproto.status_request WHERE target = $1::name AND did OPERATOR(@.=) ANY ($2)"
+														" AND %s", condition)),
+							  ATP_ARGS(atp_text_arg(a->sub->target), atp_dids_arg(&did, 1))) > 0;
 
 	atp_owner_end(caller);
-	atp_result_free(found);
-	return found.n > 0;
+	return any;
 }
 
 bool

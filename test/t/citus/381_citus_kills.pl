@@ -27,10 +27,9 @@ if (my $why = AtprotoTest::Citus::missing())
 }
 
 my $kills = $ENV{ATPROTO_KILLS} || 12;
-my $seed  = $ENV{ATPROTO_SEED} // int rand 2**31;
-srand $seed;
+my $seed  = seed();
 my $apply_workers = $ENV{ATPROTO_WORKERS} || 1 + int rand 3;
-note("ATPROTO_SEED=$seed, workers => $apply_workers");
+note("workers => $apply_workers");
 
 my $last = 1000 * $kills > 20_000 ? 1000 * $kills : 20_000;
 my ($capture, $expect) = simulate(

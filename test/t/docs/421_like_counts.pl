@@ -18,9 +18,7 @@ use JSON::PP;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $seed = $ENV{ATPROTO_SEED} // int rand 2**31;
-srand $seed;
-note("ATPROTO_SEED=$seed");
+my $seed = seed();
 
 my $files = PostgreSQL::Test::Utils::tempdir('exports');
 my ($simulated, $expected) = simulate(

@@ -17,7 +17,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $last = $ENV{ATPROTO_EVENTS} || 20_000;
-my $seed = $ENV{ATPROTO_SEED}   || 1;
+my $seed = seed();
 my $half = int($last / 2);
 
 # Small frames, for the sake of the oracle; more rare events.

@@ -21,9 +21,7 @@ use Test::More;
 
 my $kills   = $ENV{ATPROTO_KILLS}   || 12;
 my $workers = $ENV{ATPROTO_WORKERS} || 1;
-my $seed    = $ENV{ATPROTO_SEED} // int rand 2**31;
-srand $seed;
-note("ATPROTO_SEED=$seed");
+my $seed    = seed();
 
 my ($capture) = simulate(
 	'--events' => 3000, '--accounts' => 60, '--history' => 0, '--batches' => 25, '--seed' => 1 + $seed % 1000,

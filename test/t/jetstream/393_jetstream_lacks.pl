@@ -16,9 +16,7 @@ use AtprotoTest::Jetstream;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $seed = $ENV{ATPROTO_SEED} // 1;
-srand $seed;
-note("ATPROTO_SEED=$seed");
+my $seed = seed();
 
 my $node = make_node(
 	'lacks', conf => <<'EOF');

@@ -45,6 +45,8 @@ query("SELECT atproto.pause('paused')");
 query(<<'SQL');
 INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason) VALUES ('held', 'x', 1, 2, 'OutdatedCursor');
 INSERT INTO atproto.zstd_dictionary (subscription, endpoint, dictionary, changed_at, due_at) VALUES ('held', 'x', '\x37a430ec', '2020-01-01', '2020-01-01');
+INSERT INTO atproto.history (subscription, endpoint, phase, tip, passes, blocks) VALUES ('held', 'x', 'rows', 77, 2, 3);
+INSERT INTO atproto.request_header VALUES ('held', 'Authorization', 'Bearer other', true);
 INSERT INTO atproto.dead_frame VALUES ('held', sha256('\x00'), '\x00');
 INSERT INTO atproto.dead_letter (subscription, seq, stage, sqlstate, message, digest)
 	VALUES ('held', 3, 'frame', '22P03', 'no frame', sha256('\x00'));
@@ -77,9 +79,10 @@ sub contents
 	return query(<<'SQL', database => $database);
 SELECT 's', to_jsonb(s) - 'stopped' - 'stopped_at' - 'target_owner' FROM atproto.subscription s ORDER BY name;
 SELECT 'c', to_jsonb(c) - 'updated_at' - 'seq' - 'events' - 'record_ops' - 'event_time' - 'settings_after', CASE WHEN subscription = 'held' THEN seq END FROM atproto.cursor c ORDER BY subscription;
-SELECT 'h', to_jsonb(h) FROM atproto.request_header h ORDER BY subscription, name;
+SELECT 'h', to_jsonb(h) FROM atproto.request_header h ORDER BY subscription, name, archive;
 SELECT 'd', to_jsonb(d), to_jsonb(f) FROM atproto.dead_letter d JOIN atproto.dead_frame f USING (subscription, digest) ORDER BY id;
 SELECT 'g', to_jsonb(g) FROM atproto.gap g ORDER BY id;
+SELECT 'y', to_jsonb(y) FROM atproto.history y;
 SELECT 'z', to_jsonb(z) FROM atproto.zstd_dictionary z;
 SELECT 'n', seen FROM public.seen ORDER BY collection;
 SELECT 'e', every.contents();

@@ -19,9 +19,7 @@ use Time::HiRes qw(usleep);
 
 my $kills = $ENV{ATPROTO_KILLS} || 20;
 my $workers = $ENV{ATPROTO_WORKERS} || 1;
-my $seed  = $ENV{ATPROTO_SEED} // int rand 2**31;
-srand $seed;
-note("ATPROTO_SEED=$seed");
+my $seed  = seed();
 
 my $pds  = capture('pds.frames.gz');
 my @rate = ('--rate', int(2600 / $kills) || 1);    # messages a second, so that the stream lasts for all kills

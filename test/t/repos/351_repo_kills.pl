@@ -17,8 +17,7 @@ use AtprotoTest::Kills;
 use Test::More;
 
 my $kills = $ENV{ATPROTO_KILLS} || 6;
-my $seed  = $ENV{ATPROTO_SEED} // 1;
-srand $seed;
+my $seed  = seed();
 
 my $simulated = AtprotoTest::Backfill->begin(seed => $seed);
 my $verify   = (qw(chain full))[ rand 2 ];
@@ -26,7 +25,7 @@ my $backfill = (qw(network seen))[ rand 2 ];
 my $workers  = 1 + int rand 2;
 # a list brings the records from before the first event
 my $cursor = $backfill eq 'network' ? int rand $simulated->half : 0;
-note("ATPROTO_SEED=$seed: $verify, $backfill, $workers, from $cursor");
+note("$verify, $backfill, $workers, from $cursor");
 
 my $preload = $simulated->preload;
 my $node    = make_node('repo_kills', start => $preload, conf => $simulated->settings . "synchronous_commit = off\n");

@@ -102,6 +102,7 @@ INSERT INTO atproto.enumeration (subscription, source, started_at) VALUES ('vict
 INSERT INTO atproto.repo_total VALUES ('victim', 1, 1, 1, 1, now());
 INSERT INTO atproto.subscription_event (subscription, number, at, last_at, times, event) VALUES ('victim', 1, now(), now(), 1, 'connected');
 INSERT INTO atproto.zstd_dictionary (subscription, endpoint) VALUES ('victim', 'wss://localhost/');
+INSERT INTO atproto.history (subscription, endpoint) VALUES ('victim', 'wss://localhost/');
 EOSQL
 
 # ------------------------------------------------------------------------

@@ -17,9 +17,7 @@ use AtprotoTest::Union;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $seed = $ENV{ATPROTO_SEED} // 1;
-srand $seed;
-note("ATPROTO_SEED=$seed");
+my $seed = seed();
 
 my $node  = make_node('union', conf => "max_worker_processes = 20\natproto.reconnect_delay = 50ms\natproto.multi_source_wait = 5min");
 my $union = AtprotoTest::Union->new($node);

@@ -16,9 +16,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $kills = $ENV{ATPROTO_KILLS} // 8;
-my $seed  = $ENV{ATPROTO_SEED} // 1;
-srand $seed;
-note("ATPROTO_SEED=$seed");
+my $seed  = seed();
 
 my $node = make_node('union_kills',
 	conf => "max_worker_processes = 20\natproto.reconnect_delay = 50ms\natproto.multi_source_wait = 10min\natproto.batch_delay = 10ms");

@@ -17,7 +17,7 @@ use AtprotoTest::Levels;
 use Test::More;
 
 my $events  = $ENV{ATPROTO_EVENTS}  || 2_000;
-my $seed    = $ENV{ATPROTO_SEED}    || 1;
+my $seed    = seed();
 my $percent = $ENV{ATPROTO_PERCENT} || 12;
 
 # Repositories begin empty, or with a few records from before the stream.

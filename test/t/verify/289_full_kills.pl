@@ -16,10 +16,8 @@ use AtprotoTest::Levels;
 use Test::More;
 
 my $kills = $ENV{ATPROTO_KILLS} || 8;
-my $seed  = $ENV{ATPROTO_SEED} // int rand 2**31;
+my $seed  = seed();
 my $epoch = 120;
-srand $seed;
-note("ATPROTO_SEED=$seed");
 
 my $full = begin_full('full_kills',
 	events => 2 * $epoch, epoch => $epoch, accounts => 40, history => 16, seed => $seed, percent => 8, rate => 100, conf => "synchronous_commit = off\n");

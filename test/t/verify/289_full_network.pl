@@ -20,7 +20,7 @@ use Time::HiRes qw(usleep);
 
 my $minutes = $ENV{ATPROTO_MINUTES};
 my $rate    = $ENV{ATPROTO_RATE} || 50;
-my $seed    = $ENV{ATPROTO_SEED} || 1;
+my $seed    = seed();
 my $percent = $ENV{ATPROTO_PERCENT} || ($minutes ? 1 : 8);
 my $epoch   = $minutes ? 60 * $rate : 250;
 my $events  = $minutes ? $minutes * $epoch : 3 * $epoch;

@@ -16,10 +16,8 @@ use AtprotoTest::Clock;
 use AtprotoTest::Levels;
 use Test::More;
 
-my $seed  = $ENV{ATPROTO_SEED} // 1;
+my $seed  = seed();
 my $epoch = 80;
-srand $seed;
-note("ATPROTO_SEED=$seed");
 
 # held events are released in the order of rev: a late commit that is held counts as in time, unlike for the
 # oracle

@@ -1,0 +1,59 @@
+/*
+ * src/tables/base: how far the reading of an archive is.  The position is in atproto.cursor, as the stream's is.
+ */
+
+CREATE TABLE atproto.history (
+    subscription text PRIMARY KEY
+        REFERENCES atproto.subscription (name) ON UPDATE CASCADE ON DELETE CASCADE,
+    endpoint text NOT NULL,
+    phase text NOT NULL DEFAULT 'plan'
+        CHECK (phase IN ('plan', 'rows', 'markers', 'seam', 'live')),
+    tip bigint
+        CHECK (tip BETWEEN 1 AND 999999999999999),
+    passes integer
+        CHECK (passes IN (1, 2)),
+    floor bigint
+        CHECK (floor BETWEEN 1 AND 999999999999999),
+    cycles integer NOT NULL DEFAULT 0
+        CHECK (cycles >= 0),
+    seam_missing bigint NOT NULL DEFAULT 0
+        CHECK (seam_missing >= 0),
+    planned_blocks bigint
+        CHECK (planned_blocks >= 0),
+    blocks bigint NOT NULL DEFAULT 0
+        CHECK (blocks >= 0),
+    planned_bytes bigint
+        CHECK (planned_bytes >= 0),
+    bytes bigint NOT NULL DEFAULT 0
+        CHECK (bytes >= 0),
+    rows bigint NOT NULL DEFAULT 0
+        CHECK (rows >= 0),
+    error text,
+    next_try timestamptz,
+    started_at timestamptz NOT NULL DEFAULT now(),
+    finished_at timestamptz
+);
+COMMENT ON TABLE atproto.history IS 'archives that are read before a stream (option history): one row for each subscription. The position is in atproto.cursor';
+COMMENT ON COLUMN atproto.history.subscription IS 'the subscription';
+COMMENT ON COLUMN atproto.history.endpoint IS 'the stream whose archive is read, as in atproto.cursor';
+COMMENT ON COLUMN atproto.history.phase IS 'plan: the server is asked what to read; rows: rows up to tip are read; markers: then changes of accounts, if they are read apart; seam: the stream has begun, and the rows around its beginning are still to be compared with the archive; live: all is done';
+COMMENT ON COLUMN atproto.history.tip IS 'the last sequence number of the archive when this cycle began: rows up to it are read; NULL: not known yet';
+COMMENT ON COLUMN atproto.history.passes IS '2: records are read first, and changes of accounts afterwards; 1: all in one pass; NULL: not decided yet';
+COMMENT ON COLUMN atproto.history.floor IS 'the first sequence number that the stream has brought; NULL: none yet';
+COMMENT ON COLUMN atproto.history.cycles IS 'how often the archive was read up to its tip';
+COMMENT ON COLUMN atproto.history.seam_missing IS 'rows that the stream had left out, and the archive has brought';
+COMMENT ON COLUMN atproto.history.planned_blocks IS 'blocks of this cycle that have to be read, as planned so far';
+COMMENT ON COLUMN atproto.history.blocks IS 'blocks that were read in this cycle';
+COMMENT ON COLUMN atproto.history.planned_bytes IS 'bytes of this cycle, as estimated from the blocks that were read';
+COMMENT ON COLUMN atproto.history.bytes IS 'bytes that were received in this cycle';
+COMMENT ON COLUMN atproto.history.rows IS 'rows of the archive that passed the filters, of all cycles';
+COMMENT ON COLUMN atproto.history.error IS 'what the reading waits for; NULL: nothing';
+COMMENT ON COLUMN atproto.history.next_try IS 'when the next try is due';
+COMMENT ON COLUMN atproto.history.started_at IS 'when the reading began';
+COMMENT ON COLUMN atproto.history.finished_at IS 'when the phase became live last';
+SELECT pg_catalog.pg_extension_config_dump('atproto.history', '');
+
+-- a role sees the rows of the subscriptions that the role sees
+ALTER TABLE atproto.history ENABLE ROW LEVEL SECURITY;
+CREATE POLICY owner ON atproto.history
+    USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
