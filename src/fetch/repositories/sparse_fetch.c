@@ -99,10 +99,23 @@ fail_export(AtpSparseFetch *f)
 		 fault->detail == NULL ? fault->text : psprintf("%s: %s", fault->text, fault->detail), NULL);
 }
 
+/* The error of an answer, with the first of many CIDs of its URL: the reason, which comes last, must have room in a row. */
+static const char *
+error_of(const AtpHttpAnswer *answer)
+{
+	const char *first = answer->error == NULL ? NULL : strstr(answer->error, "&cids=");
+	const char *second = first == NULL ? NULL : strchr(first + 1, '&');
+	const char *end = second == NULL ? NULL : strstr(second, ": ");
+
+	if (end != NULL)
+		return psprintf("%.*s...%s", (int) (second - answer->error), answer->error, end);
+	return answer->error != NULL ? answer->error : "the answer is not of status 200";
+}
+
 static void
 fail_answer(AtpSparseFetch *f, const AtpHttpAnswer *answer)
 {
-	fail(f, atp_sparse_answer_kind(answer), answer->error != NULL ? answer->error : "the answer is not of status 200", answer);
+	fail(f, atp_sparse_answer_kind(answer), error_of(answer), answer);
 }
 
 static bool
@@ -221,6 +234,12 @@ AtpExport *
 atp_sparse_fetch_export(const AtpSparseFetch *f)
 {
 	return f->export;
+}
+
+bool
+atp_sparse_fetch_has_head(const AtpSparseFetch *f)
+{
+	return f->has_head;
 }
 
 int64

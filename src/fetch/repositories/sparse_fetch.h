@@ -92,6 +92,9 @@ extern const AtpSparseFault *atp_sparse_fetch_fault(const AtpSparseFetch *fetch)
 /* The commit (atp_export_head()), the records and the blocks. */
 extern AtpExport *atp_sparse_fetch_export(const AtpSparseFetch *fetch);
 
+/* Is a commit known?  Before, the fetch has learned nothing. */
+extern bool atp_sparse_fetch_has_head(const AtpSparseFetch *fetch);
+
 /* Bytes received, and number of requests. */
 extern int64 atp_sparse_fetch_bytes(const AtpSparseFetch *fetch);
 extern int	atp_sparse_fetch_requests(const AtpSparseFetch *fetch);

@@ -447,7 +447,7 @@ atp_export_rewind(AtpExport *e)
 {
 	/* P-22: of some collections, only records are there whose values are needed */
 	AtpExportSource source = {
-		.read = read_node, .has = e->checked || e->ranges != NULL ? NULL : has_block, .ctx = e, .blocks = atp_blocks_count(e->blocks),
+		.read = e->ranges != NULL ? copy_node : read_node, .has = e->checked || e->ranges != NULL ? NULL : has_block, .ctx = e, .blocks = atp_blocks_count(e->blocks),
 		.max_records = atp_max_repo_records, .sha256 = atp_sha256, .ranges = e->ranges, .nranges = e->nranges
 	};
 	size_t		at;
