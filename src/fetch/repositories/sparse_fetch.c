@@ -81,7 +81,7 @@ struct AtpSparseFetch
  * ------------------------------------------------------------------------
  */
 static void
-fail(AtpSparseFetch *f, AtpSparseFaultKind kind, const char *text, const AtpHttpAnswer *answer)
+fail_fetch(AtpSparseFetch *f, AtpSparseFaultKind kind, const char *text, const AtpHttpAnswer *answer)
 {
 	if (f->failed)
 		return;
@@ -95,7 +95,7 @@ fail_export(AtpSparseFetch *f)
 {
 	const AtpExportFault *fault = atp_export_fault(f->export);
 
-	fail(f, fault->sqlstate == ERRCODE_PROGRAM_LIMIT_EXCEEDED ? ATP_SPARSE_TOO_LARGE : ATP_SPARSE_WRONG,
+	fail_fetch(f, fault->sqlstate == ERRCODE_PROGRAM_LIMIT_EXCEEDED ? ATP_SPARSE_TOO_LARGE : ATP_SPARSE_WRONG,
 		 fault->detail == NULL ? fault->text : psprintf("%s: %s", fault->text, fault->detail), NULL);
 }
 
@@ -115,7 +115,7 @@ error_of(const AtpHttpAnswer *answer)
 static void
 fail_answer(AtpSparseFetch *f, const AtpHttpAnswer *answer)
 {
-	fail(f, atp_sparse_answer_kind(answer), error_of(answer), answer);
+	fail_fetch(f, atp_sparse_answer_kind(answer), error_of(answer), answer);
 }
 
 static bool
@@ -402,7 +402,7 @@ take_end(AtpSparseFetch *f, AtpSparseRequest *r)
 	if (r->wrong)
 	{
 		/* P-10: the first wrong block ends the fetch */
-		fail(f, ATP_SPARSE_REFUSED, why_wrong(r), NULL);
+		fail_fetch(f, ATP_SPARSE_REFUSED, why_wrong(r), NULL);
 		return;
 	}
 	answer = atp_http_answer(r->http);
@@ -516,7 +516,7 @@ halve_requests(AtpSparseFetch *f)
 				char		text[ATP_CID_TEXT_MAX];
 				int			len = (int) atp_cid_format(r->ask.cid[j], ATP_CID_BLESSED_LEN, text);
 
-				fail(f, ATP_SPARSE_REFUSED, psprintf("the server refuses block %.*s of its latest commit", len, text), NULL);
+				fail_fetch(f, ATP_SPARSE_REFUSED, psprintf("the server refuses block %.*s of its latest commit", len, text), NULL);
 				return;
 			}
 		f->window = Min(f->window, Max(r->asked / 2, 1));
@@ -541,13 +541,13 @@ take_latest(AtpSparseFetch *f)
 	atp_fetch_free(f->latest);
 	f->latest = NULL;
 	if (err != ATP_OK)
-		fail(f, ATP_SPARSE_REFUSED, psprintf("invalid answer of getLatestCommit: %s", atp_err_text(err)), NULL);
+		fail_fetch(f, ATP_SPARSE_REFUSED, psprintf("invalid answer of getLatestCommit: %s", atp_err_text(err)), NULL);
 	else if (f->phase == SPARSE_LATEST)
 		ask_for_commit(f, cid);
 	else if (memcmp(cid, f->head, sizeof(cid)) == 0)
 		halve_requests(f);
 	else if (f->moves++ == MOVES_MAX)
-		fail(f, ATP_SPARSE_CHEAPER_WHOLE, "the repository has moved on more than 5 times during a fetch of parts", NULL);
+		fail_fetch(f, ATP_SPARSE_CHEAPER_WHOLE, "the repository has moved on more than 5 times during a fetch of parts", NULL);
 	else
 		begin_proofs(f);
 }
@@ -616,7 +616,7 @@ fill_request(AtpSparseFetch *f, AtpSparseRequest *r)
 
 /* P-30: is the whole repository cheaper than what is missing? */
 static void
-judge(AtpSparseFetch *f)
+judge_cost(AtpSparseFetch *f)
 {
 	AtpSparseEstimate estimate = atp_sparse_estimate(&f->walk);
 	uint64		whole_mb = estimate.records / (1024 * 1024 / RECORD_BYTES);
@@ -625,7 +625,7 @@ judge(AtpSparseFetch *f)
 	if (!f->ask.judges || f->walk.top_keys == 0)
 		return;
 	if (f->walk.top <= LOW_ROOT || requests > REQUESTS_FREE + whole_mb / MB_OF_REQUEST || estimate.in_ranges > estimate.records / 2)
-		fail(f, ATP_SPARSE_CHEAPER_WHOLE, "the whole repository is cheaper than the collections alone", NULL);
+		fail_fetch(f, ATP_SPARSE_CHEAPER_WHOLE, "the whole repository is cheaper than the collections alone", NULL);
 }
 
 /* Fill requests with absent nodes; after a round without any, the nodes are complete. */
@@ -641,7 +641,7 @@ move_levels(AtpSparseFetch *f)
 	if (f->failed || f->walking || f->left)
 		return;
 	if (f->named && !f->judged)
-		judge(f);
+		judge_cost(f);
 	f->judged = true;
 	if (!all_idle(f))
 		return;
@@ -681,7 +681,7 @@ atp_sparse_fetch_want(AtpSparseFetch *f, AtpBytes cid)
 	begin_blocks(f, r, ATP_GET_BLOCKS_RECORD_MAX);
 	f->filling = r;
 	if (atp_get_blocks_add(&r->ask, cid) != ATP_OK)
-		fail(f, ATP_SPARSE_WRONG, "the CID of a record is not that of DAG-CBOR with SHA-256", NULL);
+		fail_fetch(f, ATP_SPARSE_WRONG, "the CID of a record is not that of DAG-CBOR with SHA-256", NULL);
 	return true;
 }
 
@@ -722,7 +722,7 @@ atp_sparse_fetch_step(AtpSparseFetch *f, long *wait_ms)
 
 	*wait_ms = -1;
 	if (!f->failed && atp_now() >= f->until)
-		fail(f, ATP_SPARSE_TOO_LARGE, "the fetch of parts takes longer than an hour", NULL);
+		fail_fetch(f, ATP_SPARSE_TOO_LARGE, "the fetch of parts takes longer than an hour", NULL);
 	if (!f->failed && f->latest_ended)
 	{
 		f->latest_ended = false;

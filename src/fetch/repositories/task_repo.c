@@ -231,7 +231,7 @@ end_idle(AtpTime now)
 /*
  * Give up transfers that are too slow while no place is free: otherwise the servers of a few accounts, which send a
  * thousand bytes a second, could take all places for an hour.  The time that a transfer waits for memory does not count.
- * P-60: parts that wait for the limits of their host are put off, which is no fault of the account.
+ * Parts that wait for the limits of their host are put off, which is no fault of the account.
  */
 static void
 end_slow(AtpTime now)

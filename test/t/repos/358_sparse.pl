@@ -28,7 +28,7 @@ my $me     = did('a');
 my $recipe = '{exchange.recipe.recipe}';
 my $n      = 0;
 
-# Its server, new for each case, has this export.
+# A new server for each case, with this export.
 sub serve
 {
 	my ($car, %more) = @_;
@@ -47,7 +47,7 @@ sub fetch_from
 	return;
 }
 
-# No job is left; a fetch that has failed is told of, and ends the wait.
+# Wait until no job is left.  A failed fetch ends the wait.
 sub wait_for_fetch
 {
 	wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE NOT (state = 'queued' AND tries > 0))");
@@ -72,7 +72,7 @@ foreach my $target ([ s => 'sparse' ], [ w => 'whole' ], [ a => 'auto' ])
 	query("CREATE SCHEMA $target->[0]; SELECT atproto.create_tables('$target->[0]'); SELECT atproto.subscribe('$target->[0]', 'wss://quiet.example.com', target => '$target->[0]', backfill => 'repair', collections => '$recipe', fetch_as => '$target->[1]')");
 }
 
-# --- the rows are those of the whole ---
+# --- rows as after a fetch of the whole ---
 
 sub is_as_whole
 {
@@ -135,7 +135,7 @@ wait_for_fetch();
 is_as_whole('first', 'a server that answers RecordNotFound', $host, 's');
 cmp_ok(count('getLatestCommit', requests($host)), '>=', 1, 'P-02: the commit comes by getLatestCommit and getBlocks');
 
-# --- the whole, where it is cheaper ---
+# --- P-30: the cheaper way ---
 
 sub fetch_auto
 {
@@ -156,7 +156,7 @@ sub is_right
 
 my $until = "SELECT whole_until > now() + interval '23 hours', whole_reason FROM atproto.stat_host WHERE host = '%s'";
 
-# Hosts, what atproto.stat_host says of them in the end, and why.
+# Host, expected mark in atproto.stat_host, name of the check.
 my @marks;
 
 foreach my $case ([ 'small', 0 ], [ 'most', 1 ], [ 'first', 0 ], [ 'none', 0 ])
@@ -199,7 +199,7 @@ foreach my $case (
 	is(join(' ', @asked[ $before .. $#asked ]), 'getRepo', "P-30: $name: and asked for the whole only");
 }
 
-# --- limits of one account, and answers that do not come ---
+# --- limits of one account; answers without an end ---
 
 my $private = 'private.example.com';
 $network->names({ $private => ['10.0.0.1'] });
@@ -255,7 +255,7 @@ like(fails_at($host, 's'), qr/501/, 'P-32: sparse forces: a server that cannot i
 is(count('getRepo', requests($host)), 0, 'and not asked for the whole');
 is(query(sprintf $rows, 's'), $kept, 'P-15: nothing is applied from a part');
 
-# --- a repository that moves on ---
+# --- a repository moves on between requests ---
 
 query("UPDATE s.repo SET rev = NULL");
 $host = serve('first', every => 2, moves => [ map { "$files/move$_.car" } 0 .. 1 ]);
@@ -271,7 +271,7 @@ is(count('getRepo', fetch_auto($host)), 1, 'P-05: one that moves on too often is
 is(query("SELECT sync FROM a.repo"), 'synchronized', 'and is synchronized');
 push @marks, [ $host, qr/^\|$/, 'P-05: its host is not blamed' ];
 
-# --- trees that are wrong ---
+# --- wrong trees ---
 
 foreach my $case (
 	[ shifted    => qr/after path|invalid repository/ ],
@@ -298,7 +298,7 @@ fetch_from(serve('right'), 's');
 wait_for_fetch();
 is(query('SELECT count(*) FROM s.record'), '1', 'a right tree beside them');
 
-# --- what is remembered of the hosts ---
+# --- remembered hosts ---
 
 foreach my $mark (@marks)
 {
@@ -310,5 +310,5 @@ $host = $marks[0][0];
 query("SELECT atproto.reset_backoff('$host')");
 is(query("SELECT whole_until IS NULL FROM atproto.stat_host WHERE host = '$host'"), 't', 'until somebody asks');
 
-done_testing();
 $node->stop;
+done_testing();
