@@ -35,10 +35,9 @@ sub asked
 	return scalar(() = $simulated->network->log(kind => 'http', path => qr/com\.atproto\.sync\.$what\b/));
 }
 
-# --- commits that are not the account's ---
+# --- forged commits ---
 
-# The export with another signature: the commit comes first, and its last member in canonical order is not the signature, so
-# the byte string of 64 bytes behind the name "sig" is changed; the commit's CID, which is the root, changes with it.
+# Change a byte of the signature in the export's first block, the commit.  The commit's CID, the root, changes with the signature.
 sub forge
 {
 	my ($file) = @_;
