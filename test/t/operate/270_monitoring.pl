@@ -30,6 +30,9 @@ $node->safe_psql('postgres', "INSERT INTO atproto.collection_count SELECT date_t
 	FROM generate_series(0, 1) n");
 $node->safe_psql('postgres', "UPDATE atproto.audit_state SET audited = 9, different = 1, different_at = now()");
 
+$node->safe_psql('postgres', "INSERT INTO atproto.subscription (name, url, target, history) VALUES ('recipes', 'wss://localhost/xrpc/network.bsky.jetstream.subscribeEvents', 'atproto', 'archive');
+	INSERT INTO atproto.history (subscription, endpoint) SELECT name, endpoint FROM atproto.subscription WHERE name = 'recipes'");
+
 my $readme = slurp_file("$dir/README.md");
 my $grants = slurp_file("$dir/role.sql");
 my ($role) = $grants =~ /^CREATE ROLE (\w+) /m or BAIL_OUT('role.sql makes no role');
