@@ -86,6 +86,7 @@ foreach my $name (sort keys %queries)
 	is(scalar(grep { grep { $_ !~ /^(-?[0-9.]+)?$/ } (split /,/, $_, -1)[ $#labels + 1 .. $#described ] } @rows), 0, "$name: values are numbers");
 	$metrics{"${name}_$_->[0]"} = 1 foreach grep { $_->[1] ne 'LABEL' } @{ $queries{$name}{metrics} };
 }
+$node->safe_psql('postgres', "DELETE FROM atproto.subscription WHERE name = 'recipes'");
 
 # The list has every state of the view.
 my ($view) = $node->safe_psql('postgres', "SELECT pg_get_viewdef('atproto.stat_subscription')");
