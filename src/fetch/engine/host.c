@@ -15,6 +15,7 @@
 
 #define HOSTS_MAX	4096
 #define BURST		10			/* */
+#define WHOLE_MS	(24 * 60 * 60 * 1000)	/* P-30: how long only whole repositories are asked for */
 
 static int	fetch_concurrency;
 static int	fetch_host_parallel;
@@ -121,6 +122,26 @@ atp_host_any_in_backoff(AtpTime now)
 	return false;
 }
 
+void
+atp_host_refuses_parts(const char *name, const char *why, AtpTime now)
+{
+	AtpHost    *host = atp_host_get(name);
+
+	if (host == NULL)
+		return;
+	host->whole_until = now + (AtpTime) WHOLE_MS * 1000;
+	strlcpy(host->whole_reason, why, sizeof(host->whole_reason));
+	host->dirty = true;
+}
+
+bool
+atp_host_has_parts(const char *name, AtpTime now)
+{
+	const AtpHost *host = atp_host_known(name);
+
+	return host == NULL || host->whole_until <= now;
+}
+
 const char *
 atp_host_suffix(const char *name)
 {
@@ -169,7 +190,7 @@ suffix_is_full(const AtpHost *host)
 }
 
 bool
-atp_host_ask(const char *name, const AtpHostLimits *limits, AtpTime now, long *wait_ms)
+atp_host_ask(const char *name, const AtpHostLimits *limits, bool shared, AtpTime now, long *wait_ms)
 {
 	AtpHostLimits usual = {fetch_host_parallel, fetch_host_rate, Min(fetch_host_rate, BURST)};
 	AtpHost    *host;
@@ -177,7 +198,7 @@ atp_host_ask(const char *name, const AtpHostLimits *limits, AtpTime now, long *w
 	*wait_ms = -1;
 	if (nrunning >= fetch_concurrency || (host = atp_host_get(name)) == NULL || suffix_is_full(host))
 		return false;
-	if (!atp_host_limit_ask(&host->limiter, limits != NULL ? limits : &usual, now, wait_ms))
+	if (!(shared ? atp_host_limit_ask_shared : atp_host_limit_ask) (&host->limiter, limits != NULL ? limits : &usual, now, wait_ms))
 		return false;
 	nrunning++;
 	return true;
@@ -259,7 +280,7 @@ atp_host_move(const char *from, const char *to, AtpTime now)
 
 	/* the request to the old host ends here: its slot is free for the new host */
 	nrunning--;
-	if (!atp_host_ask(to, NULL, now, &wait_ms))
+	if (!atp_host_ask(to, NULL, false, now, &wait_ms))
 	{
 		nrunning++;
 		return false;

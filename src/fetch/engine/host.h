@@ -24,11 +24,11 @@ extern void atp_host_init(void);
 extern void atp_host_begin(void);
 
 /*
- * May a request to this host start now?  True: the request counts as started, until atp_host_told()
+ * May a request to this host, shared: for a part of a repository (P-60), start now?  True: the request counts as started, until atp_host_told()
  * or atp_host_left().  False: not before *wait_ms milliseconds have passed; -1: when a running
  * request has ended.
  */
-extern bool atp_host_ask(const char *host, const AtpHostLimits *limits, AtpTime now, long *wait_ms);
+extern bool atp_host_ask(const char *host, const AtpHostLimits *limits, bool shared, AtpTime now, long *wait_ms);
 
 /* How many requests may run at a time, over all hosts. */
 extern int	atp_host_concurrency(void);
@@ -44,6 +44,12 @@ extern void atp_host_left(const char *host);
  * False: the new host's limits forbid a request now, and nothing has changed.
  */
 extern bool atp_host_move(const char *from, const char *to, AtpTime now);
+
+/*
+ * P-30, P-61: the host has refused parts of a repository: for a day, the fetcher asks it only for whole repositories.
+ */
+extern void atp_host_refuses_parts(const char *host, const char *why, AtpTime now);
+extern bool atp_host_has_parts(const char *host, AtpTime now);
 
 /*
  * The last two labels of a name: roughly the registered domain, the part of a name that costs
