@@ -10,6 +10,7 @@
 
 static Oid	subscription_relid = InvalidOid;
 static bool config_changed = true;
+static uint32 changes = 1;
 
 /*
  * InvalidOid as relid means any relation.  While the table's OID is unknown, every invalidation counts,
@@ -19,20 +20,35 @@ static void
 relcache_callback(Datum arg, Oid relid)
 {
 	if (relid == InvalidOid || relid == subscription_relid || !OidIsValid(subscription_relid))
+	{
 		config_changed = true;
+		changes++;
+	}
+}
+
+static void
+watch(void)
+{
+	static bool registered = false;
+
+	if (!registered)
+		CacheRegisterRelcacheCallback(relcache_callback, (Datum) 0);
+	registered = true;
+}
+
+uint32
+atp_config_changes(void)
+{
+	watch();
+	return changes;
 }
 
 bool
 atp_config_changed(void)
 {
-	static bool registered = false;
 	bool		changed;
 
-	if (!registered)
-	{
-		CacheRegisterRelcacheCallback(relcache_callback, (Datum) 0);
-		registered = true;
-	}
+	watch();
 	AcceptInvalidationMessages();
 	changed = config_changed;
 	config_changed = false;

@@ -14,6 +14,12 @@
  */
 extern bool atp_config_changed(void);
 
+/*
+ * A number that differs after each change that atp_config_changed() tells of, for answers that are kept until then.  Messages
+ * that a lock has brought count at once; no further messages are taken in.
+ */
+extern uint32 atp_config_changes(void);
+
 /* Watch only this relation from now on; InvalidOid: any relation. */
 extern void atp_config_watch(Oid relid);
 

@@ -403,6 +403,7 @@ fault_of_refusal(const AtpTransfer *t, AtpRefusal refusal, bool before)
 			/* a row that is there again is a new job */
 			return ATP_REPO_NOTED;
 		case ATP_REFUSED_CHANGED:
+		case ATP_REFUSED_BEHIND:
 			return ATP_REPO_LATER;
 		default:
 			return ATP_REPO_FAULT;

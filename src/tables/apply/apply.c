@@ -28,6 +28,7 @@
 #include "tables/repos/dead_letter.h"
 #include "tables/base/node_mark.h"
 #include "tables/base/progress.h"
+#include "tables/base/sweep.h"
 #include "tables/apply/suspect.h"
 #include "tables/base/table_locks.h"
 #include "tables/repos/multi_source.h"
@@ -60,6 +61,8 @@ tables_used(const AtpApply *a)
 
 	if (uses & ATP_USE_REPOS)
 		uses |= atp_derived_uses(a->sub);
+	if ((uses & ATP_USE_REPOS) && atp_sweep_known(a->sub->target) == ATP_SWEEP_SHARED)
+		uses |= ATP_USE_SWEEP;
 	return uses;
 }
 

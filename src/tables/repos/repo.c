@@ -13,10 +13,12 @@
 #include "common/injection.h"
 #include "core/syntax/did.h"
 #include "executor/spi.h"
+#include "storage/lmgr.h"
 #include "stream/rev_cache.h"
 #include "tables/base/audit_request.h"
 #include "tables/base/error_class.h"
 #include "tables/base/rows.h"
+#include "tables/base/sweep.h"
 #include "tables/repos/admission.h"
 #include "tables/repos/repo_state.h"
 #include "tables/repos/table_repo.h"
@@ -223,6 +225,22 @@ find_repos(AtpRepos *s)
 	}
 }
 
+/*
+ * H-43: does a sweep run?  Asked behind the lock that atp_sweep_begins() waits for, which most callers have.  While deletions are
+ * kept, the locks on the repositories' rows come first, and rows are written by statements, which look at the kept deletions.
+ */
+static void
+obey_sweep(AtpApply *apply)
+{
+	Oid			relid = atp_target_table(apply->statements, "repo");
+
+	if (OidIsValid(relid))
+		LockRelationOid(relid, RowExclusiveLock);
+	apply->sweep = atp_sweep_of(atp_target(apply->statements));
+	if (apply->sweep == ATP_SWEEP_SHARED)
+		apply->direct = false;
+}
+
 AtpRepos *
 atp_repos_load(AtpApply *apply, int lo, int hi)
 {
@@ -254,6 +272,7 @@ atp_repos_load(AtpApply *apply, int lo, int hi)
 			s->repos[s->nrepos++].did = dids[i].did;
 		s->of_event[dids[i].event] = &s->repos[s->nrepos - 1];
 	}
+	obey_sweep(apply);
 	if (apply->direct)
 		s->direct = atp_direct_open(apply->statements, &atp_repo_table);
 	if (s->direct != NULL)
@@ -367,7 +386,17 @@ void
 atp_repos_store(AtpRepos *s)
 {
 	for (int i = 0; i < s->nrepos; i++)
-		s->repos[i].row.updated_at = GetCurrentTransactionStartTimestamp();
+	{
+		AtpRepoState *repo = &s->repos[i];
+
+		repo->row.updated_at = GetCurrentTransactionStartTimestamp();
+		/* P-41: a commit that continues a synchronized repository carries the proof on */
+		if (repo->row.changed && repo->head.has_rev && atp_repo_is_sync(repo, ATP_SYNC_SYNCHRONIZED))
+		{
+			repo->head.has_proved = true;
+			repo->head.proved_rev = repo->head.rev;
+		}
+	}
 	if (s->direct != NULL)
 		store_directly(s);
 	else

@@ -130,29 +130,22 @@ is_older_deletion(const AtpRepoState *repo, const AtpEvent *event)
 	return repo->head.has_rev && event->time != 0 && (int64) atp_tid_micros(repo->head.rev) - event->time > USECS_PER_SEC;
 }
 
-static void
-take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
+uint64
+atp_repo_event_bound(const AtpEvent *event)
+{
+	int64		now = atp_time_of_day() + (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
+	int64		time = event->time == 0 ? now : Max(Min(event->time, now), 0);
+
+	return atp_tid_make(time, ATP_TID_MAX_CLOCK);
+}
+
+bool
+atp_repo_take_status(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 {
 	TimestampTz status_at = own_time(s, event);
 
-	bool		full = s->apply->sub->settings.verify == ATP_VERIFY_FULL;
-	bool		is_doubted = full && atp_purge_after_s > 0 && atp_is_deletion(event);
-
-	/* V-47; a repository that is being fetched for the first time, or whose first fetch was given up, may have records without a revision */
-	bool		has_some = !atp_repo_is_empty(repo) || repo->hold.state == ATP_HOLD_RESYNC || (full && !event->active && has_remains(s, repo));
-
-	event->effects.unconfirmed = is_doubted && has_some;
-	/* the events of nothers stay, and are ignored when they are judged */
-	event->effects.drops_held = is_doubted && !has_some && (repo->hold.nheld > 0 || repo->hold.nothers > 0 || repo->hold.adds);
 	if (is_old_status(s, repo, event, status_at))
-	{
-		s->apply->skips[ATP_SKIP_OLD]++;
-		event->effects.passed = true;
-		event->effects.drops_held = false;
-		if (atp_is_deletion(event))
-			pass_deletion(s, repo, event);
-		return;
-	}
+		return false;
 	repo->account.active = event->active;
 	repo->account.status = event->status;
 	repo->account.status_at = status_at;
@@ -163,6 +156,31 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	repo->account.has_status_seq = s->apply->sub->source->rewind == 0 || !atp_is_ahead(event->seq);
 	repo->account.host = cstring_to_text(atp_apply_endpoint(s->apply)->host);
 	repo->row.changed = true;
+	return true;
+}
+
+static void
+take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
+{
+
+	bool		full = s->apply->sub->settings.verify == ATP_VERIFY_FULL;
+	bool		is_doubted = full && atp_purge_after_s > 0 && atp_is_deletion(event);
+
+	/* V-47; a repository that is being fetched for the first time, or whose first fetch was given up, may have records without a revision */
+	bool		has_some = !atp_repo_is_empty(repo) || repo->hold.state == ATP_HOLD_RESYNC || (full && !event->active && has_remains(s, repo));
+
+	event->effects.unconfirmed = is_doubted && has_some;
+	/* the events of nothers stay, and are ignored when they are judged */
+	event->effects.drops_held = is_doubted && !has_some && (repo->hold.nheld > 0 || repo->hold.nothers > 0 || repo->hold.adds);
+	if (!atp_repo_take_status(s, repo, event))
+	{
+		s->apply->skips[ATP_SKIP_OLD]++;
+		event->effects.passed = true;
+		event->effects.drops_held = false;
+		if (atp_is_deletion(event))
+			pass_deletion(s, repo, event);
+		return;
+	}
 	/* release events that wait for a missing commit: the account is inactive, and held events must not outlive a deletion */
 	event->effects.closes = repo->hold.any_gap && !repo->account.active;
 	/* a second source can bring the missing commits only after this event, when they have no effect */
@@ -188,8 +206,8 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 }
 
 /* F-15: the handle is a hint, and unverified.  In a stream whose positions are times, an older handle must not replace a newer one. */
-static void
-take_identity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
+void
+atp_repo_take_identity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 {
 	TimestampTz handle_at = own_time(s, event);
 
@@ -320,10 +338,19 @@ note_known(AtpBatch *batch, const AtpEvent *event, const bytea *paths)
 
 /* F-42: all records of the repository follow this #sync, so delete the stored records. */
 static void
-begin_anew(AtpRepos *s, AtpRepoState *repo, AtpEffect *effect)
+begin_anew(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *effect)
 {
-	effect->erase = repo->head.has_rev;
-	erase_records(repo, effect);
+	if (s->apply->sweep == ATP_SWEEP_SHARED && event->rev > 0)
+	{
+		/* H-43: an archive may have brought later records */
+		effect->replace = true;
+		effect->rev = event->rev - 1;
+	}
+	else
+	{
+		effect->erase = repo->head.has_rev;
+		erase_records(repo, effect);
+	}
 	if (!atp_repo_is_sync(repo, ATP_SYNC_RESYNCING) && !has_remains(s, repo))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
 }
@@ -408,7 +435,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 	else if (event->kind == ATP_REPOS_COMMIT && !event->partial && begins_anew(repo))
 		atp_repo_note_break(s, repo);
 	else if (event->kind == ATP_REPOS_SYNC && event->partial)
-		begin_anew(s, repo, effect);
+		begin_anew(s, repo, event, effect);
 	else if (event->kind == ATP_REPOS_SYNC && announces_others(repo, event))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 	if (!repo->head.has_rev)
@@ -535,6 +562,11 @@ atp_repos_take(AtpRepos *s, int index)
 	event->effects.fetch = ATP_FETCH_NOT;
 	event->effects.passed = event->effects.reread = false;
 	event->effects.closes = false;
+	if (event->archived)
+	{
+		atp_repo_take_archived(s, repo, event, &effect);
+		return effect;
+	}
 	if (!s->judged)
 		atp_admission_judge(s, index);
 	if (event->qualifies)
@@ -557,7 +589,7 @@ atp_repos_take(AtpRepos *s, int index)
 			event->effects.fetch = why_fetched(s, repo, event);
 			break;
 		case ATP_REPOS_IDENTITY:
-			take_identity(s, repo, event);
+			atp_repo_take_identity(s, repo, event);
 			break;
 		case ATP_REPOS_ACCOUNT:
 			take_account(s, repo, event, &effect);

@@ -34,6 +34,10 @@ typedef struct AtpRepoHead
 	struct varlena *data;
 	bytea	   *rev_paths;		/* the operations of rev that were applied (repo_paths.h); NULL: all */
 	bool		verified;		/* at level full: the account has signed the commit */
+	bool		has_proved;
+	uint64		proved_rev;		/* the last revision at which sync was synchronized */
+	bool		has_history;
+	uint64		history_rev;	/* the last revision, or time of a deletion, that an archive has shown */
 } AtpRepoHead;
 
 /* What the streams, or the account's server, say of the account. */
@@ -195,6 +199,21 @@ extern bool atp_repo_is_inactive(const AtpRepos *s, const AtpRepoState *repo, co
 
 /* The level at which the event is judged.  For a held event, the level of the subscription that received the event. */
 extern AtpVerify atp_event_level(const AtpRepos *s, const AtpEvent *event);
+
+/*
+ * The effect of a row of an archive (AtpEvent.archived) on the repository's state: H-34, H-43, H-44.  The verdict is always
+ * true: such a row waits for nothing.
+ */
+extern void atp_repo_take_archived(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect);
+
+/* Take the status of an #account event, and what follows for the repository's state; a deletion of records is left to the caller. */
+extern bool atp_repo_take_status(AtpRepos *s, AtpRepoState *repo, AtpEvent *event);
+
+/* Take the handle of an #identity event. */
+extern void atp_repo_take_identity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event);
+
+/* The largest revision that the account can have had at the time of the event: what its deletion stands for. */
+extern uint64 atp_repo_event_bound(const AtpEvent *event);
 
 /* Does the status come from this stream, so that sequence numbers can be compared? */
 extern bool atp_repo_has_status_of(const AtpRepoState *repo, const text *endpoint);

@@ -79,6 +79,10 @@ static const AtpColumn columns[] = {
 	{"updated_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, "NOT NULL DEFAULT now()", "when this row was written last", MEMBER(row.updated_at)},
 	{"handle_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, NULL,
 	"time of the event that announced the handle: with version 1 of Jetstream, older announcements are ignored", MEMBER(account.handle_at), MEMBER(account.has_handle_at)},
+	{"proved_rev", ATP_TYPE_TID, ATP_VALUE, NULL,
+	"the last revision at which the records were known to be all of the account's: an archive changes nothing up to it", MEMBER(head.proved_rev), MEMBER(head.has_proved)},
+	{"history_rev", ATP_TYPE_TID, ATP_VALUE, NULL,
+	"the newest revision, or time of a deletion, that an archive has shown of the account: an older export is not written", MEMBER(head.history_rev), MEMBER(head.has_history)},
 };
 
 StaticAssertDecl(lengthof(columns) <= ATP_REPO_COLUMNS_MAX, "more columns than ATP_REPO_COLUMNS_MAX");

@@ -1,0 +1,119 @@
+/*
+ * repo_archived.c
+ *		The effect of a row of an archive on the state of its repository (H-34, H-43, H-44).
+ *
+ * An archive is older than what the other writers of the tables bring, and has no proof.  So its rows move neither the revision nor
+ * the commit of a repository: what only another writer knows of older revisions would count as old.  They add, change and
+ * remove records that nothing newer is known of.  test/models/sweep.pml has the rules, each with the harm that it prevents.
+ *
+ * Invariant: every row writes the repository's row, which is the lock for the kept deletions (records/sweep_deletion.h).
+ */
+#include "postgres.h"
+
+#include "core/syntax/tid.h"
+#include "source.h"
+#include "tables/base/sweep.h"
+#include "tables/repos/repo_state.h"
+#include "types/foreign_time.h"
+#include "utils/builtins.h"
+
+/* P-43: up to which revision were the records all of the account's?  Such a row of the archive tells nothing new. */
+static bool
+is_proved(const AtpRepoState *repo, uint64 rev)
+{
+	return (repo->head.has_proved && rev <= repo->head.proved_rev) ||
+		(repo->head.has_rev && rev <= repo->head.rev && atp_repo_is_sync(repo, ATP_SYNC_SYNCHRONIZED));
+}
+
+/* Was the account deleted after this revision, as another stream has said before the sweep began? */
+static bool
+is_deleted_since(const AtpRepoState *repo, uint64 rev)
+{
+	if (repo->account.deleted && rev <= repo->account.deleted_rev)
+		return true;
+	return atp_repo_is_deleted(repo) && repo->account.has_status && atp_foreign_time(atp_tid_micros(rev)) <= repo->account.status_at;
+}
+
+/* The row is going to change the tables: what is known of the account is at least as new as rev. */
+static void
+note_shown(AtpRepoState *repo, uint64 rev)
+{
+	if (!repo->head.has_history || repo->head.history_rev < rev)
+	{
+		repo->head.has_history = true;
+		repo->head.history_rev = rev;
+	}
+	/* the tables get records of a later revision than the one that they were proved for */
+	if (atp_repo_is_sync(repo, ATP_SYNC_SYNCHRONIZED) || atp_repo_is_sync(repo, ATP_SYNC_UNPROVEN))
+		(void) atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
+	/* parts of an export were compared with the records as they were before this row: another export is needed */
+	else if (atp_repo_is_sync(repo, ATP_SYNC_RESYNCING))
+		(void) atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
+}
+
+/* Need the row's deletions not be kept, because no other writer has older facts to bring? */
+static bool
+needs_no_keeping(const AtpRepos *s, uint64 rev)
+{
+	return s->apply->sweep != ATP_SWEEP_SHARED || atp_sweep_is_passed(atp_target(s->apply->statements), s->apply->sub->name, rev);
+}
+
+static void
+take_commit(AtpRepos *s, AtpEvent *event, AtpEffect *effect)
+{
+	bool		unkept = needs_no_keeping(s, event->rev);
+
+	for (int r = event->first_row; r < event->first_row + event->nrows; r++)
+		s->apply->batch->rows[r].record.unkept = unkept;
+	effect->rows = event->nrows > 0;
+}
+
+static void
+take_deletion(AtpRepos *s, uint64 bound, AtpEffect *effect)
+{
+	effect->erase = true;
+	effect->has_rev = true;
+	effect->rev = bound;
+	effect->unkept = needs_no_keeping(s, bound);
+}
+
+/* A #sync names the account's records within the filter: those of older revisions go. */
+static void
+take_sync(AtpRepos *s, const AtpEvent *event, AtpEffect *effect)
+{
+	if (event->rev == 0)
+		return;
+	effect->replace = true;
+	effect->rev = event->rev - 1;
+	effect->unkept = needs_no_keeping(s, event->rev - 1);
+}
+
+void
+atp_repo_take_archived(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
+{
+	bool		deletes = atp_is_deletion(event);
+	uint64		rev = deletes ? atp_repo_event_bound(event) : event->rev;
+
+	event->verdict = (AtpEventVerdict) {.judged = ATP_JUDGED_TRUE, .asked_at = DT_NOBEGIN};
+	repo->row.changed = true;
+	if (event->kind == ATP_REPOS_IDENTITY)
+		atp_repo_take_identity(s, repo, event);
+	/* statuses are ordered by themselves; what a deletion says of the records stays true whatever came later */
+	if (event->kind == ATP_REPOS_ACCOUNT && !atp_repo_take_status(s, repo, event))
+		s->apply->skips[ATP_SKIP_OLD]++;
+	if (!deletes && event->kind != ATP_REPOS_COMMIT && event->kind != ATP_REPOS_SYNC)
+		return;
+	if (is_proved(repo, rev) || (!deletes && is_deleted_since(repo, rev)))
+	{
+		s->apply->skips[ATP_SKIP_OLD]++;
+		event->effects.passed = true;
+		return;
+	}
+	note_shown(repo, rev);
+	if (deletes)
+		take_deletion(s, rev, effect);
+	else if (event->kind == ATP_REPOS_SYNC)
+		take_sync(s, event, effect);
+	else
+		take_commit(s, event, effect);
+}
