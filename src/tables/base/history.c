@@ -19,6 +19,6 @@ atp_history_begin(const char *name)
 			" SELECT name, endpoint FROM atproto.subscription WHERE name = $1 AND history = 'archive'"
 			" ON CONFLICT (subscription) DO UPDATE SET endpoint = EXCLUDED.endpoint, phase = 'plan', tip = NULL, passes = NULL,"
 			"  floor = NULL, planned_blocks = NULL, blocks = 0, planned_bytes = NULL, bytes = 0, error = NULL, next_try = NULL,"
-			"  started_at = now(), finished_at = NULL WHERE h.endpoint <> EXCLUDED.endpoint", ATP_ARGS(atp_text_arg(name)));
+			"  started_at = now(), finished_at = NULL, incomplete = NULL, incomplete_at = NULL WHERE h.endpoint <> EXCLUDED.endpoint", ATP_ARGS(atp_text_arg(name)));
 	atp_owner_end(caller);
 }

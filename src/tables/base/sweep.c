@@ -47,8 +47,8 @@ static int	next;
 #define RUNNING	"atproto.history h JOIN atproto.subscription s ON s.name = h.subscription" \
 	" WHERE s.history = 'archive' AND h.phase <> 'live' AND s.target = $1::name"
 
-static AtpSweep
-read_sweep(const char *target)
+AtpSweep
+atp_sweep_read(const char *target)
 {
 	AtpCaller	caller = atp_as_table_owner("history");
 	AtpResult	rows = atp_query("SELECT EXISTS (SELECT FROM " RUNNING ") AS runs,"
@@ -86,7 +86,7 @@ atp_sweep_of(const char *target)
 		next = (next + 1) % TARGETS_MAX;
 	}
 	answer->changes = 0;
-	answer->sweep = read_sweep(target);
+	answer->sweep = atp_sweep_read(target);
 	strlcpy(answer->target, target, NAMEDATALEN);
 	answer->changes = changes;
 	return answer->sweep;

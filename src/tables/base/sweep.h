@@ -20,6 +20,9 @@
  */
 extern AtpSweep atp_sweep_of(const char *target);
 
+/* The same, asked at this moment. */
+extern AtpSweep atp_sweep_read(const char *target);
+
 /* The last answer; ATP_SWEEP_NONE if there is none.  Without a query, for a caller without locks. */
 extern AtpSweep atp_sweep_known(const char *target);
 

@@ -178,7 +178,10 @@ atp_repo_export_end(AtpRepoExport *r, const AtpExport *e, bool verified)
 	 * still drop events in between as old
 	 */
 	if (repo->head.has_rev && commit->rev < repo->head.rev)
+	{
 		atp_rev_cache_forget_at_commit();
+		repo->head.has_proved = false;
+	}
 	repo->head.has_rev = true;
 	repo->head.rev = commit->rev;
 	repo->head.rev_paths = NULL;
