@@ -487,6 +487,19 @@ validate_records(const AtpSubscription *sub, const AtpSink *sink, AtpBatch *batc
 	atp_commit();
 }
 
+/* H-43: bound what is kept while a sweep runs, and empty it when the sweep has ended. */
+static void
+look_after_sweep(const AtpApply *a)
+{
+	static bool keeps = false;
+
+	if (a->sweep == ATP_SWEEP_SHARED)
+		atp_sweep_bound(a->sub, a->statements);
+	else if (keeps)
+		atp_sweep_tidy(a->sub, a->statements);
+	keeps = a->sweep == ATP_SWEEP_SHARED;
+}
+
 #ifdef ATP_INJECTION_POINTS
 
 /* For tests: the events of this subscription's stream count as rows of its archive. */
@@ -534,8 +547,8 @@ atp_apply(const AtpSubscription *sub, const AtpSink *sink, AtpStatements *statem
 				batch->skips[i] += a.skips[i];
 	} while (result == ATP_APPLIED && a.hi < batch->nevents);
 	error_context_stack = callback.previous;
-	if (result == ATP_APPLIED && a.sweep == ATP_SWEEP_SHARED)
-		atp_sweep_bound(sub, statements);
+	if (result == ATP_APPLIED)
+		look_after_sweep(&a);
 	return result;
 }
 

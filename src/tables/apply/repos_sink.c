@@ -292,7 +292,7 @@ drop_superseded_letters(AtpApply *a)
 					put_removed(removed, event, batch->rows[r].path, event->rev - 1);
 			}
 		/* F-42: all records before this #sync were deleted */
-		if (event->kind == ATP_REPOS_SYNC && event->partial && event->rev > 0 && (event->archived || a->sweep == ATP_SWEEP_SHARED))
+		if (event->kind == ATP_REPOS_SYNC && event->rev > 0 && (event->archived || (event->partial && a->sweep == ATP_SWEEP_SHARED)))
 			atp_dead_letters_supersede_within(a, event->did, event->rev - 1);
 		else if (event->kind == ATP_REPOS_SYNC && event->partial && event->rev > 0)
 			put_removed(removed, event, (AtpSpan) {NULL, 0}, event->rev - 1);

@@ -44,10 +44,12 @@ const AtpInvariant atp_check_repos[] = {
 		"Delete the record."
 	},
 	{
-		"record newer than its repository", "#.record #.repo", 0,
+		"record newer than its repository", "#.record #.repo.history_rev", 0,
 		"SELECT r.did, format('%s/%s', r.collection, r.rkey), format('revision %s, the repository''s is %s', r.rev, p.rev)"
 		" FROM #.record r{sample} JOIN #.repo p ON p.did OPERATOR(@.=) r.did"
-		" WHERE r.rev OPERATOR(@.>) p.rev AND p.sync IN ('synchronized', 'unproven')",
+		" WHERE r.rev OPERATOR(@.>) p.rev AND p.sync IN ('synchronized', 'unproven')"
+		/* an archive may have shown a record with a later revision before an export had the same record */
+		" AND (p.history_rev IS NULL OR r.rev OPERATOR(@.>) p.history_rev)",
 		"SELECT atproto.resync({did}, {target}, true)"
 	},
 	{

@@ -401,7 +401,8 @@ atp_repos_store(AtpRepos *s)
 		store_directly(s);
 	else
 		store_by_statement(s);
-	if (s->apply->shared)
+	/* H-43: the archive's rows are older than the repositories, and count all the same */
+	if (s->apply->shared && s->apply->sweep != ATP_SWEEP_SHARED)
 		make_rev_entries(s);
 	/* V-27: only an audit can prove the records of an unproven repository */
 	request_audits(s);

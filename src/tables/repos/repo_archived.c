@@ -89,6 +89,28 @@ take_sync(AtpRepos *s, const AtpEvent *event, AtpEffect *effect)
 }
 
 void
+atp_repo_revive(const AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
+{
+	const AtpRepoAccount *account = &repo->account;
+
+	if (s->apply->sweep != ATP_SWEEP_SHARED || account->active || event->kind != ATP_REPOS_COMMIT || event->held != NULL)
+		return;
+	if (!account->has_status || account->status_endpoint == NULL || atp_same_bytes(account->status_endpoint, s->endpoint) ||
+		atp_foreign_time(atp_tid_micros(event->rev)) <= account->status_at)
+		return;
+	repo->account.active = true;
+	repo->account.status = NULL;
+	repo->row.changed = true;
+}
+
+/* Was the account seen active after this status, by a stream with whole commits? */
+static bool
+is_overtaken_status(const AtpRepoState *repo, const AtpEvent *event)
+{
+	return repo->head.has_rev && !event->active && atp_foreign_time(event->time) < atp_foreign_time(atp_tid_micros(repo->head.rev));
+}
+
+void
 atp_repo_take_archived(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 {
 	bool		deletes = atp_is_deletion(event);
@@ -99,7 +121,7 @@ atp_repo_take_archived(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffe
 	if (event->kind == ATP_REPOS_IDENTITY)
 		atp_repo_take_identity(s, repo, event);
 	/* statuses are ordered by themselves; what a deletion says of the records stays true whatever came later */
-	if (event->kind == ATP_REPOS_ACCOUNT && !atp_repo_take_status(s, repo, event))
+	if (event->kind == ATP_REPOS_ACCOUNT && (is_overtaken_status(repo, event) || !atp_repo_take_status(s, repo, event)))
 		s->apply->skips[ATP_SKIP_OLD]++;
 	if (!deletes && event->kind != ATP_REPOS_COMMIT && event->kind != ATP_REPOS_SYNC)
 		return;

@@ -179,6 +179,8 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 		event->effects.drops_held = false;
 		if (atp_is_deletion(event))
 			pass_deletion(s, repo, event);
+		/* H-43: the later status may be of an archive, which lacks this deletion: what the deletion says of older records stays true */
+		effect->erase = s->apply->sweep == ATP_SWEEP_SHARED && atp_is_deletion(event) && !is_doubted;
 		return;
 	}
 	/* release events that wait for a missing commit: the account is inactive, and held events must not outlive a deletion */
@@ -282,7 +284,8 @@ judge_commit(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 	/* V-35: the repository's first commit, of which all operations are proven */
 	else if (event->proven == ATP_OPS_PROVEN_FIRST && atp_repo_is_empty(repo))
 	{
-		if (!has_remains(s, repo))
+		/* H-43: what an archive has brought is of another life of the account, or of later commits */
+		if (!has_remains(s, repo) && !repo->head.has_history)
 			(void) atp_repo_set_sync(repo, ATP_SYNC_SYNCHRONIZED);
 	}
 	/* F-42: the rest of the records after the #sync would be older than this commit, and so ignored */
@@ -567,6 +570,7 @@ atp_repos_take(AtpRepos *s, int index)
 		atp_repo_take_archived(s, repo, event, &effect);
 		return effect;
 	}
+	atp_repo_revive(s, repo, event);
 	if (!s->judged)
 		atp_admission_judge(s, index);
 	if (event->qualifies)

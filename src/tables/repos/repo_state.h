@@ -206,7 +206,13 @@ extern AtpVerify atp_event_level(const AtpRepos *s, const AtpEvent *event);
  */
 extern void atp_repo_take_archived(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect);
 
-/* Take the status of an #account event, and what follows for the repository's state; a deletion of records is left to the caller. */
+/*
+ * H-43: an archive has told of a status of the past, and the account goes on in another stream: the account is active again, before
+ * the archive's later statuses come.
+ */
+extern void atp_repo_revive(const AtpRepos *s, AtpRepoState *repo, const AtpEvent *event);
+
+/* Take the status of an #account event, unless a newer status is known.  What a deletion does to records is left to the caller. */
 extern bool atp_repo_take_status(AtpRepos *s, AtpRepoState *repo, AtpEvent *event);
 
 /* Take the handle of an #identity event. */
