@@ -15,6 +15,7 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "catalog/catalog.h"
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
@@ -122,6 +123,10 @@ static void
 sync_dependency(Relation rel, int column, Oid role)
 {
 	bool		owns;
+
+	/* nobody can drop a pinned role, and PostgreSQL would not keep its entry */
+	if (IsPinnedObject(AuthIdRelationId, role))
+		return;
 
 	/*
 	 * one transaction at a time for each role, since owns_any() sees only rows that other transactions have

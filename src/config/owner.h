@@ -11,7 +11,10 @@
 /* An ERROR unless the current user may let a consumer act with this role's rights. */
 extern void atp_owner_check(Oid role);
 
-/* Ensure that pg_shdepend has an entry for this owner; for rows that came without triggers. */
+/*
+ * Ensure that pg_shdepend has an entry for this owner; for rows that came without triggers.  The caller's transaction holds
+ * no lock for which a session waits that has changed subscriptions of this owner, such as a cursor's.
+ */
 extern void atp_owner_note(Oid role);
 
 /* The owner of a data table of this schema; an ERROR unless the current user has the owner's rights. */

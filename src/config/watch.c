@@ -1,7 +1,10 @@
 /*
  * watch.c
  *		Detects changes of atproto.subscription, by the relcache invalidations that
- *		arrive with each commit.
+ *		arrive with each commit, and passes such invalidations on to other files.
+ *
+ * A process of PostgreSQL has ten places for these callbacks, which the server and all extensions share, and
+ * ends at the eleventh.  So this file registers the only callback of our extension.
  */
 #include "postgres.h"
 
@@ -10,7 +13,10 @@
 
 static Oid	subscription_relid = InvalidOid;
 static bool config_changed = true;
-static uint32 changes = 1;
+
+/* One for each file that calls atp_watch_relations(). */
+static AtpRelationChanged watchers[8];
+static int	nwatchers;
 
 /*
  * InvalidOid as relid means any relation.  While the table's OID is unknown, every invalidation counts,
@@ -20,14 +26,13 @@ static void
 relcache_callback(Datum arg, Oid relid)
 {
 	if (relid == InvalidOid || relid == subscription_relid || !OidIsValid(subscription_relid))
-	{
 		config_changed = true;
-		changes++;
-	}
+	for (int i = 0; i < nwatchers; i++)
+		watchers[i] (relid);
 }
 
 static void
-watch(void)
+watch_invalidations(void)
 {
 	static bool registered = false;
 
@@ -36,11 +41,16 @@ watch(void)
 	registered = true;
 }
 
-uint32
-atp_config_changes(void)
+void
+atp_watch_relations(AtpRelationChanged changed)
 {
-	watch();
-	return changes;
+	watch_invalidations();
+	for (int i = 0; i < nwatchers; i++)
+		if (watchers[i] == changed)
+			return;
+	if (nwatchers == lengthof(watchers))
+		elog(ERROR, "more than %d functions watch relations", nwatchers);
+	watchers[nwatchers++] = changed;
 }
 
 bool
@@ -48,7 +58,7 @@ atp_config_changed(void)
 {
 	bool		changed;
 
-	watch();
+	watch_invalidations();
 	AcceptInvalidationMessages();
 	changed = config_changed;
 	config_changed = false;

@@ -1,6 +1,6 @@
 /*
  * watch.h
- *		Detects changes of atproto.subscription and of the extension.
+ *		Detects changes of atproto.subscription and of the extension, and of any relation.
  */
 #ifndef ATP_WATCH_H
 #define ATP_WATCH_H
@@ -14,13 +14,14 @@
  */
 extern bool atp_config_changed(void);
 
-/*
- * A number that differs after each change that atp_config_changed() tells of, for answers that are kept until then.  Messages
- * that a lock has brought count at once; no further messages are taken in.
- */
-extern uint32 atp_config_changes(void);
-
 /* Watch only this relation from now on; InvalidOid: any relation. */
 extern void atp_config_watch(Oid relid);
+
+/*
+ * Call this function from now on for each changed relation, with InvalidOid if all relations may have changed.  The function
+ * must raise no ERROR.  A second call with the same function does nothing.
+ */
+typedef void (*AtpRelationChanged) (Oid relid);
+extern void atp_watch_relations(AtpRelationChanged changed);
 
 #endif							/* ATP_WATCH_H */

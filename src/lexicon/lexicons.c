@@ -13,6 +13,7 @@
 #include "common/hashfn.h"
 #include "common/compat.h"
 #include "config/extension.h"
+#include "config/watch.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "lexicon/lexicons.h"
@@ -75,7 +76,7 @@ static bool changed;
 static Oid	watched[2];			/* the tables behind atproto.lexicon, whose changes are watched */
 
 static void
-relcache_callback(Datum arg, Oid relid)
+relation_changed(Oid relid)
 {
 	if (relid == InvalidOid || relid == watched[0] || relid == watched[1])
 		changed = true;
@@ -84,13 +85,9 @@ relcache_callback(Datum arg, Oid relid)
 static void
 watch_tables(void)
 {
-	static bool registered = false;
-
 	watched[0] = atp_relation("lexicon_bundled");
 	watched[1] = atp_relation("lexicon_loaded");
-	if (!registered)
-		CacheRegisterRelcacheCallback(relcache_callback, (Datum) 0);
-	registered = true;
+	atp_watch_relations(relation_changed);
 }
 
 /* Adds an NSID; of several documents with the same NSID the first counts. */

@@ -68,6 +68,7 @@ BAD_TREE = {
     "src/net/a.c asks the time by time:": {"src/net/a.c": HEAD % ("a.c", "t = time(NULL);\n")},
     "src/stream/a.c asks the time by GetCurrentTimestamp:": {"src/stream/a.c": HEAD % ("a.c", "t = GetCurrentTimestamp();\n")},
     "src/a.c: \"hold = '\" is for": {"src/a.c": HEAD % ("a.c", "\"UPDATE t SET hold = 'gap'\"\n")},
+    "src/a.c: CacheRegisterRelcacheCallback is for": {"src/a.c": HEAD % ("a.c", "CacheRegisterRelcacheCallback(f, 0);\n")},
     "src/a.c: \"hold.state = \" is for": {"src/a.c": HEAD % ("a.c", "repo->hold.state = 1;\n")},
     "src/net/a.c includes config/b.h: net may not": {"src/net/a.c": HEAD % ("a.c", '#include "config/b.h"\n'), "src/config/b.h": HEAD % ("b.h", "")},
     "src/core/a.c includes common/clock.h: core may not": {"src/core/a.c": HEAD % ("a.c", '#include "common/clock.h"\n'), "src/common/clock.h": HEAD % ("clock.h", "")},

@@ -16,6 +16,7 @@ What it wants:
   - doc/develop/races.md has every injection point of the sources, and no other, each with a test
     that stops a process there.
   - Why a repository waits: the words of repo.hold stand in hold.h, and only hold.c changes the state.
+  - Only config/watch.c registers a callback for invalidations of relations: PostgreSQL has ten places in a process.
   - No room of src includes what is above it (rooms.py has the plan).
   - What a header of src/core declares, something in src uses; what only tests need is in test/protocol.
   - The version, the maintainer and the address are those of META.json (release/project.py).
@@ -196,6 +197,15 @@ def hold_faults(root, files):
                 yield "%s: \"%s\" is for %sh and %sc" % (name, found, HOLD, HOLD)
 
 
+WATCH = "src/config/watch.c"
+
+
+def watch_faults(root, files):
+    for name in files:
+        if re.match(r"^src/.*\.c$", name) and name != WATCH and "CacheRegisterRelcacheCallback" in read(root, name):
+            yield "%s: CacheRegisterRelcacheCallback is for %s" % (name, WATCH)
+
+
 def room_faults(root, files):
     return rooms.faults(lambda name: read(root, name), files)
 
@@ -224,7 +234,7 @@ def declaration_faults(root, files):
 
 
 def faults(root, files):
-    for check in (link_faults, head_faults, rule_faults, draft_faults, race_faults, clock_faults, hold_faults, room_faults, declaration_faults, project.faults):
+    for check in (link_faults, head_faults, rule_faults, draft_faults, race_faults, clock_faults, hold_faults, watch_faults, room_faults, declaration_faults, project.faults):
         yield from check(root, files)
 
 

@@ -738,7 +738,7 @@ fault("owner-null", "config/subscription_check.c", "if (owner.isnull)", "if (own
 fault("owner-before", "config/owner.c", "	sync_dependency(rel, column, before);\n", "", "t/261_owners")
 fault("owner-after", "config/owner.c", "	if (OidIsValid(after) && after > before)\n		sync_dependency(rel, column, after);\n", "", "t/261_owners")
 fault("owner-truncate", "config/owner.c", "		deleteSharedDependencyRecordsFor(RelationRelationId, RelationGetRelid(rel), column);\n", "", "t/261_owners")
-fault("owner-not-noted", "process/consumer/consumer_settings.c", "if (changed && OidIsValid(sub->owner))", "if (!changed && OidIsValid(sub->owner))", "t/261_owners")
+fault("owner-not-noted", "process/consumer/consumer_settings.c", "if (atp_extension_lock() == ATP_EXTENSION_READY)", "if (atp_extension_lock() != ATP_EXTENSION_READY)", "t/261_owners")
 
 # --- calls by hand ---
 

@@ -292,6 +292,7 @@ atp_consumer_main(Datum arg)
 	c.drop_seq = c.too_old = -1;
 	c.purge_due = true;			/* a previous process may have left records to purge */
 	(void) atp_config_changed();
+	atp_consumer_note_owner();
 	atp_consumer_read_settings(&c);
 	if (GetDatabaseEncoding() != PG_UTF8)
 		atp_consumer_stop(&c, "the database's encoding is not UTF8");

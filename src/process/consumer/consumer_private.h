@@ -162,6 +162,12 @@ extern void atp_consumer_report(const Consumer *c);
  */
 extern void atp_consumer_read_settings(Consumer *c);
 
+/*
+ * An owner that came without triggers, for instance by pg_upgrade, has no entry in pg_shdepend yet: make the entry.  A
+ * transaction of its own: a session that removes several subscriptions keeps their owner locked while it waits for a cursor.
+ */
+extern void atp_consumer_note_owner(void);
+
 /* --- consumer_dictionary.c --- */
 
 /*

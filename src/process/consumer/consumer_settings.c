@@ -71,6 +71,15 @@ start_workers(Consumer *c, int n)
 }
 
 void
+atp_consumer_note_owner(void)
+{
+	atp_begin("noting the owner");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		atp_owner_note(GetUserId());
+	atp_commit();
+}
+
+void
 atp_consumer_read_settings(Consumer *c)
 {
 	MemoryContext cxt = AllocSetContextCreate(TopMemoryContext, "atproto subscription",
@@ -107,9 +116,6 @@ atp_consumer_read_settings(Consumer *c)
 			atp_cursor_settings(sub);
 		if (sub->source->compress != NULL || sub->source->dictionary_nsid != NULL)
 			dictionary = atp_dictionary_get(sub, c->loop_cxt);
-		/* an owner that came without triggers, for instance by pg_upgrade, has no entry in pg_shdepend yet */
-		if (changed && OidIsValid(sub->owner))
-			atp_owner_note(sub->owner);
 		if ((fault = atp_target_fault(GetUserId(), sub->target, sub->target_owner)) != NULL)
 			fault = MemoryContextStrdup(cxt, fault);
 		c->gaps = atp_gap_watch(c->name, sub->ep->scope, cursor.lowest);

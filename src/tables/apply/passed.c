@@ -9,6 +9,7 @@
  */
 #include "postgres.h"
 
+#include "config/watch.h"
 #include "miscadmin.h"
 #include "tables/apply/passed.h"
 #include "utils/inval.h"
@@ -28,7 +29,7 @@ static Target targets[TARGETS_MAX];
 static int	next;
 
 static void
-relation_changed(Datum arg, Oid relid)
+relation_changed(Oid relid)
 {
 	memset(targets, 0, sizeof(targets));
 }
@@ -47,7 +48,7 @@ watch_catalog(void)
 
 	if (watching)
 		return;
-	CacheRegisterRelcacheCallback(relation_changed, (Datum) 0);
+	atp_watch_relations(relation_changed);
 	for (int i = 0; i < lengthof(caches); i++)
 		CacheRegisterSyscacheCallback(caches[i], catalog_changed, (Datum) 0);
 	watching = true;

@@ -36,12 +36,23 @@ PG_FUNCTION_INFO_V1(atp_history_changed);
 typedef struct Answer
 {
 	char		target[NAMEDATALEN];
-	uint32		changes;		/* atp_config_changes() when the answer was read; 0: no answer */
+	uint32		changes;		/* when the answer was read; 0: no answer */
 	AtpSweep	sweep;
 } Answer;
 
 static Answer answers[TARGETS_MAX];
 static int	next;
+
+/* A number that differs after each change of atproto.subscription, or of a phase (atp_history_changed()). */
+static uint32 changes = 1;
+static Oid	subscription_relid = InvalidOid;
+
+static void
+relation_changed(Oid relid)
+{
+	if (!OidIsValid(relid) || relid == subscription_relid)
+		changes++;
+}
 
 /* Rows of atproto.history that stand for a running sweep, as h, with their subscriptions, as s. */
 #define RUNNING	"atproto.history h JOIN atproto.subscription s ON s.name = h.subscription" \
@@ -74,12 +85,15 @@ find_answer(const char *target)
 AtpSweep
 atp_sweep_of(const char *target)
 {
-	/* before the query: a change that comes during the query makes the answer old */
-	uint32		changes = atp_config_changes();
 	Answer	   *answer = find_answer(target);
+	uint32		before;
 
 	if (answer != NULL && answer->changes == changes)
 		return answer->sweep;
+	atp_watch_relations(relation_changed);
+	subscription_relid = atp_relation("subscription");
+	/* a change that comes during the query makes the answer old */
+	before = changes;
 	if (answer == NULL)
 	{
 		answer = &answers[next];
@@ -88,7 +102,7 @@ atp_sweep_of(const char *target)
 	answer->changes = 0;
 	answer->sweep = atp_sweep_read(target);
 	strlcpy(answer->target, target, NAMEDATALEN);
-	answer->changes = changes;
+	answer->changes = before;
 	return answer->sweep;
 }
 

@@ -11,13 +11,13 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "common/secret_hash.h"
+#include "config/watch.h"
 #include "storage/lmgr.h"
 #include "tables/records/table_link.h"
 #include "tables/records/link_ids.h"
 #include "tables/base/rows.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
-#include "utils/inval.h"
 #include "utils/memutils.h"
 
 /*
@@ -75,7 +75,7 @@ static struct
 }			known;
 
 static void
-relcache_callback(Datum arg, Oid relid)
+relation_changed(Oid relid)
 {
 	if (relid == InvalidOid || relid == known.relid)
 		known.stale = true;
@@ -103,7 +103,7 @@ forget_table(Oid relid)
 
 	if (!registered)
 	{
-		CacheRegisterRelcacheCallback(relcache_callback, (Datum) 0);
+		atp_watch_relations(relation_changed);
 		RegisterXactCallback(xact_callback, NULL);
 		RegisterSubXactCallback(subxact_callback, NULL);
 		registered = true;

@@ -11,6 +11,7 @@ use lib "$FindBin::RealBin/../../lib";
 
 use AtprotoTest;
 use AtprotoTest::Points;
+use PostgreSQL::Test::Utils;
 use Test::More;
 
 # Repositories of all shards, with five commits each.
@@ -122,6 +123,29 @@ wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atpro
 is(query("SELECT refobjid::regrole FROM pg_shdepend WHERE objid = 'atproto.subscription'::regclass AND objsubid > 0"),
 	'heir', 'cursor read, then another owner: only that one cannot be dropped');
 $server->release;
+
+# A session removes several subscriptions of a role, and one of them is starting.  After an upgrade nothing is noted.
+foreach my $role ('postgres', 'former')
+{
+	follow();
+	query("SELECT atproto.pause('s')");
+	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
+	query(subscribe_sql('t', $server, cursor => 0));
+	query(q{SELECT atproto.pause('t'); GRANT USAGE ON SCHEMA atproto TO former; GRANT ALL ON ALL TABLES IN SCHEMA atproto TO former});
+	query("UPDATE atproto.subscription SET owner = '$role', target = '" . ($role eq 'former' ? 'former' : 'atproto') . q{'});
+	query("DELETE FROM pg_shdepend WHERE refobjid = '$role'::regrole AND objid = 'atproto.subscription'::regclass AND objsubid > 0");
+	my $log = -s $node->logfile;
+	$points->hold('cursor read', 'atproto s');
+	query("SELECT atproto.resume('s')");
+	$points->wait('cursor read', 'atproto s');
+	$operator = $points->session('operator', "BEGIN; SELECT atproto.unsubscribe('t'); SELECT atproto.unsubscribe('s'); COMMIT");
+	$points->blocked('operator');
+	$points->release('cursor read', 'atproto s');
+	is(($operator->finish)[1], '', "cursor read, then the subscriptions of $role are removed: done");
+	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
+	unlike(slurp_file($node->logfile, $log), qr/deadlock detected/, "cursor read, then the subscriptions of $role are removed: without a deadlock");
+	$server->release;
+}
 
 # The filter changes, and changes back while the consumer takes the first change.  The column settings of the
 # cursor shows under which filter each event was applied; the filter in between keeps no operation but deletes.
