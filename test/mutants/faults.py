@@ -525,7 +525,7 @@ fault("refuted-old", "tables/repos/repo_effect.c", "if (!atp_repo_is_deleted(rep
 fault("ignored-unmarked", "tables/repos/repo_effect.c", "if (!s->apply->replay && atp_repo_misses(s, repo, event))", "if (s->apply->replay)", "t/251_account_order")
 fault("ignored-signed-unmarked", "tables/repos/admission.c", "event->effects.missed = atp_repo_misses(s, repo, event);", "event->effects.missed = false;", "t/289_status")
 fault("status-long", "core/wire/repos_message.c", "if (msg->status.len > ATP_STATUS_MAX)", "if (msg->status.len > ATP_STATUS_MAX + 1)", "unit/test_repos")
-fault("remains-proven", "tables/repos/repo_effect.c", "if (!has_remains(s, repo))\n", "if (repo != NULL)\n", "t/348_repo_refusals")
+fault("remains-proven", "tables/repos/repo_effect.c", "if (!has_remains(s, repo) && !repo->head.has_history)", "if (!repo->head.has_history)", "t/348_repo_refusals")
 fault("remains-unmarked", "tables/repos/repo_state.c", "repo->head.has_rev || atp_records_any(a, repo->did) ?", "repo->head.has_rev ?", "t/348_repo_refusals")
 fault("remains-stay", "tables/apply/repos_sink.c", "if ((!effect->has_rev || effect->beyond)", "if ((!effect->has_rev)", "t/348_repo_refusals")
 fault("first-unseen", "tables/repos/repo_effect.c", "event->proven == ATP_OPS_PROVEN_FIRST && atp_repo_is_empty(repo)", "event->proven != ATP_NOT_ASKED && atp_repo_is_empty(repo)", "t/281_chain")

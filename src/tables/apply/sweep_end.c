@@ -2,15 +2,14 @@
  * sweep_end.c
  *		How a sweep ends, and how many deletions are kept until then: see sweep_end.h.
  *
- * What is dropped before its time is told: atproto.history.incomplete says why, and since when, records that another stream has
- * deleted may have come back.
+ * If deletions are dropped before the end, atproto.history.incomplete says why, and since when, records that a relay has deleted may
+ * have come back.
  */
 #include "postgres.h"
 
 #include <limits.h>
 
 #include "common/clock.h"
-#include "common/injection.h"
 #include "config/extension.h"
 #include "config/owner.h"
 #include "config/spi.h"
@@ -25,9 +24,6 @@
 
 /* How often a process counts the kept deletions. */
 #define BOUND_MS	(5 * 60 * 1000)
-
-/* Clocks of hosts differ, and streams do not bring the events of a host at the same moment. */
-#define LATE_US		(5 * USECS_PER_MINUTE)
 
 static int	sweep_max_deletions;
 static int	sweep_max_age_s;
@@ -54,7 +50,7 @@ note_incomplete(const char *target, const char *name, const char *why)
 				" WHERE s.name = h.subscription AND s.target = $1::name AND h.phase <> 'live' AND ($2 IS NULL OR s.name = $2)"
 				" AND h.incomplete IS NULL", ATP_ARGS(atp_text_arg(target), atp_text_arg(name), atp_text_arg(why))) > 0)
 		ereport(LOG,
-				(errmsg("atproto: deletions were dropped while an archive is read into schema \"%s\": %s", target, why),
+				(errmsg("atproto: kept deletions of schema \"%s\" were dropped: %s", target, why),
 				 errdetail("Records that another subscription of the schema has deleted may come back."),
 				 errhint("SELECT atproto.resync_all() compares the repositories with their servers.")));
 	atp_owner_end(caller);
@@ -106,7 +102,7 @@ atp_sweep_may_end(const AtpSubscription *sub, char **waits_for)
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 	{
 		passed = atp_sweep_passed_at(sub->target, sub->name, &behind);
-		ends = passed == DT_NOEND || (passed != DT_NOBEGIN && passed > since + LATE_US);
+		ends = passed == DT_NOEND || (passed != DT_NOBEGIN && passed > since + ATP_SWEEP_LATE_US);
 		if (!ends && atp_time_of_day() - (int64) sweep_max_age_s * USECS_PER_SEC > began_at(sub))
 		{
 			note_incomplete(sub->target, sub->name, "behind");
@@ -124,8 +120,8 @@ atp_sweep_may_end(const AtpSubscription *sub, char **waits_for)
 }
 
 /*
- * A transaction that has seen the sweep may be about to keep a deletion, which nobody would ever remove: wait until all
- * transactions of writers have ended.  Later ones see that the sweep has ended.
+ * A transaction that has seen the sweep may be about to keep a deletion, which no process would ever remove: wait until all
+ * transactions of writers have ended.  Later transactions see that the sweep has ended.
  */
 void
 atp_sweep_tidy(const AtpSubscription *sub, AtpStatements *set)
@@ -142,10 +138,9 @@ atp_sweep_tidy(const AtpSubscription *sub, AtpStatements *set)
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 	{
 		LockRelationOid(atp_target_table(set, "repo"), ShareLock);
-		/* another sweep may have begun meanwhile, and needs what was kept for it */
+		/* a sweep that has begun meanwhile needs its kept deletions */
 		if (atp_sweep_read(sub->target) == ATP_SWEEP_NONE)
 			(void) atp_sweep_empty(set, DT_NOEND);
-		ATP_INJECTION_POINT("sweep tidied");
 	}
 	atp_commit();
 }

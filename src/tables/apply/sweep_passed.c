@@ -13,7 +13,7 @@
 #include "types/foreign_time.h"
 #include "utils/timestamp.h"
 
-/* The number of accounts whose last times are compared ... */
+/* The number of accounts with a time ... */
 #define ACCOUNTS	31
 
 /* ... unless the stream has had fewer accounts for so long. */
@@ -27,7 +27,7 @@ typedef struct Last
 
 static Last lasts[ACCOUNTS];
 static int	nlasts;
-static int	oldest;				/* the account whose turn it is to be replaced */
+static int	oldest;				/* index of the account that is replaced next */
 static bool begun;
 static AtpTime began;
 static TimestampTz written = DT_NOBEGIN;
@@ -60,7 +60,7 @@ compare_times(const void *a, const void *b)
 }
 
 static int64
-median(void)
+find_median(void)
 {
 	int64		times[ACCOUNTS];
 
@@ -87,7 +87,7 @@ atp_sweep_passed(const AtpApply *a, TimestampTz *passed_at)
 	}
 	if (nlasts == 0 || (nlasts < ACCOUNTS && atp_remaining(atp_now(), began, FEW_MS) > 0))
 		return false;
-	*passed_at = Min(atp_foreign_time(median()), atp_time_of_day());
+	*passed_at = Min(atp_foreign_time(find_median()), atp_time_of_day());
 	if (written != DT_NOBEGIN && *passed_at < written + USECS_PER_SEC)
 		return false;
 	written = *passed_at;

@@ -32,7 +32,7 @@ typedef enum AtpStanding
 typedef enum AtpSweep
 {
 	ATP_SWEEP_NONE,
-	ATP_SWEEP_ALONE,			/* and no other subscription fills the tables */
+	ATP_SWEEP_ALONE,			/* only one subscription fills the tables */
 	ATP_SWEEP_SHARED			/* deletions are kept */
 } AtpSweep;
 

@@ -1,10 +1,11 @@
 /*
  * sweep.c
- *		Whether a sweep runs for a target, and how far the other writers of the target are: see sweep.h.
+ *		Whether a sweep runs for a target, and which time its streams have passed: see sweep.h.
  */
 #include "postgres.h"
 
 #include "catalog/namespace.h"
+#include "common/clock.h"
 #include "config/extension.h"
 #include "config/owner.h"
 #include "config/spi.h"
@@ -13,7 +14,6 @@
 #include "core/syntax/tid.h"
 #include "fmgr.h"
 #include "identity/identity.h"
-#include "common/injection.h"
 #include "commands/trigger.h"
 #include "storage/lmgr.h"
 #include "tables/base/sweep.h"
@@ -27,11 +27,8 @@ PG_FUNCTION_INFO_V1(atp_history_changed);
 /* The number of targets whose answers are kept; a fetcher fills many targets, and replaces the oldest answer. */
 #define TARGETS_MAX	8
 
-/* How old the other writers' times may be that atp_sweep_is_passed() compares with. */
+/* atp_sweep_is_passed() reads the time again after so long. */
 #define PASSED_MS	1000
-
-/* Clocks of hosts differ, and two relays do not bring the events of a host at the same moment. */
-#define LATE_US		(5 * USECS_PER_MINUTE)
 
 typedef struct Answer
 {
@@ -48,7 +45,7 @@ static uint32 changes = 1;
 static Oid	subscription_relid = InvalidOid;
 
 static void
-relation_changed(Oid relid)
+forget_answers(Oid relid)
 {
 	if (!OidIsValid(relid) || relid == subscription_relid)
 		changes++;
@@ -90,9 +87,9 @@ atp_sweep_of(const char *target)
 
 	if (answer != NULL && answer->changes == changes)
 		return answer->sweep;
-	atp_watch_relations(relation_changed);
+	atp_watch_relations(forget_answers);
 	subscription_relid = atp_relation("subscription");
-	/* a change that comes during the query makes the answer old */
+	/* a change during the query makes the answer old */
 	before = changes;
 	if (answer == NULL)
 	{
@@ -115,7 +112,7 @@ atp_sweep_known(const char *target)
 }
 
 /* ------------------------------------------------------------------------
- * How far the other writers are
+ * The time that all streams have passed
  * ------------------------------------------------------------------------
  */
 
@@ -158,17 +155,17 @@ atp_sweep_is_passed(const char *target, const char *subscription, uint64 rev)
 {
 	static char last[NAMEDATALEN];
 	static TimestampTz passed = DT_NOBEGIN;
-	static TimestampTz read_at;
-	TimestampTz now = GetCurrentTimestamp();
+	static AtpTime read_at;
+	AtpTime		now = atp_now();
 	char	   *behind;
 
-	if (strcmp(last, target) != 0 || now < read_at || TimestampDifferenceExceeds(read_at, now, PASSED_MS))
+	if (strcmp(last, target) != 0 || atp_remaining(now, read_at, PASSED_MS) == 0)
 	{
 		passed = atp_sweep_passed_at(target, subscription, &behind);
 		strlcpy(last, target, NAMEDATALEN);
 		read_at = now;
 	}
-	return passed == DT_NOEND || (passed != DT_NOBEGIN && atp_foreign_time(atp_tid_micros(rev)) + LATE_US < passed);
+	return passed == DT_NOEND || (passed != DT_NOBEGIN && atp_foreign_time(atp_tid_micros(rev)) + ATP_SWEEP_LATE_US < passed);
 }
 
 /* ------------------------------------------------------------------------
@@ -177,9 +174,9 @@ atp_sweep_is_passed(const char *target, const char *subscription, uint64 rev)
  */
 
 /*
- * Each writer keeps RowExclusiveLock on the table repo until the end of its transaction, and asks whether a sweep runs after
- * it has the lock.  The lock on atproto.history: a session that has committed a row there may not have told the other
- * processes yet, but has not given back its lock either.
+ * Each writer locks the table repo until the end of the transaction, and asks behind the lock whether a sweep runs.  The lock on
+ * atproto.history: a session that has committed the row there may not have sent the invalidations yet, but holds the lock
+ * until these are sent.
  */
 void
 atp_sweep_begins(const AtpSubscription *sub)
@@ -195,7 +192,6 @@ atp_sweep_begins(const AtpSubscription *sub)
 		repo = OidIsValid(schema) ? get_relname_relid("repo", schema) : InvalidOid;
 		if (OidIsValid(repo))
 			LockRelationOid(repo, ShareLock);
-		ATP_INJECTION_POINT("sweep begins");
 	}
 	atp_commit();
 }

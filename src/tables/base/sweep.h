@@ -13,6 +13,9 @@
 
 #include "tables/base/sink.h"
 
+/* Clocks of hosts differ, and two streams do not bring the events of a host at the same moment. */
+#define ATP_SWEEP_LATE_US	(5 * USECS_PER_MINUTE)
+
 /*
  * Does a sweep run for the target?  The answer is kept until a row of atproto.subscription or the phase of a row of
  * atproto.history changes.  The caller has locked the table repo as a writer does: then no sweep begins before the caller's
@@ -23,7 +26,7 @@ extern AtpSweep atp_sweep_of(const char *target);
 /* The same, asked at this moment. */
 extern AtpSweep atp_sweep_read(const char *target);
 
-/* The last answer; ATP_SWEEP_NONE if there is none.  Without a query, for a caller without locks. */
+/* The last answer, without a query, for a caller without locks; ATP_SWEEP_NONE before the first answer. */
 extern AtpSweep atp_sweep_known(const char *target);
 
 /*
@@ -33,8 +36,8 @@ extern AtpSweep atp_sweep_known(const char *target);
 extern bool atp_sweep_is_passed(const char *target, const char *subscription, uint64 rev);
 
 /*
- * The time that all other writers of the target have passed: nothing older comes from a stream, nor waits in atproto.held_event.
- * DT_NOBEGIN: unknown.  *behind: the name of a subscription that is not further, palloc'd; NULL: none.
+ * The time that all other writers of the target have passed: no stream brings an older event, and none waits in atproto.held_event.
+ * DT_NOBEGIN: unknown; DT_NOEND: there is no other writer.  *behind: the name of the last subscription, palloc'd, or NULL.
  */
 extern TimestampTz atp_sweep_passed_at(const char *target, const char *subscription, char **behind);
 

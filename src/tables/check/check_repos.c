@@ -78,7 +78,7 @@ const AtpInvariant atp_check_repos[] = {
 		"SELECT s.did, s.path, format('kept at %s', s.kept_at) FROM #.sweep_deletion s WHERE s.kept_at < now() - interval '1 hour'"
 		" AND NOT EXISTS (SELECT FROM atproto.history h JOIN atproto.subscription u ON u.name = h.subscription"
 		"  WHERE h.phase <> 'live' AND u.history = 'archive' AND u.target = $1)",
-		"DELETE FROM the table sweep_deletion"
+		"Delete the row."
 	},
 	{NULL}
 };

@@ -35,7 +35,7 @@ enum
 {
 	KEEP,						/* {arrays} */
 	KEEP_RECORDS,				/* keys, rev[] */
-	FIND,						/* keys, rev[], n[] -> n, is it of all records? */
+	FIND,						/* keys, rev[], n[] -> n, does the row count for all records? */
 	REMOVE,						/* time: all rows before */
 	COUNT,						/* max -> number */
 	OLDER_OF					/* did, rev, names' limit, filter, limit -> collection, rkey */

@@ -2,8 +2,8 @@
  * sweep_deletion.h
  *		The table sweep_deletion: deletions that are kept while a sweep runs (H-43).
  *
- * The row of a record that was deleted is gone, and nothing in the table record tells which older facts it has outlived.
- * While an archive and other streams fill the same tables, each writer notes here what it deletes, and passes over what is older.
+ * The row of a record that was deleted is gone, and nothing in the table record tells which facts are older than the deletion.
+ * While an archive and other streams fill the same tables, each writer notes deletions here, and passes over older facts.
  *
  * Each function runs in the transaction that has locked the repository's row.
  */
@@ -12,7 +12,7 @@
 
 #include "tables/base/sink.h"
 
-/* What the kept deletions say of an operation. */
+/* The answer of the kept deletions for an operation. */
 typedef enum AtpKept
 {
 	ATP_KEPT_NOTHING,
@@ -23,15 +23,13 @@ typedef enum AtpKept
 /* Look up n operations; kept[i] is the answer for rows[i]. */
 extern void atp_sweep_find(AtpApply *a, const AtpRecordRow *const *rows, int n, AtpKept *kept);
 
-/* Keep these deletions of records, with distinct keys. */
+/* Keep n deletions of records, with distinct keys. */
 extern void atp_sweep_keep(AtpApply *a, const AtpRecordRow *const *rows, int n);
 
 /* Keep the deletion of an account: records up to this revision are gone. */
 extern void atp_sweep_keep_account(AtpApply *a, struct varlena *did, uint64 rev);
 
-/*
- * Keep that a #sync has said of all records of the account within the subscription's filter what is left of facts up to this revision.
- */
+/* Keep a #sync: within the subscription's filter, facts of the account up to this revision count no more. */
 extern void atp_sweep_keep_sync(AtpApply *a, struct varlena *did, uint64 rev);
 
 /*

@@ -390,7 +390,7 @@ atp_repos_store(AtpRepos *s)
 		AtpRepoState *repo = &s->repos[i];
 
 		repo->row.updated_at = GetCurrentTransactionStartTimestamp();
-		/* P-41: a commit that continues a synchronized repository carries the proof on */
+		/* H-43: a commit that continues a synchronized repository carries the proof on */
 		if (repo->row.changed && repo->head.has_rev && atp_repo_is_sync(repo, ATP_SYNC_SYNCHRONIZED))
 		{
 			repo->head.has_proved = true;

@@ -2,9 +2,9 @@
  * repo_archived.c
  *		The effect of a row of an archive on the state of its repository (H-34, H-43, H-44).
  *
- * An archive is older than what the other writers of the tables bring, and has no proof.  So its rows move neither the revision nor
- * the commit of a repository: what only another writer knows of older revisions would count as old.  They add, change and
- * remove records that nothing newer is known of.  test/models/sweep.pml has the rules, each with the harm that it prevents.
+ * An archive is older than what the other writers of the tables bring, and has no proof.  Rows of the archive move neither the
+ * revision nor the commit of a repository: older commits, which only a relay brings, would count as old.  Rows of the archive add, change
+ * and remove records where the tables know nothing newer.  test/models/sweep.pml has the rules, each with the harm without the rule.
  *
  * Invariant: every row writes the repository's row, which is the lock for the kept deletions (records/sweep_deletion.h).
  */
@@ -17,7 +17,7 @@
 #include "types/foreign_time.h"
 #include "utils/builtins.h"
 
-/* P-43: up to which revision were the records all of the account's?  Such a row of the archive tells nothing new. */
+/* H-43: were the records all of the account's at this revision or later?  Then the archive's row tells nothing new. */
 static bool
 is_proved(const AtpRepoState *repo, uint64 rev)
 {
@@ -43,10 +43,10 @@ note_shown(AtpRepoState *repo, uint64 rev)
 		repo->head.has_history = true;
 		repo->head.history_rev = rev;
 	}
-	/* the tables get records of a later revision than the one that they were proved for */
+	/* the table gets a record of a later revision than the proved revision */
 	if (atp_repo_is_sync(repo, ATP_SYNC_SYNCHRONIZED) || atp_repo_is_sync(repo, ATP_SYNC_UNPROVEN))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
-	/* parts of an export were compared with the records as they were before this row: another export is needed */
+	/* a part of the export was compared with the records before this row: the repository is fetched once more */
 	else if (atp_repo_is_sync(repo, ATP_SYNC_RESYNCING))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 }

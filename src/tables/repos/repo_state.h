@@ -37,7 +37,7 @@ typedef struct AtpRepoHead
 	bool		has_proved;
 	uint64		proved_rev;		/* the last revision at which sync was synchronized */
 	bool		has_history;
-	uint64		history_rev;	/* the last revision, or time of a deletion, that an archive has shown */
+	uint64		history_rev;	/* the newest revision, or time of a deletion, shown by an archive */
 } AtpRepoHead;
 
 /* What the streams, or the account's server, say of the account. */
@@ -218,7 +218,7 @@ extern bool atp_repo_take_status(AtpRepos *s, AtpRepoState *repo, AtpEvent *even
 /* Take the handle of an #identity event. */
 extern void atp_repo_take_identity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event);
 
-/* The largest revision that the account can have had at the time of the event: what its deletion stands for. */
+/* The largest revision possible at the time of the event: a deletion of the account stands for this revision. */
 extern uint64 atp_repo_event_bound(const AtpEvent *event);
 
 /* Does the status come from this stream, so that sequence numbers can be compared? */

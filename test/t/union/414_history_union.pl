@@ -1,9 +1,9 @@
 # 414_history_union.pl
-#		An archive and a relay fill the same tables, each lacks a share of the other's operations, and they come in many
-#		orders.  No deleted record is back, and what one source alone knew is there.  H-43.
+#		An archive and a relay fill the same tables in many orders, and each source lacks a share of the operations.
+#		No deleted record comes back, and no operation of a single source is lost.  H-43.
 #
-#		The archive's rows come by a stream here (atproto.test_archived): 410_history has the reader.  What the tables must
-#		have is computed from what both sources have: the newest fact about each record counts, as in test/models/sweep.pml.
+#		The archive's rows come by a stream here (atproto.test_archived).  The expected records are computed from both shares:
+#		the newest fact about each record counts, as in test/models/sweep.pml.
 #
 #		ATPROTO_SEED is the seed of the run, ATPROTO_ORDERS the number of orders.
 
@@ -30,9 +30,9 @@ atproto.multi_source_wait = 0
 atproto.test_archived = 'archive'
 CONF
 
-# --- a history of each account, and what both sources have of it ---
+# --- a history of each account, and the share of both sources ---
 
-# What happens in a slot, and the records afterwards: {slot}{key} is a value.
+# The operation of each slot, and the records afterwards.
 sub history
 {
 	my @slots = ({ tree => {} });
@@ -68,7 +68,7 @@ sub time_of
 	return sprintf '@2026-01-01T00:00:%02d.%dZ', $r, $half ? 5 : 0;
 }
 
-# The steps of a source, of slot r; and note what it says.
+# The steps of a slot, for steps.py.
 sub relay_steps
 {
 	my ($who, $slots, $r, $gone) = @_;
@@ -90,7 +90,7 @@ sub know
 	return;
 }
 
-# One of the lists at random gives its next element, until all are empty.
+# Take the next element of a random list, until all lists are empty.
 sub interleave
 {
 	my @lists = grep { @$_ } @_;
@@ -119,7 +119,7 @@ sub make_sources
 			my $slot = $slots->[$r];
 			my $op = $slot->{op};
 
-			# the relay's commits continue each other, and some of the messages do not come
+			# the relay's commits continue each other, and some messages are left out
 			my $comes = rand() < 0.75;
 			push @r, [ map { [ $_, $comes || / active / ] } relay_steps($who, $slots, $r, $gone) ];
 			$gone = $op eq 'gone' ? $r : undef;
@@ -132,7 +132,7 @@ sub make_sources
 			}
 			elsif (rand() < 0.3)
 			{
-				# a #sync and its records, in one transaction or in several
+				# a #sync and the records after the #sync, in one transaction or in several
 				my $tree = $slot->{tree};
 				my @records = map { "$who " . rev($r) . " +$path{$_}:$tree->{$_}" } grep { exists $tree->{$_} } qw(x y);
 				push @a, rand() < 0.5 ? [ "$who sync " . rev($r), @records ] : ("$who sync " . rev($r), @records);
@@ -179,7 +179,7 @@ sub records
 	  split /\n/, query("SELECT did, rkey, value->>'text' FROM $schema.record");
 }
 
-# The steps of the accounts whose records are wrong.
+# The steps of the accounts with wrong records.
 sub tell_of
 {
 	my ($schema) = @_;
@@ -218,18 +218,18 @@ foreach my $order (1 .. $orders)
 	my @messages = read_capture(make_capture('steps.py', map { $_->[0] } @relay));
 	my @captures = (make_capture('steps.py', @archive),
 		write_capture(PostgreSQL::Test::Utils::tempdir() . '/relay', map { $messages[$_] } grep { $relay[$_][1] } 0 .. $#messages));
-	# sequence numbers that come
+	# the sequence numbers of both captures
 	my @numbers = ([ 1 .. @archive ], [ grep { $relay[ $_ - 1 ][1] } 1 .. @relay ]);
 	my @holds = map { [ holds(scalar @$_) ] } @numbers;
 	my @servers = map { AtprotoTest::Server->start($captures[$_], hold_at($numbers[$_], $holds[$_])) } 0, 1;
 	my @names = ('archive', 'relay');
 
-	# the sweep is of a third subscription, whose archive nobody reads
+	# the sweep belongs to a third, paused subscription
 	query("CREATE SCHEMA $schema; SELECT atproto.subscribe('sweep', 'ws://127.0.0.1:9/xrpc/network.bsky.jetstream.subscribeEvents', target => '$schema', history => 'archive');"
 		. " SELECT atproto.pause('sweep');"
 		. subscribe_sql('archive', $servers[0], cursor => 0, target => "'$schema'", verify => "'hash'", collections => "'{app.bsky.feed.post}'") . ';'
 		. subscribe_sql('relay', $servers[1], cursor => 0, target => "'$schema'", verify => "'chain'"));
-	# either goes on to its next hold
+	# a random source goes on to the next hold
 	my @at = (0, 0);
 	while (1)
 	{
