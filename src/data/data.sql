@@ -97,6 +97,14 @@ CREATE FUNCTION atproto.verify_label(label jsonb, key text) RETURNS boolean
 COMMENT ON FUNCTION atproto.verify_label(jsonb, text) IS
 	'is the label signed by this key (did:key or Multikey)?';
 
+CREATE FUNCTION atproto.plc_check(log jsonb, OUT n integer, OUT did did, OUT cid cidlink, OUT kind text,
+	OUT created_at timestamptz, OUT verdict text, OUT nullified_by integer, OUT reason text, OUT detail text)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'atp_pg_plc_check'
+	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10000 ROWS 10;
+COMMENT ON FUNCTION atproto.plc_check(jsonb) IS
+	'the log of a did:plc account, as a directory answers /did:plc:…/log/audit, judged entry by entry without a network: verdict is valid, nullified (then nullified_by is the row of the recovery), or refused with a reason';
+
 CREATE FUNCTION atproto.invert(blocks bytea, ops jsonb) RETURNS cidlink
 	AS 'MODULE_PATHNAME', 'atp_pg_invert'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000;

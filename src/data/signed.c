@@ -24,6 +24,16 @@ atp_key_of_text(const text *in, uint8_t key[ATP_MULTIKEY_LEN])
 				 errdetail("%s", atp_err_text(err))));
 }
 
+void
+atp_require_curve(AtpErr err)
+{
+	if (err == ATP_E_KEY_BUILD)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("signatures by secp256k1 are not supported by this build"),
+				 errhint("Build the extension where libsecp256k1 and its header are installed.")));
+}
+
 bool
 atp_is_signed(const uint8_t key[ATP_MULTIKEY_LEN], AtpBytes map, bool is_label)
 {
@@ -35,11 +45,7 @@ atp_is_signed(const uint8_t key[ATP_MULTIKEY_LEN], AtpBytes map, bool is_label)
 	if (err != ATP_OK)
 		atp_data_error(is_label ? "invalid label" : "invalid commit", err, ATP_NO_OFFSET);
 	err = atp_sig_verify(key, w.buf, w.len, sig, atp_sha256, NULL, atp_signature_verify, NULL);
-	if (err == ATP_E_KEY_BUILD)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("signatures by secp256k1 are not supported by this build"),
-				 errhint("Build the extension where libsecp256k1 and its header are installed.")));
+	atp_require_curve(err);
 	if (err == ATP_E_KEY_POINT)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

@@ -19,4 +19,7 @@ extern void atp_key_of_text(const text *in, uint8_t key[ATP_MULTIKEY_LEN]);
  */
 extern bool atp_is_signed(const uint8_t key[ATP_MULTIKEY_LEN], AtpBytes map, bool is_label);
 
+/* Raises an error if err says that this build lacks a key's curve. */
+extern void atp_require_curve(AtpErr err);
+
 #endif							/* ATP_SIGNED_H */

@@ -29,6 +29,7 @@ extern const Shape archive_shapes[];
 extern const Shape answer_shapes[];
 extern const Shape repo_shapes[];
 extern const Shape codec_shapes[];
+extern const Shape plc_shapes[];
 extern const Shape syntax_shapes[];
 extern const Shape net_shapes[];
 

@@ -9,7 +9,7 @@ import re
 # Each room with the rooms that its files may include, beside those of the room itself.  A room below
 # stands above in this table: no room includes one that comes after it.  "tables" as a permission means
 # all rooms inside tables.  The files of src itself (source.h) may be included by every room but core.
-PROTOCOL = ["core", "core/syntax", "core/codec", "core/repo", "core/lexicon", "core/wire", "core/archive"]
+PROTOCOL = ["core", "core/syntax", "core/codec", "core/repo", "core/lexicon", "core/wire", "core/archive", "core/plc"]
 GLUE = PROTOCOL + ["common", "types", "data", "config"]
 TABLES = GLUE + ["lexicon", "identity", "stream"]
 ROOMS = {
@@ -20,9 +20,11 @@ ROOMS = {
     "core/lexicon": ["core", "core/syntax", "core/codec"],
     "core/wire": ["core", "core/syntax", "core/codec", "core/repo", "core/lexicon"],
     "core/archive": ["core", "core/syntax", "core/codec", "core/repo", "core/wire"],
+    "core/plc": ["core", "core/syntax", "core/codec", "core/repo", "core/lexicon"],
     "common": PROTOCOL,
     "types": PROTOCOL + ["common"],
     "net": PROTOCOL + ["common"],
+    "archive": PROTOCOL + ["common", "net"],
     "data": PROTOCOL + ["common", "types"],
     "config": PROTOCOL + ["common", "types", "net"],
     "lexicon": GLUE,
@@ -43,7 +45,7 @@ ROOMS = {
     "fetch/servers": GLUE + ["net", "identity", "fetch/engine"],
     "process/status": GLUE + ["net", "identity", "stream", "tables", "fetch/engine"],
     "process/workers": GLUE + ["net", "stream", "tables", "process/status"],
-    "process/consumer": GLUE + ["net", "identity", "stream", "tables", "process/status", "process/workers"],
+    "process/consumer": GLUE + ["net", "archive", "identity", "stream", "tables", "process/status", "process/workers"],
     "process/manager": GLUE + ["net", "identity", "tables", "fetch/engine", "process/status", "process/consumer"],
 }
 # The module, and the table of the kinds of streams: what puts the rooms together.

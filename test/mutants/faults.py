@@ -351,6 +351,41 @@ fault("plan-time", "core/archive/archive_plan.c", "(uint64_t) value >= ATP_ARCHI
 fault("plan-json", "core/archive/archive_plan.c", "atp_json_init(&r, s, n, ATP_PLAN_DEPTH_MAX);", "atp_json_init(&r, s, n, ATP_PLAN_DEPTH_MAX + 1);", "unit/test_archive_plan")
 fault("plan-empty-range", "core/archive/archive_plan.c", "request->before_seq <= request->after_seq)", "request->before_seq < request->after_seq)", "unit/test_archive_plan")
 
+# --- src/core: the did:plc directory ---
+
+fault("plc-keys-most", "core/plc/plc_op.c", "item.u > ATP_PLC_KEYS_MAX", "item.u >= ATP_PLC_KEYS_MAX", "unit/test_plc", short=True)
+fault("plc-nul", "core/plc/plc_op.c", "*has_nul |= item.kind == ATP_CBOR_TEXT && item.has_nul;", "*has_nul |= false;", "unit/test_plc")
+fault("plc-others", "core/plc/plc_op.c", "		op->others--;\n", "", "unit/test_plc")
+fault("plc-size", "core/plc/plc_op.c", "op->cbor.len > ATP_PLC_OP_MAX", "op->cbor.len >= ATP_PLC_OP_MAX", "unit/test_plc")
+fault("plc-prev-codec", "core/plc/plc_op.c", " || !atp_cid_is_node((AtpBytes) {cid, n})", "", "t/500_plc_check")
+fault("plc-sig-exact", "core/plc/plc_op.c", "NULL, &n, &exact) || !exact)", "NULL, &n, &exact))", "t/500_plc_check")
+fault("plc-sig-padded", "core/plc/plc_op.c", "if (!atp_base64url_decode(text.ptr, text.len, NULL", "if (!atp_base64url_decode(text.ptr, text.len - (text.len % 4 == 0 && text.len > 0 ? 2 : 0), NULL", "t/500_plc_check")
+fault("plc-create-keys", "core/plc/plc_op.c", "put_rotation_key(op, atp_cbor_span(&m->item[RECOVERY_KEY]));", "put_rotation_key(op, atp_cbor_span(&m->item[SIGNING_KEY]));", "t/500_plc_check")
+fault("plc-create-prev", "core/plc/plc_op.c", "	if (m->item[PREV].kind != ATP_CBOR_NULL)\n		return ATP_E_PLC_CREATE;\n", "", "unit/test_plc")
+fault("plc-service-type", "core/plc/plc_op.c", "return err == ATP_E_CBOR_END && seen == 3;", "return err == ATP_E_CBOR_END && seen != 0;", "t/500_plc_check")
+fault("plc-signed-map", "core/plc/plc_op.c", "atp_cbor_put_map(&w, members.all - 1);", "atp_cbor_put_map(&w, members.all);", "t/500_plc_check")
+fault("plc-links", "core/codec/json_dagcbor.c", "i < level->n && !o->plain; i++", "i < level->n; i++", "unit/test_plc")
+fault("plc-url-digits", "core/syntax/base64.c", 'last_of_base64url[2] = "-_"', 'last_of_base64url[2] = "+/"', "t/500_plc_check")
+fault("plc-mark-null", "core/plc/plc_entry.c", " && values[NULLIFIED].raw.ptr == NULL)", ")", "unit/test_plc")
+fault("plc-entry-twice", "core/plc/plc_entry.c", "	if (repeated)\n		return ATP_E_PLC_ENTRY;\n", "", "unit/test_plc")
+fault("plc-did", "core/plc/plc_log.c", "return did.len == sizeof(own) && memcmp(did.ptr, own, sizeof(own)) == 0;", "return did.len == sizeof(own);", "unit/test_plc")
+fault("plc-did-of-entry", "core/plc/plc_log.c", "if (did.len != log->did.len || memcmp(did.ptr, log->did.ptr, did.len) != 0)", "if (did.len != log->did.len)", "unit/test_plc")
+fault("plc-genesis-twice", "core/plc/plc_log.c", "return log->n > 0 ? ATP_E_PLC_GENESIS : ATP_OK;", "return ATP_OK;", "unit/test_plc")
+fault("plc-nullified", "core/plc/plc_log.c", "if (log->places[*prev].nullified_by != ATP_PLC_NONE)", "if (false)", "unit/test_plc")
+fault("plc-tombstone", "core/plc/plc_log.c", "log->places[*prev].kind == ATP_PLC_TOMBSTONE ? ATP_E_PLC_TOMBSTONE : ATP_OK", "log->places[*prev].nkeys == 255 ? ATP_E_PLC_TOMBSTONE : ATP_OK", "unit/test_plc")
+fault("plc-signer", "core/plc/plc_log.c", "*signer = (uint8_t) i;", "*signer = 0;", "unit/test_plc")
+fault("plc-key-text", "core/plc/plc_log.c", "		if (keys[i][0] == 0)\n			return ATP_E_PLC_KEY_TEXT;", "		if (keys[i][0] == 0)\n			continue;", "unit/test_plc")
+fault("plc-high-s", "core/plc/plc_log.c", "err = atp_sig_check(atp_multikey_curve(keys[i]), sig);", "err = sig.len == ATP_SIG_LEN ? ATP_OK : ATP_E_SIG_LENGTH;", "t/500_plc_check")
+fault("plc-rank", "core/plc/plc_log.c", "verdict->signer >= replaced->signer", "verdict->signer > replaced->signer", "unit/test_plc")
+fault("plc-order", "core/plc/plc_log.c", "created_at <= log->places[log->n - 1].created_at", "created_at < log->places[log->n - 1].created_at", "unit/test_plc")
+fault("plc-order-prev", "core/plc/plc_log.c", "created_at <= log->places[log->n - 1].created_at", "created_at <= prev->created_at", "unit/test_plc")
+fault("plc-window", "core/plc/plc_log.c", "created_at - replaced->created_at > ATP_PLC_WINDOW", "created_at - replaced->created_at >= ATP_PLC_WINDOW", "unit/test_plc")
+fault("plc-window-newest", "core/plc/plc_log.c", "created_at - replaced->created_at > ATP_PLC_WINDOW", "created_at - log->places[log->n - 1].created_at > ATP_PLC_WINDOW", "unit/test_plc")
+fault("plc-chain", "core/plc/plc_log.c", "		i = nullified->next;\n", "		i = ATP_PLC_NONE;\n", "unit/test_plc")
+fault("plc-next", "core/plc/plc_log.c", "	log->places[verdict->prev].next = index;\n", "", "unit/test_plc")
+fault("plc-mark", "data/plc_sql.c", "entry->has_mark && entry->marked != nullified", "entry->has_mark && entry->marked && !nullified", "t/500_plc_check")
+fault("plc-cid", "data/plc_sql.c", "if (!atp_plc_entry_names(&c->entry, &c->op))", "if (false)", "t/500_plc_check")
+
 # --- src/core: records, commits, trees, messages ---
 
 fault("record-size", "core/repo/record_check.h", "n <= ATP_RECORD_MAX ?", "n < ATP_RECORD_MAX ?", "unit/test_record")
@@ -446,6 +481,24 @@ fault("handshake-reason", "net/handshake.c", "answer->reason.len < REASON_MAX ? 
 fault("clock-of-day", "common/clock.c", "return (AtpTime) INSTR_TIME_GET_MICROSEC(now) +", "return 0 * (AtpTime) INSTR_TIME_GET_MICROSEC(now) + GetCurrentTimestamp() +",
       "t/146_clock")
 fault("not-listened", "process/consumer/consumer_loop.c", "	c->last_data = Min(now, c->last_data + (now - c->listened));\n", "", "t/180_slow")
+
+# --- archives ---
+
+fault("archive-message-length", "core/archive/archive_message.c", "message.len - HEAD != texts + payload", "message.len - HEAD < texts + payload", "unit/test_archive")
+fault("archive-message-cut", "core/archive/archive_message.c", "row->payload.len < ATP_ARCHIVE_PAYLOAD_MAX ? row->payload.len : ATP_ARCHIVE_PAYLOAD_MAX", "row->payload.len", "unit/test_archive")
+fault("archive-etag", "archive/archive_reader.c", "strcmp(etag, t->etag) == 0 && ", "", "t/410_history")
+fault("archive-from", "archive/archive_reader.c", "	t->from = t->at;\n", "	t->from = t->at + 1;\n", "t/410_history")
+fault("archive-after", "archive/archive_reader.c", "	a->last = a->segment_last;\n", "", "t/410_history")
+fault("archive-stands-still", "archive/archive_reader.c", "a->plan.planned_through_seq <= a->after && ", "false && ", "t/410_history")
+fault("archive-redirect", "archive/archive_reader.c", ".stream = post == NULL,", ".stream = post == NULL, .redirects = 3,", "t/410_history")
+fault("archive-token", "config/subscription.c", 'HEADERS("NOT h.archive")', 'HEADERS("true")', "t/410_history")
+fault("history-straddles", "process/consumer/consumer_history.c", "(int64) row->seq <= c->received || ", "", "t/410_history")
+fault("history-position", "process/consumer/consumer_history.c", "			move_position(c, (int64) atp_archive_plan_of(c->archive)->planned_through_seq);\n", "", "t/410_history")
+fault("history-collections", "process/consumer/consumer_history.c", "atp_wants_collection(&c->sub->settings, row->collection)", "true", "t/410_history")
+fault("archived-old", "tables/repos/repo_effect.c", "			if (event->archived)\n", "			if (false)\n", "t/410_history")
+fault("archived-sync", "tables/repos/repo_effect.c", "		effect->erase = true;\n		erase_records(repo, effect);\n		if (s->apply->shared)", "		if (s->apply->shared)", "t/410_history")
+fault("archived-stranger", "tables/repos/repo_effect.c", "sub->settings.ncollections < 0 || ", "true || ", "t/410_history")
+fault("archived-ahead", "stream/format_archive.c", "if (atp_is_ahead(atp_tid_micros(event->rev)))", "if (false)", "t/410_history")
 
 # --- src/types ---
 
@@ -738,6 +791,8 @@ fault("owner-null", "config/subscription_check.c", "if (owner.isnull)", "if (own
 fault("owner-before", "config/owner.c", "	sync_dependency(rel, column, before);\n", "", "t/261_owners")
 fault("owner-after", "config/owner.c", "	if (OidIsValid(after) && after > before)\n		sync_dependency(rel, column, after);\n", "", "t/261_owners")
 fault("owner-truncate", "config/owner.c", "		deleteSharedDependencyRecordsFor(RelationRelationId, RelationGetRelid(rel), column);\n", "", "t/261_owners")
+fault("status-id", "process/status/status.c", "slot->database == database && strcmp(slot->id, id) == 0", "slot->database == database && strcmp(slot->name, name) == 0", "t/122_workers")
+fault("consumer-id", "process/consumer/consumer_settings.c", "if (strcmp(sub->id, c->id) != 0)", "if (false)", "t/287_races_processes")
 fault("owner-not-noted", "process/consumer/consumer_settings.c", "if (atp_extension_lock() == ATP_EXTENSION_READY)", "if (atp_extension_lock() != ATP_EXTENSION_READY)", "t/261_owners")
 
 # --- calls by hand ---
@@ -883,10 +938,10 @@ fault("host-many-names", "fetch/engine/host.c", "unknown >= Max(fetch_concurrenc
 fault("host-forgotten", "fetch/engine/host_table.c", "	host->limiter.backoff_until = atp_now() + ", "	host->limiter.backoff_until = 0 * ", "t/332_fetcher_hosts")
 fault("host-unwritten", "process/manager/fetcher.c", "IDLE_MS) == 0 && atp_host_is_written())", "IDLE_MS) == 0)", "t/332_fetcher_hosts")
 fault("host-locked", "fetch/engine/host_table.c", "		if (is_locked(host))\n", "		if (false && is_locked(host))\n", "t/332_fetcher_hosts")
-fault("http-address", "net/http_hear.c", "!(http->url.named || atp_http_address_allowed(&address->addr))", "!(http->url.named || address->addrlen > 0)", "t/331_fetcher")
+fault("http-address", "net/http_hear.c", "!(http->url.named || http->request.named || atp_http_address_allowed(&address->addr))", "!(http->url.named || http->request.named || address->addrlen > 0)", "t/331_fetcher")
 fault("http-address-before", "net/http_hear.c",
       "static curl_socket_t\non_open(void *arg, curlsocktype purpose, struct curl_sockaddr *address)\n{\n	AtpHttp    *http = arg;\n	curl_socket_t fd;\n\n"
-      "	http->looking_up = 0;\n	if (purpose != CURLSOCKTYPE_IPCXN || !(http->url.named || atp_http_address_allowed(&address->addr)))",
+      "	http->looking_up = 0;\n	if (purpose != CURLSOCKTYPE_IPCXN || !(http->url.named || http->request.named || atp_http_address_allowed(&address->addr)))",
       "#include <netdb.h>\nstatic curl_socket_t\non_open(void *arg, curlsocktype purpose, struct curl_sockaddr *address)\n{\n	AtpHttp    *http = arg;\n	curl_socket_t fd;\n"
       "	struct addrinfo *before;\n\n	http->looking_up = 0;\n	if (purpose != CURLSOCKTYPE_IPCXN || !(http->url.named ||\n"
       "		(getaddrinfo(http->url.host, NULL, NULL, &before) == 0 && atp_http_address_allowed(before->ai_addr))))", "t/331_fetcher")
@@ -901,7 +956,7 @@ fault("http-downgrade", "net/http.c", "if (why == NULL && http->url.tls && !to.t
 fault("http-redirects", "net/http.c", "if (http->redirected++ == http->request.redirects)", "if (http->redirected++ > http->request.redirects)", "t/331_fetcher")
 fault("http-names", "net/http_multi.c", "		if (now >= until)\n", "		if (until < 0)\n", "t/331_fetcher")
 fault("http-port", "net/http_policy.c", "if (strcmp(port, \"443\") != 0 && !fetch_any_port)", "if (port[0] == '\\0' && !fetch_any_port)", "t/331_fetcher")
-fault("http-proxy", "net/http_curl.c", "	curl_easy_setopt(e, CURLOPT_PROXY, atp_fetch_proxy);\n", "", "t/331_fetcher")
+fault("http-proxy", "net/http_curl.c", "		curl_easy_setopt(e, CURLOPT_PROXY, proxy);\n", "", "t/331_fetcher")
 
 # --- handles ---
 

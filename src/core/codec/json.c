@@ -165,8 +165,9 @@ read_word(AtpJsonReader *r, AtpJsonItem *item, AtpJsonKind kind, const char *wor
 
 	if (r->len - r->pos < n || memcmp(r->buf + r->pos, word, n) != 0)
 		return ATP_E_JSON_SYNTAX;
-	r->pos += n;
 	item->kind = kind;
+	item->raw = (AtpSpan) {r->buf + r->pos, n};
+	r->pos += n;
 	return ATP_OK;
 }
 

@@ -31,7 +31,7 @@ typedef enum AtpJsonKind
 typedef struct AtpJsonItem
 {
 	AtpJsonKind kind;
-	/* KEY, TEXT: between the quotes; NUMBER: its characters; containers: see atp_json_outline() */
+	/* KEY, TEXT: between the quotes; NUMBER, TRUE, FALSE, NULL: its characters; containers: see atp_json_outline() */
 	AtpSpan		raw;
 	bool		escaped;		/* KEY, TEXT: contains a backslash */
 } AtpJsonItem;
@@ -66,7 +66,7 @@ extern AtpErr atp_json_measure(AtpJsonReader *r, AtpJsonItem *item, size_t *at);
 
 /*
  * Call after an OBJECT.  Reads the whole object, and the values of up to 32 members by name.  An absent
- * member's value is NULL; for a container only the first item is given.  *repeated: one of these members is
+ * member's value is NULL without a span; for a container only the first item is given.  *repeated: one of these members is
  * repeated, so that another reader could take the other value.
  */
 extern AtpErr atp_json_members(AtpJsonReader *r, const char *const *names, unsigned n,

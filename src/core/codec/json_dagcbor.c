@@ -44,6 +44,7 @@ typedef struct Writer
 	uint8_t    *scratch;		/* as large as the output */
 	Member	   *members;		/* members of all open objects */
 	size_t		nmembers;
+	bool		plain;			/* "$link" and "$bytes" are keys like others */
 	AtpTickFn	tick;
 	uint64_t	ticks;
 	unsigned	depth;
@@ -240,7 +241,7 @@ close_level(Writer *o)
 	if (level->is_map)
 	{
 		o->nmembers = level->first;
-		for (size_t i = 0; i < level->n; i++)
+		for (size_t i = 0; i < level->n && !o->plain; i++)
 		{
 			if (has_key(o, &members[i], "$link"))
 				return put_link_object(o, level, &members[i]);
@@ -367,16 +368,9 @@ divide_room(Writer *o, size_t n, uint8_t *room, size_t size)
 	return true;
 }
 
-AtpErr
-atp_json_to_dagcbor(const char *restrict s, size_t n, uint8_t *restrict room, size_t size,
-					AtpBytes *cbor, size_t *at)
-{
-	return atp_json_to_dagcbor_ticking(s, n, room, size, NULL, cbor, at);
-}
-
-AtpErr
-atp_json_to_dagcbor_ticking(const char *restrict s, size_t n, uint8_t *restrict room, size_t size, AtpTickFn tick,
-							AtpBytes *cbor, size_t *at)
+static AtpErr
+convert_json(const char *restrict s, size_t n, uint8_t *restrict room, size_t size, bool plain, AtpTickFn tick,
+		AtpBytes *cbor, size_t *at)
 {
 	AtpJsonReader r;
 	AtpJsonItem item;
@@ -386,6 +380,7 @@ atp_json_to_dagcbor_ticking(const char *restrict s, size_t n, uint8_t *restrict 
 	*at = 0;
 	if (!divide_room(&o, n, room, size))
 		return ATP_E_JSON_LARGE;
+	o.plain = plain;
 	o.tick = tick;
 	o.ticks = 0;
 	atp_json_init(&r, s, n, ATP_JSON_DEPTH_MAX);
@@ -403,4 +398,25 @@ atp_json_to_dagcbor_ticking(const char *restrict s, size_t n, uint8_t *restrict 
 	}
 	*cbor = (AtpBytes) {o.w.buf, o.w.len};
 	return err == ATP_E_JSON_END ? ATP_OK : err;
+}
+
+AtpErr
+atp_json_to_dagcbor(const char *restrict s, size_t n, uint8_t *restrict room, size_t size,
+					AtpBytes *cbor, size_t *at)
+{
+	return convert_json(s, n, room, size, false, NULL, cbor, at);
+}
+
+AtpErr
+atp_json_to_dagcbor_ticking(const char *restrict s, size_t n, uint8_t *restrict room, size_t size, AtpTickFn tick,
+							AtpBytes *cbor, size_t *at)
+{
+	return convert_json(s, n, room, size, false, tick, cbor, at);
+}
+
+AtpErr
+atp_json_to_dagcbor_plain(const char *restrict s, size_t n, uint8_t *restrict room, size_t size,
+						  AtpBytes *cbor, size_t *at)
+{
+	return convert_json(s, n, room, size, true, NULL, cbor, at);
 }

@@ -22,4 +22,11 @@ extern AtpErr atp_json_to_dagcbor(const char *restrict s, size_t n, uint8_t *res
 extern AtpErr atp_json_to_dagcbor_ticking(const char *restrict s, size_t n, uint8_t *restrict room, size_t size, AtpTickFn tick,
 										  AtpBytes *cbor, size_t *at);
 
+/*
+ * As atp_json_to_dagcbor(), for JSON outside of the data model: "$link" and "$bytes" are keys like others.  So are
+ * the did:plc directory's operations encoded (M-03).
+ */
+extern AtpErr atp_json_to_dagcbor_plain(const char *restrict s, size_t n, uint8_t *restrict room, size_t size,
+										AtpBytes *cbor, size_t *at);
+
 #endif							/* ATP_JSON_DAGCBOR_H */

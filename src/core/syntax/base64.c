@@ -1,12 +1,16 @@
 /*
  * base64.c
- *		Decoder of base64: see base64.h.
+ *		Decoder of base64 and base64url: see base64.h.
  */
 #include "core/syntax/base64.h"
 
+/* The last two digits of each alphabet. */
+static const char last_of_base64[2] = "+/";
+static const char last_of_base64url[2] = "-_";
+
 /* Value of a digit, or -1. */
 static inline int
-digit_value(char c)
+digit_value(char c, const char last[2])
 {
 	if (c >= 'A' && c <= 'Z')
 		return c - 'A';
@@ -14,21 +18,19 @@ digit_value(char c)
 		return c - 'a' + 26;
 	if (c >= '0' && c <= '9')
 		return c - '0' + 52;
-	return c == '+' ? 62 : c == '/' ? 63 : -1;
+	return c == last[0] ? 62 : c == last[1] ? 63 : -1;
 }
 
-bool
-atp_base64_decode(const char *restrict s, size_t n, uint8_t *restrict out, size_t *on, bool *exact)
+static bool
+decode_digits(const char *restrict s, size_t n, const char last[2], uint8_t *restrict out, size_t *on, bool *exact)
 {
 	uint32_t	bits = 0;
 	unsigned	nbits = 0;
 
 	*on = 0;
-	if (n % 4 == 0 && n > 0 && s[n - 1] == '=')
-		n -= s[n - 2] == '=' ? 2 : 1;
 	for (size_t i = 0; i < n; i++)
 	{
-		int			value = digit_value(s[i]);
+		int			value = digit_value(s[i], last);
 
 		if (value < 0)
 			return false;
@@ -44,4 +46,18 @@ atp_base64_decode(const char *restrict s, size_t n, uint8_t *restrict out, size_
 	}
 	*exact = (bits & ((1u << nbits) - 1)) == 0;
 	return nbits < 6;
+}
+
+bool
+atp_base64_decode(const char *restrict s, size_t n, uint8_t *restrict out, size_t *on, bool *exact)
+{
+	if (n % 4 == 0 && n > 0 && s[n - 1] == '=')
+		n -= s[n - 2] == '=' ? 2 : 1;
+	return decode_digits(s, n, last_of_base64, out, on, exact);
+}
+
+bool
+atp_base64url_decode(const char *restrict s, size_t n, uint8_t *restrict out, size_t *on, bool *exact)
+{
+	return decode_digits(s, n, last_of_base64url, out, on, exact);
 }

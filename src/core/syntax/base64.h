@@ -1,7 +1,8 @@
 /*
  * base64.h
  *		Decoder of base64 (RFC 4648 section 4), in which JSON carries byte
- *		strings ("$bytes").
+ *		strings ("$bytes"), and of base64url (section 5), in which the did:plc
+ *		directory writes signatures.
  */
 #ifndef ATP_BASE64_H
 #define ATP_BASE64_H
@@ -14,5 +15,8 @@
  * character are zero.
  */
 extern bool atp_base64_decode(const char *restrict s, size_t n, uint8_t *restrict out, size_t *on, bool *exact);
+
+/* As atp_base64_decode(), for the alphabet with "-" and "_"; padding is not allowed. */
+extern bool atp_base64url_decode(const char *restrict s, size_t n, uint8_t *restrict out, size_t *on, bool *exact);
 
 #endif							/* ATP_BASE64_H */

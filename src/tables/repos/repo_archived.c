@@ -1,6 +1,7 @@
 /*
  * repo_archived.c
- *		The effect of a row of an archive on the state of its repository (H-34, H-43, H-44).
+ *		The effect of a row of an archive on the state of its repository, where other sources fill the same tables
+ *		(H-34, H-43, H-44).
  *
  * An archive is older than what the other writers of the tables bring, and has no proof.  Rows of the archive move neither the
  * revision nor the commit of a repository: older commits, which only a relay brings, would count as old.  Rows of the archive add, change
@@ -49,6 +50,20 @@ note_shown(AtpRepoState *repo, uint64 rev)
 	/* a part of the export was compared with the records before this row: the repository is fetched once more */
 	else if (atp_repo_is_sync(repo, ATP_SYNC_RESYNCING))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
+}
+
+bool
+atp_repo_note_archived(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, uint64 rev)
+{
+	repo->row.changed = true;
+	if (is_proved(repo, rev) || (event->kind != ATP_REPOS_ACCOUNT && is_deleted_since(repo, rev)))
+	{
+		s->apply->skips[ATP_SKIP_OLD]++;
+		event->effects.passed = true;
+		return false;
+	}
+	note_shown(repo, rev);
+	return true;
 }
 
 /* Need the row's deletions not be kept, because no other writer has older facts to bring? */
@@ -125,13 +140,8 @@ atp_repo_take_archived(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffe
 		s->apply->skips[ATP_SKIP_OLD]++;
 	if (!deletes && event->kind != ATP_REPOS_COMMIT && event->kind != ATP_REPOS_SYNC)
 		return;
-	if (is_proved(repo, rev) || (!deletes && is_deleted_since(repo, rev)))
-	{
-		s->apply->skips[ATP_SKIP_OLD]++;
-		event->effects.passed = true;
+	if (!atp_repo_note_archived(s, repo, event, rev))
 		return;
-	}
-	note_shown(repo, rev);
 	if (deletes)
 		take_deletion(s, rev, effect);
 	else if (event->kind == ATP_REPOS_SYNC)

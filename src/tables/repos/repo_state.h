@@ -89,6 +89,9 @@ typedef struct AtpRepoRow
 	ItemPointerData place;		/* where the row was, if the row was read without a statement */
 	bool		audited;		/* the state as read fulfilled ATP_IS_AUDITED */
 	bool		changed;		/* the row has to be written */
+	bool		added;			/* the row was inserted for this batch */
+	bool		stranger;		/* H-34: only statuses of an account without records came, so there is to be no row */
+	bool		wanted;			/* something else came */
 	TimestampTz updated_at;
 } AtpRepoRow;
 
@@ -201,10 +204,16 @@ extern bool atp_repo_is_inactive(const AtpRepos *s, const AtpRepoState *repo, co
 extern AtpVerify atp_event_level(const AtpRepos *s, const AtpEvent *event);
 
 /*
- * The effect of a row of an archive (AtpEvent.archived) on the repository's state: H-34, H-43, H-44.  The verdict is always
- * true: such a row waits for nothing.
+ * The effect of a row of an archive (AtpEvent.archived) on the repository's state, while other sources fill the same tables: H-34,
+ * H-43, H-44.  The verdict is always true: the row waits for nothing.
  */
 extern void atp_repo_take_archived(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect);
+
+/*
+ * Note that an archive has shown this revision of the account.  False: the tables are known to have everything up to the revision,
+ * so the row is passed over.
+ */
+extern bool atp_repo_note_archived(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, uint64 rev);
 
 /*
  * H-43: an archive has told of a status of the past, and the account goes on in another stream: the account is active again, before

@@ -64,7 +64,7 @@ my @stand_in = (
 	[ qr{/srv/repo\.car}                                => $simulated->export($me, 2) ],
 	[ qr{'repo\.car'}                                   => "'" . $simulated->export($me, 2) . "'" ],
 	[ qr{/etc/postgresql/legacy_subscribe\.zdict}       => dictionary($texts) ]);
-my %variables = (car => "pg_read_binary_file('" . $simulated->export($me, 2) . "')", frame => '\x' . unpack('H*', $frame));
+my %variables = (car => "pg_read_binary_file('" . $simulated->export($me, 2) . "')", frame => '\x' . unpack('H*', $frame), log => '[]');
 
 query('CREATE DATABASE filled');
 query(<<"SQL", database => 'filled');

@@ -1,0 +1,88 @@
+/*
+ * plc_entry.c
+ *		Reader of the directory's entries: see plc_entry.h.
+ */
+#include "core/lexicon/datetime.h"
+#include "core/plc/plc_entry.h"
+
+enum
+{
+	DID, CID, OPERATION, CREATED_AT, NULLIFIED, NMEMBERS
+};
+
+static const char *const names[NMEMBERS] = {"did", "cid", "operation", "createdAt", "nullified"};
+
+static bool
+take_text(AtpPlcEntry *entry, const AtpJsonItem *value, AtpSpan *out)
+{
+	if (atp_json_take_text(&entry->texts, value, out))
+		return true;
+	*out = (AtpSpan) {NULL, 0};
+	return false;
+}
+
+/* Sets the spans of the entry that have their types; false: a span is missing. */
+static bool
+take_spans(AtpPlcEntry *entry, const AtpJsonItem *values)
+{
+	bool		whole = take_text(entry, &values[DID], &entry->did);
+
+	whole &= take_text(entry, &values[CID], &entry->cid);
+	if (values[OPERATION].kind != ATP_JSON_OBJECT)
+		return false;
+	entry->operation = values[OPERATION].raw;
+	return whole;
+}
+
+AtpErr
+atp_plc_entry_read(AtpSpan json, AtpPlcEntry *entry, size_t *at)
+{
+	AtpJsonReader r;
+	AtpJsonItem item;
+	AtpJsonItem values[NMEMBERS];
+	AtpSpan		time;
+	bool		repeated;
+	AtpErr		err;
+
+	entry->did = entry->cid = entry->operation = (AtpSpan) {NULL, 0};
+	entry->created_at = 0;
+	entry->has_mark = entry->nullified = false;
+	entry->texts.used = 0;
+	*at = 0;
+	atp_json_init(&r, json.ptr, json.len, ATP_JSON_DEPTH_DEFAULT);
+	if ((err = atp_json_next(&r, &item, at)) != ATP_OK)
+		return err;
+	if (item.kind != ATP_JSON_OBJECT)
+		return ATP_E_PLC_ENTRY;
+	if ((err = atp_json_outline(&r, names, NMEMBERS, values, &repeated, at)) != ATP_OK)
+		return err;
+	if ((err = atp_json_next(&r, &item, at)) != ATP_E_JSON_END)
+		return err == ATP_OK ? ATP_E_JSON_SYNTAX : err;
+	*at = 0;
+	if (repeated)
+		return ATP_E_PLC_ENTRY;
+	if (!take_spans(entry, values) || !take_text(entry, &values[CREATED_AT], &time))
+		return ATP_E_PLC_ENTRY;
+	if (!atp_did_is_plc(entry->did.ptr, entry->did.len))
+		return ATP_E_PLC_ENTRY_DID;
+	if (atp_datetime_parse(time.ptr, time.len, &entry->created_at, at) != ATP_OK)
+	{
+		*at = 0;
+		return ATP_E_PLC_ENTRY_TIME;
+	}
+	*at = 0;
+	if (values[NULLIFIED].kind == ATP_JSON_NULL && values[NULLIFIED].raw.ptr == NULL)
+		return ATP_OK;
+	entry->has_mark = true;
+	entry->nullified = values[NULLIFIED].kind == ATP_JSON_TRUE;
+	return entry->nullified || values[NULLIFIED].kind == ATP_JSON_FALSE ? ATP_OK : ATP_E_PLC_ENTRY_MARK;
+}
+
+bool
+atp_plc_entry_names(const AtpPlcEntry *entry, const AtpPlcOp *op)
+{
+	char		text[ATP_CID_TEXT_MAX];
+	size_t		n = atp_cid_format(op->cid, sizeof(op->cid), text);
+
+	return entry->cid.len == n && memcmp(entry->cid.ptr, text, n) == 0;
+}

@@ -1,0 +1,220 @@
+/*
+ * plc_log.c
+ *		The rules of an account's log: see plc_log.h.
+ */
+#include "core/plc/plc_log.h"
+
+/* A power of two, at least twice n: so a search in the slots ends soon. */
+static uint32_t
+slots_for(uint32_t n)
+{
+	uint32_t	slots = 4;
+
+	while (slots / 2 < n)
+		slots *= 2;
+	return slots;
+}
+
+size_t
+atp_plc_log_room(uint32_t n)
+{
+	return (size_t) n * sizeof(AtpPlcPlace) + (size_t) slots_for(n) * sizeof(uint32_t);
+}
+
+void
+atp_plc_log_init(AtpPlcLog *log, AtpSpan did, uint32_t n, void *memory)
+{
+	uint32_t	slots = slots_for(n);
+
+	*log = (AtpPlcLog) {.did = did, .room = n, .places = memory, .mask = slots - 1};
+	log->slots = (uint32_t *) (log->places + n);
+	for (uint32_t i = 0; i < slots; i++)
+		log->slots[i] = ATP_PLC_NONE;
+}
+
+/*
+ * The slot of the CID, or the empty slot for the CID.  A CID is a hash: to find many CIDs with one slot takes an attacker
+ * more work than their comparison takes us.
+ */
+static uint32_t
+slot_of(const AtpPlcLog *log, const uint8_t cid[ATP_CID_BLESSED_LEN])
+{
+	uint32_t	slot;
+
+	memcpy(&slot, cid + ATP_CID_BLESSED_LEN - sizeof(slot), sizeof(slot));
+	for (slot &= log->mask; log->slots[slot] != ATP_PLC_NONE; slot = (slot + 1) & log->mask)
+		if (memcmp(log->places[log->slots[slot]].cid, cid, ATP_CID_BLESSED_LEN) == 0)
+			break;
+	return slot;
+}
+
+uint32_t
+atp_plc_log_find(const AtpPlcLog *log, const uint8_t cid[ATP_CID_BLESSED_LEN])
+{
+	return log->slots[slot_of(log, cid)];
+}
+
+/* M-08: the place in the log. */
+static AtpErr
+find_prev(const AtpPlcLog *log, const AtpPlcOp *op, uint32_t *prev)
+{
+	*prev = ATP_PLC_NONE;
+	if (!op->has_prev)
+		return log->n > 0 ? ATP_E_PLC_GENESIS : ATP_OK;
+	*prev = atp_plc_log_find(log, op->prev);
+	if (*prev == ATP_PLC_NONE)
+		return ATP_E_PLC_PREV;
+	if (log->places[*prev].nullified_by != ATP_PLC_NONE)
+		return ATP_E_PLC_NULLIFIED;
+	return log->places[*prev].kind == ATP_PLC_TOMBSTONE ? ATP_E_PLC_TOMBSTONE : ATP_OK;
+}
+
+/* M-02: the directory's word for the account, and the account that the genesis makes. */
+static bool
+is_of_account(const AtpPlcLog *log, const AtpPlcOp *op, AtpSpan did)
+{
+	char		own[ATP_DID_PLC_TEXT];
+
+	if (did.len != log->did.len || memcmp(did.ptr, log->did.ptr, did.len) != 0)
+		return false;
+	if (op->has_prev)
+		return true;
+	atp_plc_op_did(op, own);
+	return did.len == sizeof(own) && memcmp(did.ptr, own, sizeof(own)) == 0;
+}
+
+/* M-07: the first of the keys that verifies the signature is the signer. */
+static AtpErr
+find_signer(const AtpPlcOp *op, const AtpPlcKey *keys, unsigned nkeys, AtpVerifyFn verify, void *ctx, uint8_t *signer)
+{
+	AtpBytes	sig = {op->sig, sizeof(op->sig)};
+
+	for (unsigned i = 0; i < nkeys && op->has_sig; i++)
+	{
+		AtpErr		err;
+
+		if (keys[i][0] == 0)
+			return ATP_E_PLC_KEY_TEXT;
+		err = atp_sig_check(atp_multikey_curve(keys[i]), sig);
+		if (err == ATP_OK)
+			err = verify(ctx, keys[i], op->digest, op->sig);
+		if (err == ATP_E_KEY_POINT)
+			return ATP_E_PLC_KEY_TEXT;
+		*signer = (uint8_t) i;
+		if (err == ATP_OK || err == ATP_E_KEY_BUILD)
+			return err;
+	}
+	return ATP_E_PLC_SIGNATURE;
+}
+
+AtpErr
+atp_plc_judge(const AtpPlcLog *log, const AtpPlcOp *op, AtpSpan did, int64_t created_at,
+			  AtpVerifyFn verify, void *ctx, AtpPlcVerdict *verdict)
+{
+	const AtpPlcPlace *prev;
+	const AtpPlcPlace *replaced;
+	AtpErr		err = find_prev(log, op, &verdict->prev);
+
+	if (err != ATP_OK)
+		return err;
+	if (log->n == log->room)
+		return ATP_E_PLC_FULL;
+	if (!is_of_account(log, op, did))
+		return ATP_E_PLC_DID;
+	if (verdict->prev == ATP_PLC_NONE)
+		return find_signer(op, op->keys, op->nkeys, verify, ctx, &verdict->signer);
+
+	prev = &log->places[verdict->prev];
+	if ((err = find_signer(op, prev->keys, prev->nkeys, verify, ctx, &verdict->signer)) != ATP_OK)
+		return err;
+	/* M-09: a recovery replaces what came after prev in the present chain. */
+	replaced = prev->next != ATP_PLC_NONE ? &log->places[prev->next] : NULL;
+	if (replaced != NULL && verdict->signer >= replaced->signer)
+		return ATP_E_PLC_KEY;
+	if (created_at <= log->places[log->n - 1].created_at)
+		return ATP_E_PLC_ORDER; /* M-04 */
+	if (replaced != NULL && created_at - replaced->created_at > ATP_PLC_WINDOW)
+		return ATP_E_PLC_LATE;
+	return ATP_OK;
+}
+
+void
+atp_plc_log_add(AtpPlcLog *log, const AtpPlcOp *op, int64_t created_at, const AtpPlcKey *keys,
+				const AtpPlcVerdict *verdict)
+{
+	uint32_t	index = log->n++;
+	AtpPlcPlace *place = &log->places[index];
+
+	*place = (AtpPlcPlace) {
+		.kind = (uint8_t) op->kind, .signer = verdict->signer, .nkeys = (uint8_t) op->nkeys, .keys = keys,
+		.created_at = created_at, .prev = verdict->prev, .next = ATP_PLC_NONE, .nullified_by = ATP_PLC_NONE
+	};
+	memcpy(place->cid, op->cid, sizeof(place->cid));
+	log->slots[slot_of(log, op->cid)] = index;
+	if (verdict->prev == ATP_PLC_NONE)
+		return;
+
+	/* M-05: each operation is nullified at most once, so all recoveries together walk over the log once. */
+	for (uint32_t i = log->places[verdict->prev].next; i != ATP_PLC_NONE;)
+	{
+		AtpPlcPlace *nullified = &log->places[i];
+
+		i = nullified->next;
+		nullified->next = ATP_PLC_NONE;
+		nullified->nullified_by = index;
+	}
+	log->places[verdict->prev].next = index;
+}
+
+const char *
+atp_plc_reason(AtpErr err)
+{
+	switch (err)
+	{
+		case ATP_E_PLC_ENTRY:
+		case ATP_E_PLC_ENTRY_DID:
+		case ATP_E_PLC_ENTRY_TIME:
+		case ATP_E_PLC_ENTRY_MARK:
+		case ATP_E_PLC_OBJECT:
+		case ATP_E_PLC_SIZE:
+		case ATP_E_PLC_TYPE:
+		case ATP_E_PLC_MEMBER:
+		case ATP_E_PLC_SIG_TYPE:
+		case ATP_E_PLC_PREV_TYPE:
+		case ATP_E_PLC_ROTATION_KEYS:
+		case ATP_E_PLC_KEYS:
+		case ATP_E_PLC_METHODS:
+		case ATP_E_PLC_ALIASES:
+		case ATP_E_PLC_SERVICES:
+		case ATP_E_PLC_CREATE:
+		case ATP_E_PLC_FULL:
+			return "form";
+		case ATP_E_PLC_CID:
+			return "cid";
+		case ATP_E_PLC_PREV:
+			return "prev";
+		case ATP_E_PLC_GENESIS:
+			return "genesis";
+		case ATP_E_PLC_NULLIFIED:
+		case ATP_E_PLC_MARK:
+			return "nullified";
+		case ATP_E_PLC_TOMBSTONE:
+			return "tombstone";
+		case ATP_E_PLC_DID:
+			return "did";
+		case ATP_E_PLC_SIGNATURE:
+		case ATP_E_PLC_KEY_TEXT:
+			return "signature";
+		case ATP_E_PLC_KEY:
+			return "key";
+		case ATP_E_PLC_ORDER:
+			return "order";
+		case ATP_E_PLC_LATE:
+			return "late";
+		case ATP_OK:
+		case ATP_E_KEY_BUILD:
+			return NULL;
+		default:				/* faults of the JSON and of its texts */
+			return "encoding";
+	}
+}
