@@ -496,7 +496,7 @@ fault("history-straddles", "process/consumer/consumer_history.c", "(int64) row->
 fault("history-position", "process/consumer/consumer_history.c", "			move_position(c, (int64) atp_archive_plan_of(c->archive)->planned_through_seq);\n", "", "t/410_history")
 fault("history-collections", "process/consumer/consumer_history.c", "atp_wants_collection(&c->sub->settings, row->collection)", "true", "t/410_history")
 fault("archived-old", "tables/repos/repo_effect.c", "			if (event->archived)\n", "			if (false)\n", "t/410_history")
-fault("archived-sync", "tables/repos/repo_effect.c", "		effect->erase = true;\n		erase_records(repo, effect);\n		if (s->apply->shared)", "		if (s->apply->shared)", "t/410_history")
+fault("archived-sync", "tables/repos/repo_effect.c", "	if (event->kind == ATP_REPOS_SYNC)\n	{\n		effect->erase = true;", "	if (event->kind == ATP_REPOS_SYNC)\n	{", "t/410_history")
 fault("archived-stranger", "tables/repos/repo_effect.c", "sub->settings.ncollections < 0 || ", "true || ", "t/410_history")
 fault("archived-ahead", "stream/format_archive.c", "if (atp_is_ahead(atp_tid_micros(event->rev)))", "if (false)", "t/410_history")
 

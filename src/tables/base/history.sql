@@ -61,9 +61,15 @@ SELECT pg_catalog.pg_extension_config_dump('atproto.history', '');
 CREATE FUNCTION atproto_internal.history_changed() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_history_changed';
 COMMENT ON FUNCTION atproto_internal.history_changed() IS 'trigger: all processes ask again whether an archive is being read';
-CREATE TRIGGER history_changed AFTER INSERT OR UPDATE OF phase OR DELETE OR TRUNCATE ON atproto.history
+CREATE TRIGGER history_changed AFTER INSERT OR DELETE ON atproto.history
+    FOR EACH ROW EXECUTE FUNCTION atproto_internal.history_changed();
+CREATE TRIGGER history_phase AFTER UPDATE OF phase ON atproto.history
+    FOR EACH ROW WHEN (OLD.phase <> NEW.phase) EXECUTE FUNCTION atproto_internal.history_changed();
+CREATE TRIGGER history_none AFTER TRUNCATE ON atproto.history
     FOR EACH STATEMENT EXECUTE FUNCTION atproto_internal.history_changed();
 ALTER TABLE atproto.history ENABLE ALWAYS TRIGGER history_changed;
+ALTER TABLE atproto.history ENABLE ALWAYS TRIGGER history_phase;
+ALTER TABLE atproto.history ENABLE ALWAYS TRIGGER history_none;
 REVOKE ALL ON FUNCTION atproto_internal.history_changed() FROM PUBLIC;
 
 -- a role sees the rows of the subscriptions that the role sees

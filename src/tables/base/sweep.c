@@ -43,11 +43,12 @@ static int	next;
 /* A number that differs after each change of atproto.subscription, or of a phase (atp_history_changed()). */
 static uint32 changes = 1;
 static Oid	subscription_relid = InvalidOid;
+static Oid	history_relid = InvalidOid;
 
 static void
 forget_answers(Oid relid)
 {
-	if (!OidIsValid(relid) || relid == subscription_relid)
+	if (!OidIsValid(relid) || relid == subscription_relid || relid == history_relid)
 		changes++;
 }
 
@@ -89,6 +90,7 @@ atp_sweep_of(const char *target)
 		return answer->sweep;
 	atp_watch_relations(forget_answers);
 	subscription_relid = atp_relation("subscription");
+	history_relid = atp_relation("history");
 	/* a change during the query makes the answer old */
 	before = changes;
 	if (answer == NULL)
@@ -196,7 +198,7 @@ atp_sweep_begins(const AtpSubscription *sub)
 	atp_commit();
 }
 
-/* SQL: atproto_internal.history_changed(), AFTER anything, for each statement: the answers of all processes are old at commit. */
+/* SQL: atproto_internal.history_changed(), AFTER anything: the answers of all processes are old at commit. */
 Datum
 atp_history_changed(PG_FUNCTION_ARGS)
 {
@@ -204,6 +206,6 @@ atp_history_changed(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("function \"%s\" must be fired after the statement", "history_changed")));
-	CacheInvalidateRelcacheByRelid(atp_relation("subscription"));
+	CacheInvalidateRelcache(((TriggerData *) fcinfo->context)->tg_relation);
 	return PointerGetDatum(NULL);
 }
