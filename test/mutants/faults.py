@@ -532,6 +532,13 @@ fault("gap-oldest", "stream/position.c", "if (position->outdated && position->la
 fault("filter-did", "stream/format_repos.c", "if (atp_wants_did(decoder->settings, event->did))", "if (msg->nops == 0 || atp_wants_did(decoder->settings, event->did))",
       "t/220_filters")
 fault("filter-action", "stream/format_repos.c", "if (decoder->settings->actions[op->action] &&", "if (decoder->settings->actions[ATP_CREATE] &&", "t/220_filters")
+fault("proved-goes-on", "tables/repos/proved_claim.c", "	if (!atp_repo_is_sync(repo, ATP_SYNC_SYNCHRONIZED))\n		return;\n	if (", "	if (", "t/283_proved_sets")
+fault("proved-stays", "tables/repos/proved_claim.c", "	else if (repo->proved.has_set)\n		repo->proved.rev = repo->head.rev;", "", "t/283_proved_sets")
+fault("proved-widened", "tables/repos/proved_filter.c", "'synchronized' AND NOT $3 THEN 'partial' ELSE sync END,", "'synchronized' AND NOT $3 THEN sync ELSE sync END,", "t/283_proved_sets")
+fault("proved-narrowed", "tables/repos/proved_filter.c", "atp_int8_arg(common.n > 0 ? atp_proved_id(&common) : 0), atp_bool_arg", "atp_int8_arg(old->id), atp_bool_arg", "t/283_proved_sets")
+fault("proved-others", "tables/repos/proved_filter.c", "strcmp(other->name, sub->name) != 0 && !atp_proved_covers", "other == sub && !atp_proved_covers", "t/283_proved_sets")
+fault("proved-early", "tables/repos/proved_claim.c", "	atp_proved_lock(target, false);", "	;", "t/283_proved_sets")
+fault("proved-fetched", "tables/export/repo_export.c", "	atp_proved_fetched(repo, &r->apply->sub->settings);\n", "", "t/283_proved_sets")
 fault("rev-equal", "tables/repos/repo_state.c", "(repo->head.rev_paths == NULL || event->kind", "(event->kind", "t/280_two_sources")
 fault("rev-newer", "tables/repos/repo_state.c", "(event->rev < repo->head.rev ||", "(event->rev > repo->head.rev ||", "t/285_races")
 fault("paths-have", "tables/repos/repo_effect.c", "event->rev == repo->head.rev && atp_paths_have(repo->head.rev_paths, event->path));", "event->rev == repo->head.rev);", "t/391_jetstream_formats")

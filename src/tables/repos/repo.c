@@ -20,6 +20,7 @@
 #include "tables/base/rows.h"
 #include "tables/base/sweep.h"
 #include "tables/repos/admission.h"
+#include "tables/repos/proved_claim.h"
 #include "tables/repos/repo_state.h"
 #include "tables/repos/table_repo.h"
 #include "types/types.h"
@@ -116,6 +117,7 @@ read_repo(const AtpRepos *s, AtpRepoState *repo, const Datum *values, const bool
 	}
 	atp_hold_read(&repo->hold);
 	repo->row.audited = atp_repo_is_audited(repo);
+	repo->row.synchronized = atp_repo_is_sync(repo, ATP_SYNC_SYNCHRONIZED);
 }
 
 static void
@@ -407,15 +409,9 @@ atp_repos_store(AtpRepos *s)
 {
 	for (int i = 0; i < s->nrepos; i++)
 	{
-		AtpRepoState *repo = &s->repos[i];
-
-		repo->row.updated_at = GetCurrentTransactionStartTimestamp();
-		/* H-43: a commit that continues a synchronized repository carries the proof on */
-		if (repo->row.changed && repo->head.has_rev && atp_repo_is_sync(repo, ATP_SYNC_SYNCHRONIZED))
-		{
-			repo->head.has_proved = true;
-			repo->head.proved_rev = repo->head.rev;
-		}
+		s->repos[i].row.updated_at = GetCurrentTransactionStartTimestamp();
+		if (s->repos[i].row.changed)
+			atp_proved_judge(s, &s->repos[i]);
 	}
 	if (s->direct != NULL)
 		store_directly(s);

@@ -11,19 +11,81 @@
  */
 #include "postgres.h"
 
+#include "config/spi.h"
 #include "core/syntax/tid.h"
 #include "source.h"
+#include "tables/base/proved_set.h"
 #include "tables/base/sweep.h"
 #include "tables/repos/repo_state.h"
 #include "types/foreign_time.h"
 #include "utils/builtins.h"
+#include "utils/memutils.h"
+
+/* The collections of a set, kept until another set is asked for. */
+static const AtpProvedSet *
+read_set(int64 id)
+{
+	static MemoryContext cxt = NULL;
+	static AtpProvedSet set;
+	static int64 last;
+	MemoryContext old;
+	AtpCaller	caller;
+	AtpResult	rows;
+	Datum	   *names = NULL;
+	bool	   *nulls;
+	char	  **patterns;
+	int			n = 0;
+
+	if (cxt != NULL && last == id)
+		return &set;
+	if (cxt == NULL)
+		cxt = AllocSetContextCreate(TopMemoryContext, "atproto proved set", ALLOCSET_SMALL_SIZES);
+	MemoryContextReset(cxt);
+	last = -1;
+	caller = atp_as_table_owner("proved_set");
+	rows = atp_query("SELECT collections FROM atproto.proved_set WHERE id = $1", ATP_ARGS(atp_int8_arg(id)));
+	old = MemoryContextSwitchTo(cxt);
+	if (rows.n > 0)
+		n = Max(atp_get_array(atp_result_row(rows, 0), "collections", TEXTOID, &names, &nulls), 0);
+	patterns = palloc(sizeof(char *) * Max(n, 1));
+	for (int i = 0; i < n; i++)
+		patterns[i] = TextDatumGetCString(names[i]);
+	set = atp_proved_set(n, patterns);
+	MemoryContextSwitchTo(old);
+	atp_result_free(rows);
+	atp_owner_end(caller);
+	last = id;
+	return &set;
+}
+
+/* Has the proved set the collections of this row?  The archive may have a wider filter than the set. */
+static bool
+is_in_set(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
+{
+	AtpProvedSet own = atp_proved_kept(&s->apply->sub->settings);
+	const AtpProvedSet *set;
+	char	   *collection;
+
+	if (repo->proved.set == ATP_PROVED_ALL || repo->proved.set == atp_proved_id(&own))
+		return true;
+	set = read_set(repo->proved.set);
+	if (event->nrows == 0)
+		return atp_proved_covers(set, &own);
+	for (int r = event->first_row; r < event->first_row + event->nrows; r++)
+	{
+		collection = text_to_cstring((text *) s->apply->batch->rows[r].record.collection);
+		own = atp_proved_set(1, &collection);
+		if (!atp_proved_covers(set, &own))
+			return false;
+	}
+	return true;
+}
 
 /* H-43: were the records all of the account's at this revision or later?  Then the archive's row tells nothing new. */
 static bool
-is_proved(const AtpRepoState *repo, uint64 rev)
+is_proved(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event, uint64 rev)
 {
-	return (repo->head.has_proved && rev <= repo->head.proved_rev) ||
-		(repo->head.has_rev && rev <= repo->head.rev && atp_repo_is_sync(repo, ATP_SYNC_SYNCHRONIZED));
+	return repo->proved.has_rev && repo->proved.has_set && rev <= repo->proved.rev && is_in_set(s, repo, event);
 }
 
 /* Was the account deleted after this revision, as another stream has said before the sweep began? */
@@ -56,7 +118,7 @@ bool
 atp_repo_note_archived(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, uint64 rev)
 {
 	repo->row.changed = true;
-	if (is_proved(repo, rev) || (event->kind != ATP_REPOS_ACCOUNT && is_deleted_since(repo, rev)))
+	if (is_proved(s, repo, event, rev) || (event->kind != ATP_REPOS_ACCOUNT && is_deleted_since(repo, rev)))
 	{
 		s->apply->skips[ATP_SKIP_OLD]++;
 		event->effects.passed = true;

@@ -34,8 +34,6 @@ typedef struct AtpRepoHead
 	struct varlena *data;
 	bytea	   *rev_paths;		/* the operations of rev that were applied (repo_paths.h); NULL: all */
 	bool		verified;		/* at level full: the account has signed the commit */
-	bool		has_proved;
-	uint64		proved_rev;		/* the last revision at which sync was synchronized */
 	bool		has_history;
 	uint64		history_rev;	/* the newest revision, or time of a deletion, shown by an archive */
 } AtpRepoHead;
@@ -66,6 +64,15 @@ typedef struct AtpRepoSync
 	TimestampTz synced_at;		/* when an export of the repository was last applied */
 } AtpRepoSync;
 
+/* P-40: what was proven of the repository (proved_claim.h). */
+typedef struct AtpRepoProved
+{
+	bool		has_set;
+	int64		set;			/* these collections (proved_set.h) ... */
+	bool		has_rev;
+	uint64		rev;			/* ... were complete as of this revision */
+} AtpRepoProved;
+
 /* The refill that reads the repository again (atproto.refill()). */
 typedef struct AtpRepoRefill
 {
@@ -88,6 +95,7 @@ typedef struct AtpRepoRow
 	bool		found;
 	ItemPointerData place;		/* where the row was, if the row was read without a statement */
 	bool		audited;		/* the state as read fulfilled ATP_IS_AUDITED */
+	bool		synchronized;	/* sync was synchronized in the row as read */
 	bool		changed;		/* the row has to be written */
 	bool		added;			/* the row was inserted for this batch */
 	bool		stranger;		/* H-34: only statuses of an account without records came, so there is to be no row */
@@ -102,6 +110,7 @@ typedef struct AtpRepoState
 	AtpRepoHead head;
 	AtpRepoAccount account;
 	AtpRepoSync sync;
+	AtpRepoProved proved;
 	AtpRepoRefill refill;
 	AtpRepoHold hold;			/* why events of the repository wait */
 	AtpRepoRow	row;
@@ -124,6 +133,7 @@ struct AtpRepos
 	TimestampTz now;			/* when the identities were read */
 	bool		judged;			/* the events have verdicts already */
 	List	   *others;			/* cache for atp_multi_source_has_other() */
+	List	   *followers;		/* cache of proved_claim.c: the running subscriptions of the target; NIL: not read yet */
 };
 
 static inline bool
