@@ -499,6 +499,14 @@ fault("archived-old", "tables/repos/repo_effect.c", "			if (event->archived)\n",
 fault("archived-sync", "tables/repos/repo_effect.c", "	if (event->kind == ATP_REPOS_SYNC)\n	{\n		effect->erase = true;", "	if (event->kind == ATP_REPOS_SYNC)\n	{", "t/410_history")
 fault("archived-stranger", "tables/repos/repo_effect.c", "sub->settings.ncollections < 0 || ", "true || ", "t/410_history")
 fault("archived-ahead", "stream/format_archive.c", "if (atp_is_ahead(atp_tid_micros(event->rev)))", "if (false)", "t/410_history")
+fault("seam-boundary", "process/consumer/consumer_seam.c", "row == c->last_row && row != 0", "true", "t/412_history_seam")
+fault("seam-noted", "process/consumer/consumer_seam.c", "	if (seq > c->cursor + 1)\n", "	if (false)\n", "t/412_history_seam")
+fault("seam-quiet", "process/consumer/consumer_seam.c", "		if (grown)\n", "		if (false)\n", "t/412_history_seam")
+fault("seam-sealed", "process/consumer/consumer_seam.c", "	else if (sealed < c->audit_to)\n		rest_archive(c);\n", "	else if (false)\n		rest_archive(c);\n", "t/412_history_seam")
+fault("again-status", "tables/repos/repo_effect.c", "	if (same_stream && event->archived)\n		return false;\n", "", "t/412_history_seam")
+fault("again-inactive", "tables/repos/repo_effect.c", " && !(atp_repo_has_status_of(repo, s->endpoint) && repo->account.status_seq > event->seq)", "", "t/412_history_seam")
+fault("again-archived", "stream/format_jetstream.c", "event->seq <= decoder->settings->archived_until", "false", "t/412_history_seam")
+fault("position-covered", "stream/position.c", " && !position->is_covered", "", "t/412_history_seam")
 
 # --- src/types ---
 
@@ -528,7 +536,7 @@ fault("car-record-missing", "data/car_sql.c", "atp_car_index_find(&repo->index, 
 
 fault("seq-order", "stream/position.c", "if (seq <= position->last && !again)", "if (seq < position->last && !again)", "unit/test_position", "t/160_seq")
 fault("seq-overlap", "stream/position.c", "	position->overlap = false;\n", "	position->overlap = again;\n", "unit/test_position", "t/160_seq")
-fault("gap-oldest", "stream/position.c", "if (position->outdated && position->last > 0)", "if (position->outdated && position->last >= 0)", "unit/test_position", "t/160_seq")
+fault("gap-oldest", "stream/position.c", "if (position->outdated && position->last > 0 && ", "if (position->outdated && position->last >= 0 && ", "unit/test_position", "t/160_seq")
 fault("filter-did", "stream/format_repos.c", "if (atp_wants_did(decoder->settings, event->did))", "if (msg->nops == 0 || atp_wants_did(decoder->settings, event->did))",
       "t/220_filters")
 fault("filter-action", "stream/format_repos.c", "if (decoder->settings->actions[op->action] &&", "if (decoder->settings->actions[ATP_CREATE] &&", "t/220_filters")
@@ -906,11 +914,34 @@ fault("owner-export", "tables/export/export_owner.c", "\"backfill = 'none', name
 fault("owner-none", "fetch/repositories/repo_rows.c", "WHERE s.backfill <> 'none' AND \" which_owner", "WHERE \" which_owner", OWNERS)
 fault("owner-heir", "tables/commands/job_reassign.c", "CROSS JOIN o WHERE k.subscription = $1", "CROSS JOIN o WHERE false AND k.subscription = $1", OWNERS)
 fault("owner-heir-dids", "tables/commands/job_reassign.c", "AND o.dids IS NULL", "", OWNERS)
-fault("repo-packed", "fetch/repositories/task_repo.c", ".gzip = true, .stream = true", ".gzip = false, .stream = true", "t/353_repo_hosts")
+fault("repo-packed", "fetch/repositories/repo_parts.c", ".gzip = true, .stream = true", ".gzip = false, .stream = true", "t/353_repo_hosts")
 fault("owner-unentitled", "fetch/repositories/task_repo.c", "	atp_jobs_take_from_unentitled();\n", "", OWNERS)
 fault("owner-unentitled-status", "fetch/repositories/task_status.c", "	atp_status_requests_take_from_unentitled();\n", "", OWNERS)
 fault("owner-leaves", "tables/commands/job_reassign.c", "hand_over(old, true);", "hand_over(old, false);", OWNERS)
 fault("await-host", "fetch/repositories/await_backfill.c", "WHERE h.failures >= 5 AND", "WHERE h.failures >= 500 AND", "t/349_await")
+
+# --- some collections of a repository ---
+
+SPARSE = "t/358_sparse"
+fault("sparse-second-proof", "fetch/repositories/sparse_fetch.c", "(f->ask.expects_none ? 1 : 2)", "1", SPARSE)
+fault("sparse-older-head", "fetch/repositories/sparse_fetch.c", "atp_export_head(f->export)->rev < rev)", "atp_export_head(f->export)->rev > rev)", SPARSE)
+fault("sparse-moved", "fetch/repositories/sparse_fetch.c", "else if (memcmp(cid, f->head, sizeof(cid)) == 0)", "else if (memcmp(cid, f->head, 1) == 0)", SPARSE)
+fault("sparse-moves", "fetch/repositories/sparse_fetch.c", "f->moves++ == MOVES_MAX", "f->moves++ == 1000", SPARSE)
+fault("sparse-halves", "fetch/repositories/sparse_fetch.c", "r->asked == 1 && j", "r->asked <= 100 && j", SPARSE)
+fault("sparse-lacking", "fetch/repositories/sparse_fetch.c", "r->missing - r->ask.missing < r->asked :", "false :", SPARSE)
+fault("sparse-wrong-block", "fetch/repositories/sparse_request.c", "r->wrong = r->err != ATP_OK && !r->stopped;", "r->wrong = false;", SPARSE)
+fault("sparse-named", "fetch/repositories/sparse_fetch.c", "	if (!f->named)\n		f->phase = SPARSE_CHECK;", "	f->phase = SPARSE_CHECK;", SPARSE)
+fault("sparse-unsigned", "fetch/repositories/repo_parts.c", "if (!atp_transfer_is_signed(t))", "if (t->sub == NULL)", "t/359_sparse_full")
+fault("sparse-old-server", "fetch/repositories/sparse_fetch.c", "\"RecordNotFound\"", "\"RecordGone\"", SPARSE)
+fault("sparse-whole-once", "fetch/repositories/repo_parts.c", "			if (!is_forced(t))\n				return", "			if (is_forced(t))\n				return", SPARSE)
+fault("sparse-host-blamed", "fetch/repositories/repo_parts.c", "fault->kind == ATP_SPARSE_REFUSED || fault->kind == ATP_SPARSE_UNABLE;", "true;", SPARSE)
+fault("sparse-host-forgotten", "fetch/repositories/repo_transfer.c", "			atp_parts_whole_is_good(t);\n", "", SPARSE)
+fault("sparse-cheaper", "fetch/repositories/sparse_fetch.c", "estimate.in_ranges > estimate.records / 2", "false", SPARSE)
+fault("sparse-values", "fetch/repositories/repo_parts.c", "&& !atp_compare_is_same(t->naming, row)", "", SPARSE)
+fault("sparse-early-look", "fetch/repositories/repo_parts.c", "	if (n->why != NULL)\n		return;\n", "", SPARSE)
+fault("sparse-reasons", "fetch/repositories/repo_transfer.c", "t->parts_failed == NULL ? pstrdup(why)", "true ? pstrdup(why)", SPARSE)
+fault("sparse-later-whole", "fetch/repositories/repo_parts.c", "t->job.whole = !is_forced(t) && atp_sparse_fetch_has_head(t->parts);", "t->job.whole = false;", SPARSE)
+fault("sparse-moving-nodes", "tables/export/export.c", ".read = e->ranges != NULL ? copy_node : read_node", ".read = read_node", SPARSE)
 
 # --- what a server says instead of a repository ---
 
@@ -1012,7 +1043,7 @@ fault("request-queue", "fetch/engine/request_share.c", "concurrency - running > 
 fault("old-removal-letters-of-export", "tables/repos/dead_letter.c", "d.seq IS NULL AND u.newer", "d.seq IS NULL", "t/241_retry_late")
 fault("letter-too-late", "tables/repos/dead_letter.c", "|| !letter->event->effects.passed ||", "|| letter->event->effects.passed ||", "t/241_retry_late")
 fault("repo-older-elsewhere", "fetch/repositories/repo_transfer.c", "return t->job.at_pds ? ATP_REPO_DOUBTED : ATP_REPO_FAULT;", "return ATP_REPO_FAULT;", "t/354_repo_changes")
-fault("export-blocks", "tables/export/export.c", "<= (Size) atp_fetch_memory_kb * INDEX_SHARE ||", "<= (Size) atp_fetch_memory_kb * INDEX_SHARE * 1024 ||", "t/355_repo_attacks")
+fault("export-blocks", "tables/export/export.c", "> (Size) atp_fetch_memory_kb * INDEX_SHARE &&", "> (Size) atp_fetch_memory_kb * INDEX_SHARE * 1024 &&", "t/355_repo_attacks")
 fault("repo-trickles", "fetch/repositories/task_repo.c", "first->bytes - first->waited_bytes < HURRY_BYTES", "first->bytes < first->waited_bytes", "t/355_repo_attacks")
 fault("deletion-broken-server", "fetch/repositories/task_status.c", "answer->status >= 400 && answer->status <= 499\n", "answer->status >= 400\n", T)
 fault("deletion-another", "fetch/repositories/task_status.c", " AND status_seq IS NOT DISTINCT FROM $4", " AND ($4::int8 IS NULL OR true)", T)
@@ -1149,7 +1180,7 @@ FETCHED = "t/354_repo_meanwhile"
 fault("fetch-of-suspended", "tables/repos/resync.c", "u.did AND j.state = 'running')", "u.did AND j.state <> 'queued')", FETCHED)
 fault("fetch-when-active-again", "tables/repos/repo_effect.c", "? ATP_FETCH_MISSED : ATP_FETCH_ACTIVE;", "? ATP_FETCH_ACTIVE : ATP_FETCH_ACTIVE;", FETCHED)
 fault("merge-older-than-rows", "tables/export/merge.c", "		.force = true\n", "		.force = false\n", FETCHED)
-fault("merge-equal-but-newer", "tables/export/merge.c", " && row->rev <= m->event.rev)", ")", FETCHED)
+fault("merge-equal-but-newer", "tables/export/merge_compare.c", "row->rev <= atp_export_head(c->export)->rev;", "true;", FETCHED)
 fault("held-behind-another", "tables/repos/admission_after.c", " && !event->held->behind))", "))", "t/282_full_again")
 fault("held-behind-again", "tables/repos/held.c", "\" AND (why <> 'order' OR (", "\" AND (true OR (", "t/282_full_again")
 fault("inactive-without-key", "tables/repos/admission.c", "		: !atp_admission_has_key(s->apply, event, who, s->now))\n	{\n		if (event->verdict.judged != ATP_JUDGED_HELD)\n", "		: !atp_admission_has_key(s->apply, event, who, s->now))\n	{\n", "t/282_full_again")
@@ -1163,7 +1194,7 @@ fault("hold-looks-again", "tables/apply/release.c", "(held.batch->nmessages > 0 
 EXPORTS, REPOS = "t/340_exports", "t/346_repos"
 fault("export-older", "tables/export/repo_export.c", "commit->rev < repo->head.rev && !force)", "commit->rev + 1 < 1 && !force)", EXPORTS)
 fault("export-deletes", "tables/export/merge.c", "if (!m->sub->settings.actions[ATP_DELETE])", "if (m->sub->settings.actions[ATP_DELETE])", EXPORTS)
-fault("export-slices", "tables/export/merge.c", "atp_stored_pass(m->rows, tree_path(m));", "(void) 0;", EXPORTS)
+fault("export-slices", "tables/export/merge_compare.c", "atp_stored_pass(c->rows, tree_path(c));", "(void) 0;", EXPORTS)
 fault("export-count", "tables/export/merge.c", "if (!more && m->rested)", "if (!more && m->rested && m->sub == NULL)", REPOS)
 fault("refill-chain", "tables/repos/repo_refill.c", "if (repo->refill.sync != NULL && !continues)", "if (repo->refill.sync != NULL && repo->head.rev == 0)", "t/281_chain")
 fault("refill-first", "tables/repos/repo_refill.c", "repo->refill.has_first &= continues;", "repo->refill.has_first &= repo->refill.sync == NULL;", "t/241_retry")
@@ -1349,6 +1380,6 @@ K = "trace/351_repo_kills"
 fault("trace-order", "tables/repos/hold.c", "	if (h->order.stays || !h->waits)\n		return h->order.stays;\n", "	if (event->held == NULL || !h->waits)\n		return false;\n", K)
 fault("trace-held-gone", "tables/apply/release_progress.c", "a->lo, a->hi, true, args);", "a->lo, a->hi, false, args);", K)
 fault("trace-wait-behind", "tables/repos/held.c", "(rev OPERATOR(@.=) $6 AND seq = $7 AND endpoint = $8))\"", "rev OPERATOR(@.=) $6 OR seq <> $7 OR endpoint = $8)\"", "trace/289_full_network")
-fault("trace-equal-but-newer", "tables/export/merge.c", " && row->rev <= m->event.rev)", ")", "trace/354_repo_meanwhile")
+fault("trace-equal-but-newer", "tables/export/merge_compare.c", "row->rev <= atp_export_head(c->export)->rev;", "true;", "trace/354_repo_meanwhile")
 fault("trace-month-links", "tables/commands/partition_keep.c", "if (n > 0 && links)", "if (n < 0 && links)", "trace/233_partition_months")
 fault("trace-retry-superseded", "tables/apply/replay.c", "if (superseded > 0 && ", "if (superseded == 1 && ", "trace/314_traces_letters")
