@@ -152,15 +152,8 @@ atp_consumer_history_begin(Consumer *c)
 		return;
 	}
 	atp_consumer_check_ca_file(c);
-<<<<<<< HEAD
 	atp_sweep_begins(c->sub);
-	c->archive = atp_archive_new(&(AtpArchiveOptions) {
-		.origin = c->sub->archive, .methods = c->source->archive, .headers = c->sub->archive_headers,
-		.ca_file = c->sub->ca_file, .proxy = c->sub->proxy, .filter = filter_of(c)
-	});
-=======
 	atp_consumer_open_archive(c);
->>>>>>> main
 	c->position = atp_position_after(c->cursor, 0);
 	c->position.overlap = false;
 	if (c->history.tip == 0 && atp_consumer_check_position(c))

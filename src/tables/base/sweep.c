@@ -126,7 +126,7 @@ TimestampTz
 atp_sweep_passed_at(const char *target, const char *subscription, char **behind)
 {
 	AtpCaller	caller = atp_as_table_owner("history");
-	AtpResult	rows = atp_query(atp_identity_sql("SELECT s.name, CASE WHEN h.phase <> 'live' AND s.history = 'archive' THEN '-infinity'"
+	AtpResult	rows = atp_query(atp_identity_sql("SELECT s.name, CASE WHEN h.phase NOT IN ('seam', 'live') AND s.history = 'archive' THEN '-infinity'"
 												  "  ELSE (SELECT min(COALESCE(c.passed_at, '-infinity')) FROM atproto.cursor c"
 												  "   WHERE c.subscription = s.name AND c.endpoint = s.endpoint) END AS passed_at"
 												  " FROM atproto.subscription s LEFT JOIN atproto.history h ON h.subscription = s.name"
