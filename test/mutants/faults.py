@@ -507,6 +507,9 @@ fault("again-status", "tables/repos/repo_effect.c", "	if (same_stream && event->
 fault("again-inactive", "tables/repos/repo_effect.c", " && !(atp_repo_has_status_of(repo, s->endpoint) && repo->account.status_seq > event->seq)", "", "t/412_history_seam")
 fault("again-archived", "stream/format_jetstream.c", "event->seq <= decoder->settings->archived_until", "false", "t/412_history_seam")
 fault("position-covered", "stream/position.c", " && !position->is_covered", "", "t/412_history_seam")
+fault("passes-accounts", "process/consumer/consumer_history.c", "	if (c->history.phase == ATP_HISTORY_MARKERS && !is_of_accounts(c, row->did))\n		return false;\n", "", "t/413_history_passes")
+fault("passes-second", "process/consumer/consumer_history.c", "c->history.passes == 2 && (c->history.phase == ATP_HISTORY_ROWS ||", "false && (c->history.phase == ATP_HISTORY_ROWS ||", "t/413_history_passes")
+fault("passes-events", "process/consumer/consumer_history.c", "settings->events == ATP_EVENTS_NONE && ", "", "t/413_history_passes")
 
 # --- src/types ---
 
