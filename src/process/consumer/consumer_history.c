@@ -21,11 +21,8 @@
 #include "process/consumer/consumer_private.h"
 #include "process/status/process.h"
 #include "stream/filter.h"
-<<<<<<< HEAD
 #include "tables/base/sweep.h"
-=======
 #include "types/types.h"
->>>>>>> main
 #include "utils/memutils.h"
 
 #define ACCOUNTS_MAX	ATP_PLAN_DIDS_MAX	/* of a group in phase markers */
