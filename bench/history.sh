@@ -131,7 +131,7 @@ if [ -n "${PERF:-}" ]; then
 	old=$(pids | paste -sd'|')
 	(
 		until pid=$(pids | grep -vxE "${old:-none}" | head -1) && [ -n "$pid" ]; do sleep 0.05; done
-		exec perf record -q -g -F 999 -o "$PERF" -p "$pid"
+		exec perf record -q --call-graph dwarf,16384 -F 999 -o "$PERF" -p "$pid"
 	) &
 	perf=$!
 	read_archive 1
