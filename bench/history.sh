@@ -29,6 +29,7 @@ LOAD=$(cut -d' ' -f1 /proc/loadavg)
 
 . "$HERE/server"
 . "$HERE/figures"
+. "$HERE/hosts_setup"
 . "$HERE/archive_setup"
 
 make_archive "$EVENTS" "$ACCOUNTS" 0 0

@@ -24,11 +24,12 @@ LOAD=$(cut -d' ' -f1 /proc/loadavg)
 
 . "$HERE/server"
 . "$HERE/figures"
+. "$HERE/hosts_setup"
 . "$HERE/archive_setup"
 
 make_archive "$EVENTS" "$ACCOUNTS" "$HOSTS" "$PLANTED"
 serve_archive
-serve_hosts "$HOSTS"
+serve_hosts "$W/archive/cars" "$HOSTS"
 refuse=h$((HOSTS - 1)).localhost
 tell_hosts fault "{\"host\": \"$refuse\", \"status\": 403, \"body\": \"{}\"}"
 
@@ -43,15 +44,10 @@ atproto.fetch_allow = '$hosts_allowed'
 X
 "${PSQL[@]}" -o /dev/null -c "CREATE EXTENSION atproto" -c "CREATE SCHEMA made"
 
-(cd "$W/archive/cars" && printf '%s\n' */*.car) | sed -E "s|(.*)/(.*)\.car|\2\thttp://\1:$hosts_port|" >"$W/accounts"
+know_accounts "$W/archive/cars"
 "${PSQL[@]}" -o /dev/null <<X
-CREATE TABLE made.account (did did PRIMARY KEY, pds text);
-\copy made.account FROM '$W/accounts'
 CREATE TABLE made.planted (did did, what text, collection text, rkey text);
 \copy made.planted FROM '$W/archive/planted'
-INSERT INTO atproto.identity (did, state, key, pds, resolved_at, asked_at)
-	SELECT did, 'good', decode(repeat('e7', 35), 'hex'), pds, now(), now() FROM made.account;
-VACUUM ANALYZE;
 X
 
 subscribe_archive bench "repo_source => 'pds'"
@@ -97,7 +93,7 @@ FROM atproto.proof;
 X
 )
 reason=$("${PSQL[@]}" -c "SELECT error FROM atproto.repo_problem WHERE problem = 'proof' GROUP BY 1 ORDER BY count(*) DESC LIMIT 1")
-requests=$(hosts_requests)
+requests=$(hosts_log | grep -o '"kind": "http"' | wc -l)
 if [ "$found" != "$planted" ] || [ "$wrong" != 0 ] || [ "$waiting" != 0 ] || [ "$listed" != "$at_host" ] || [ "$refused" != "$at_host" ]; then
 	echo "planted $planted, found $found, found beside them $wrong, waiting $waiting; of $at_host accounts of $refuse, $listed are listed, $refused are refused" >&2
 	exit 1
