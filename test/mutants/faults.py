@@ -507,6 +507,9 @@ fault("again-status", "tables/repos/repo_effect.c", "	if (same_stream && event->
 fault("again-inactive", "tables/repos/repo_effect.c", " && !(atp_repo_has_status_of(repo, s->endpoint) && repo->account.status_seq > event->seq)", "", "t/412_history_seam")
 fault("again-archived", "stream/format_jetstream.c", "event->seq <= decoder->settings->archived_until", "false", "t/412_history_seam")
 fault("position-covered", "stream/position.c", " && !position->is_covered", "", "t/412_history_seam")
+fault("passes-accounts", "process/consumer/consumer_history.c", "	if (c->history.phase == ATP_HISTORY_MARKERS && !is_of_accounts(c, row->did))\n		return false;\n", "", "t/413_history_passes")
+fault("passes-second", "process/consumer/consumer_history.c", "c->history.passes == 2 && (c->history.phase == ATP_HISTORY_ROWS ||", "false && (c->history.phase == ATP_HISTORY_ROWS ||", "t/413_history_passes")
+fault("passes-events", "process/consumer/consumer_history.c", "settings->events == ATP_EVENTS_NONE && ", "", "t/413_history_passes")
 
 # --- src/types ---
 
@@ -944,6 +947,10 @@ fault("sparse-values", "fetch/repositories/repo_parts.c", "&& !atp_compare_is_sa
 fault("sparse-early-look", "fetch/repositories/repo_parts.c", "	if (n->why != NULL)\n		return;\n", "", SPARSE)
 fault("sparse-reasons", "fetch/repositories/repo_transfer.c", "t->parts_failed == NULL ? pstrdup(why)", "true ? pstrdup(why)", SPARSE)
 fault("sparse-later-whole", "fetch/repositories/repo_parts.c", "t->job.whole = !is_forced(t) && atp_sparse_fetch_has_head(t->parts);", "t->job.whole = false;", SPARSE)
+fault("sparse-trickles", "fetch/repositories/task_repo.c", "t->bytes - t->slow_bytes >= SLOW_BYTES)", "t->bytes > t->slow_bytes)", SPARSE)
+fault("sparse-share", "fetch/engine/host_limit.c", "	m->shared -= 1;\n", "", "unit/test_host_limit")
+fault("sparse-share-ends", "fetch/engine/host_limit.c", "if (now >= m->wanted_until)\n		m->shared = 1;", "if (m->wanted_until == 0)\n		m->shared = 1;", "unit/test_host_limit")
+fault("sparse-latest-cid", "core/wire/repo_status.c", "if (!atp_cid_is_node((AtpBytes) {bytes, len}))", "if (len == 0)", "unit/test_list_page")
 fault("sparse-moving-nodes", "tables/export/export.c", ".read = e->ranges != NULL ? copy_node : read_node", ".read = read_node", SPARSE)
 
 # --- what a server says instead of a repository ---

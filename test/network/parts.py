@@ -62,15 +62,6 @@ def text(cid):
     return "b" + base64.b32encode(cid).decode().lower().rstrip("=")
 
 
-def binary(cid):
-    """A CID in base32, binary; b"": it is none."""
-    digits = cid[1:].upper()
-    try:
-        return base64.b32decode(digits + "=" * (-len(digits) % 8)) if cid[:1] == "b" else b""
-    except ValueError:
-        return b""
-
-
 class Repository:
     """A CAR file, taken apart."""
 
@@ -86,6 +77,7 @@ class Repository:
             self.blocks[data[at : at + 36]] = data[at + 36 : at + n]
             at += n
         self.commit = item(self.blocks[self.root], 0)[0]
+        self.by_text = {text(cid): cid for cid in self.blocks}
 
     def node(self, cid):
         node = item(self.blocks[cid], 0)[0]
@@ -156,9 +148,9 @@ class Parts:
     def get_blocks(self, known, cids):
         """All blocks or none; the texts of the CIDs that are missing."""
         repository = self.present(known)
-        found = [binary(cid) for cid in cids]
-        missing = [cid for cid, known in zip(cids, found) if known not in repository.blocks]
-        return (None, missing) if missing else (repository.car(found), missing)
+        of = repository.by_text
+        missing = [cid for cid in cids if cid not in of]
+        return (None, missing) if missing else (repository.car([of[cid] for cid in cids]), missing)
 
     def latest(self, known):
         repository = self.present(known)
