@@ -335,6 +335,7 @@ static const struct
 	{"format", 26, TEXTOID},
 	{"history", 27, TEXTOID, true},
 	{"archive_source", 28, TEXTOID},
+	{"fetch_as", 30, TEXTOID, true},
 };
 
 static void

@@ -34,10 +34,11 @@ CREATE FUNCTION atproto.subscribe(
     format text DEFAULT NULL,
     history text DEFAULT 'none',
     archive_source text DEFAULT NULL,
-    archive_token text DEFAULT NULL
+    archive_token text DEFAULT NULL,
+    fetch_as text DEFAULT 'auto'
 ) RETURNS void
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_subscribe';
-COMMENT ON FUNCTION atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text, text, text, text, boolean, text, boolean, boolean, text, text, text, text, text, text, text) IS 'follow an event stream; cursor NULL: from now on, 0: from the oldest event the server has, n: from the event after n; verify NULL: chain, but hash where the stream allows no more; archive_token becomes a row of atproto.request_header; for the other parameters see the columns of atproto.subscription';
+COMMENT ON FUNCTION atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text, text, text, text, boolean, text, boolean, boolean, text, text, text, text, text, text, text, text) IS 'follow an event stream; cursor NULL: from now on, 0: from the oldest event the server has, n: from the event after n; verify NULL: chain, but hash where the stream allows no more; archive_token becomes a row of atproto.request_header; for the other parameters see the columns of atproto.subscription';
 CREATE FUNCTION atproto.unsubscribe(name text) RETURNS void
     LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_unsubscribe';
 COMMENT ON FUNCTION atproto.unsubscribe(text) IS 'remove a subscription, its cursor, gaps and dead letters; the repositories of the dead letters become desynchronized; records stay, and so do gaps about held events or dead letters that were dropped';
@@ -64,7 +65,7 @@ CREATE FUNCTION atproto_internal.stream_status(
 COMMENT ON FUNCTION atproto_internal.stream_status() IS 'live state of this database''s consumers since the server started; only members of pg_monitor see subscriptions of other roles';
 
 REVOKE ALL ON FUNCTION
-    atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text, text, text, text, boolean, text, boolean, boolean, text, text, text, text, text, text, text),
+    atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text, text, text, text, boolean, text, boolean, boolean, text, text, text, text, text, text, text, text),
     atproto.unsubscribe(text), atproto.pause(text), atproto.resume(text), atproto.set_cursor(text, bigint),
     atproto.close_gap(bigint, text)
     FROM PUBLIC;
