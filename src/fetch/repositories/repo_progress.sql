@@ -121,6 +121,11 @@ CREATE VIEW atproto.repo_problem WITH (security_barrier) AS
     WHERE e.error IS NOT NULL
         AND (pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE'))
     UNION ALL
+    SELECT p.subscription, p.target, p.did, 'proof', p.host, p.tries, p.next_try, p.error
+    FROM atproto.proof_result p JOIN atproto.subscription s ON s.name = p.subscription
+    WHERE p.state <> 'done' AND p.error IS NOT NULL
+        AND (pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE'))
+    UNION ALL
     SELECT NULL, NULL, NULL, 'backoff', host, backoffs, backoff_until, backoff_reason
     FROM atproto.host
     WHERE backoff_until > now()
