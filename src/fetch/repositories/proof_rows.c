@@ -243,7 +243,7 @@ atp_proof_settle(const AtpProofJob *job, uint64 rev, uint64 stored, const AtpPro
 									   " paths = $12, error = NULL, tries = 0, at = clock_timestamp(), state = CASE WHEN f.is_final THEN 'done' ELSE 'open' END,"
 									   " open_since = CASE WHEN NOT f.is_final THEN COALESCE(p.open_since, now()) END,"
 									   " next_try = CASE WHEN f.is_final THEN p.next_try ELSE now() + interval " OPEN_LOOK " END"
-									   " FROM (SELECT ctid AS place, $4 OR $6 OR open_since < now() - interval " OPEN_FOR " OR " PASSED " AS is_final"
+									   " FROM (SELECT ctid AS place, $4 OR $6 OR COALESCE(open_since < now() - interval " OPEN_FOR ", false) OR " PASSED " AS is_final"
 									   "  FROM atproto.proof_result WHERE target = $1::name AND did OPERATOR(@.=) $2 FOR NO KEY UPDATE) f"
 									   " WHERE p.ctid = f.place RETURNING f.is_final"),
 					  ATP_ARGS(atp_text_arg(job->target), did_arg(job->did), (AtpArg) {AtpTidGetDatum(rev), atp_type("tid"), false}, atp_bool_arg(equal),

@@ -43,6 +43,7 @@
 #define SLICE_MAX_MS	5000	/* ... with the owner's policies and views */
 #define STATE_MS		2000	/* time limit for reading the repository's row */
 #define WALKS_MAX		5		/* comparisons that began again because the repository's row had changed */
+#define REST_MS			5000	/* a host that may not be asked for longer rests after failures */
 #define LATER_S			10		/* between two tries of an account that moves on, or whose events wait */
 
 typedef struct Proof
@@ -388,7 +389,10 @@ move_on(Proof *p, long *wait_ms)
 	switch (atp_sparse_fetch_step(p->fetch, &wait))
 	{
 		case ATP_SPARSE_WAITS:
-			if (wait >= 0)
+			/* the accounts of a host that rests leave their places to accounts of other hosts */
+			if (wait > REST_MS && atp_sparse_fetch_running(p->fetch) == 0)
+				fail_proof(p, "its server has failed for other accounts, and rests");
+			else if (wait >= 0)
 				*wait_ms = Min(*wait_ms, wait);
 			return false;
 		case ATP_SPARSE_MORE:
