@@ -99,6 +99,7 @@ typedef struct AtpSettings
 	int64		max_held_bytes; /* ... and their bytes, of all repositories */
 	bool		host_is_pds;	/* V-44: only accounts of the stream's host are followed */
 	bool		count_collections;
+	int64		archived_until; /* events up to here are read again, as rows of an archive (history.h) */
 } AtpSettings;
 
 /* Bytes of a subscription's id, as text. */

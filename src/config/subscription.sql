@@ -153,6 +153,7 @@ CREATE TABLE atproto.cursor (
     settings bytea,
     read_from bigint,
     left_at bigint,
+    last_row bigint,
     skips jsonb NOT NULL DEFAULT '{}'
         CHECK (jsonb_typeof(skips) = 'object' AND NOT jsonb_path_exists(skips, '$.* ? (@.type() != "number")')),
     updated_at timestamptz NOT NULL DEFAULT now(),
@@ -169,6 +170,7 @@ COMMENT ON COLUMN atproto.cursor.settings IS 'SHA-256 of the settings meant by s
 COMMENT ON COLUMN atproto.cursor.settings_after IS 'the present filters and storage settings hold for events after this position';
 COMMENT ON COLUMN atproto.cursor.read_from IS 'events after this position, up to seq, were read without omission and with the present settings: a gap among them is closed';
 COMMENT ON COLUMN atproto.cursor.left_at IS 'seq before set_cursor() set the cursor to 0, until the server''s oldest event has come: forgotten events between the two become a gap';
+COMMENT ON COLUMN atproto.cursor.last_row IS 'of a stream whose server has an archive: digest of the row at seq, to notice a server with other rows; NULL: not known';
 COMMENT ON COLUMN atproto.cursor.skips IS 'kinds of events passed over and of findings, with counts, since the subscription was made; committed with seq';
 COMMENT ON COLUMN atproto.cursor.subscription IS 'the subscription';
 COMMENT ON COLUMN atproto.cursor.endpoint IS 'the stream of the position: subscription.endpoint at the time of reading';

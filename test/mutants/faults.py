@@ -499,6 +499,14 @@ fault("archived-old", "tables/repos/repo_effect.c", "			if (event->archived)\n",
 fault("archived-sync", "tables/repos/repo_effect.c", "		effect->erase = true;\n		erase_records(repo, effect);\n		if (s->apply->shared)", "		if (s->apply->shared)", "t/410_history")
 fault("archived-stranger", "tables/repos/repo_effect.c", "sub->settings.ncollections < 0 || ", "true || ", "t/410_history")
 fault("archived-ahead", "stream/format_archive.c", "if (atp_is_ahead(atp_tid_micros(event->rev)))", "if (false)", "t/410_history")
+fault("seam-boundary", "process/consumer/consumer_seam.c", "row == c->last_row && row != 0", "true", "t/412_history_seam")
+fault("seam-noted", "process/consumer/consumer_seam.c", "	if (seq > c->cursor + 1)\n", "	if (false)\n", "t/412_history_seam")
+fault("seam-quiet", "process/consumer/consumer_seam.c", "		if (grown)\n", "		if (false)\n", "t/412_history_seam")
+fault("seam-sealed", "process/consumer/consumer_seam.c", "	else if (sealed < c->audit_to)\n		rest_archive(c);\n", "	else if (false)\n		rest_archive(c);\n", "t/412_history_seam")
+fault("again-status", "tables/repos/repo_effect.c", "	if (same_stream && event->archived)\n		return false;\n", "", "t/412_history_seam")
+fault("again-inactive", "tables/repos/repo_effect.c", " && !(atp_repo_has_status_of(repo, s->endpoint) && repo->account.status_seq > event->seq)", "", "t/412_history_seam")
+fault("again-archived", "stream/format_jetstream.c", "event->seq <= decoder->settings->archived_until", "false", "t/412_history_seam")
+fault("position-covered", "stream/position.c", " && !position->is_covered", "", "t/412_history_seam")
 
 # --- src/types ---
 
@@ -528,10 +536,17 @@ fault("car-record-missing", "data/car_sql.c", "atp_car_index_find(&repo->index, 
 
 fault("seq-order", "stream/position.c", "if (seq <= position->last && !again)", "if (seq < position->last && !again)", "unit/test_position", "t/160_seq")
 fault("seq-overlap", "stream/position.c", "	position->overlap = false;\n", "	position->overlap = again;\n", "unit/test_position", "t/160_seq")
-fault("gap-oldest", "stream/position.c", "if (position->outdated && position->last > 0)", "if (position->outdated && position->last >= 0)", "unit/test_position", "t/160_seq")
+fault("gap-oldest", "stream/position.c", "if (position->outdated && position->last > 0 && ", "if (position->outdated && position->last >= 0 && ", "unit/test_position", "t/160_seq")
 fault("filter-did", "stream/format_repos.c", "if (atp_wants_did(decoder->settings, event->did))", "if (msg->nops == 0 || atp_wants_did(decoder->settings, event->did))",
       "t/220_filters")
 fault("filter-action", "stream/format_repos.c", "if (decoder->settings->actions[op->action] &&", "if (decoder->settings->actions[ATP_CREATE] &&", "t/220_filters")
+fault("proof-provisional", "fetch/repositories/proof_rows.c", "$4 OR $6 OR COALESCE(open_since", "$4 OR $6 OR true OR COALESCE(open_since", "t/283_proofs")
+fault("proof-letters", "tables/export/proof_compare.c", "		p->counts.letters++;\n		return;", "		p->counts.letters++;", "t/283_proofs")
+fault("proof-ahead", "fetch/repositories/task_prove.c", "slice->later = stored != slice->p->before;", "slice->later = true;", "t/283_proofs")
+fault("proof-extra", "tables/export/proof_compare.c", "			p->counts.extra++;\n", "", "t/283_proofs")
+fault("proof-sample", "fetch/repositories/prove_sql.c", "GREATEST(p.share, excluded.share), asked_at", "GREATEST(p.share, excluded.share), seed = excluded.seed, asked_at", "t/283_proofs")
+fault("proof-owner", "fetch/repositories/prove_sql.c", "	(void) atp_owner_of_table(target, \"repo\");\n	(void) atp_owner_of_table(target, \"record\");\n", "", "t/283_proofs")
+fault("proof-desynchronized", "fetch/repositories/task_prove.c", "		atp_repo_export_differs(repo);\n", "", "t/283_proofs")
 fault("proved-goes-on", "tables/repos/proved_claim.c", "	if (!atp_repo_is_sync(repo, ATP_SYNC_SYNCHRONIZED))\n		return;\n	if (", "	if (", "t/283_proved_sets")
 fault("proved-stays", "tables/repos/proved_claim.c", "	else if (repo->proved.has_set)\n		repo->proved.rev = repo->head.rev;", "", "t/283_proved_sets")
 fault("proved-widened", "tables/repos/proved_filter.c", "'synchronized' AND NOT $3 THEN 'partial' ELSE sync END,", "'synchronized' AND NOT $3 THEN sync ELSE sync END,", "t/283_proved_sets")

@@ -143,5 +143,5 @@ CREATE PROCEDURE atproto.await_proof(target name DEFAULT 'atproto', timeout inte
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_await_proof';
 COMMENT ON PROCEDURE atproto.await_proof(name, interval) IS 'wait until each account that prove() has asked for was compared, or could not be compared; prints the progress; an ERROR after this time';
 
-REVOKE ALL ON FUNCTION atproto.prove(name, double precision, text[]), atproto_internal.proof_share(bigint, bigint, boolean), atproto_internal.proof_accounts(text, bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION atproto.prove(name, double precision, text[]) FROM PUBLIC;
 REVOKE ALL ON PROCEDURE atproto.await_proof(name, interval) FROM PUBLIC;

@@ -3,6 +3,8 @@
  *		A transfer that fetches only the subscription's collections (P-30), in place of the whole repository:
  *		the reading of repo_transfer.h.
  *
+ * P-20: the records come into the tables like those of an export: the same job, held events, merge and release.  P-21: the
+ * commit is compared with the repository's revision before records are fetched.  P-32: a subscription can forbid the whole.
  * Where parts are refused, or the whole is cheaper, the same transfer goes on with the whole repository (P-61), with its
  * job and its held events.
  */

@@ -119,7 +119,7 @@ read_job(AtpTuple row)
 	"  AND (i.asked_at IS NULL OR i.asked_at < now() - interval " IDENTITY_AGE ")" \
 	"  OR j.doubted_at IS NOT NULL AND COALESCE(i.asked_at < j.doubted_at, true) AS asks," \
 	" CASE WHEN j.doubted = " KNOWN " THEN j.error END AS failed, s.owner::oid AS owner," \
-	" s.fetch_as = 'sparse' AS only_parts, s.fetch_as <> 'whole' AND (s.fetch_as = 'sparse' OR NOT j.whole) AND cardinality(s.collections) > 0 AND '*' <> ALL (s.collections) AS parts," \
+	" s.fetch_as = 'sparse' AS only_parts, COALESCE(s.fetch_as <> 'whole' AND (s.fetch_as = 'sparse' OR NOT j.whole) AND cardinality(s.collections) > 0 AND '*' <> ALL (s.collections), false) AS parts," \
 	" s.backfill = 'network' AND j.priority = 3 AS expects_none," \
 	" j.priority <= 1 AS urgent, j.priority = 1 AS broke, j.priority > 0 AS by_itself," \
 	" j.priority > 0 AND COALESCE(" ATP_REPO_MAY_BE_FETCHED " > now(), false) AS too_often" \

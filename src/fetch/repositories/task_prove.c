@@ -102,7 +102,7 @@ put_off(Proof *p, int seconds)
  * ------------------------------------------------------------------------
  */
 static bool
-is_running(const AtpProofJob *job)
+is_proving(const AtpProofJob *job)
 {
 	dlist_iter	iter;
 
@@ -243,7 +243,7 @@ start_due(void)
 
 			if (nproofs == PROOFS_MAX || !atp_fetch_has_place(&proofs))
 				return;
-			if (host == NULL || is_running(job) || atp_owner_backoff_ms(job->owner) > 0)
+			if (host == NULL || is_proving(job) || atp_owner_backoff_ms(job->owner) > 0)
 				continue;
 			if (count_at_host(job->server) < PROOFS_MAX / 3)
 				start_proof(job);

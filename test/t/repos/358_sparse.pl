@@ -1,8 +1,8 @@
 # 358_sparse.pl
-#		Fetches of some collections of a repository, with proof, by getRecord and getBlocks: the rows are those
-#		of a fetch of the whole, and the requests are few.  Servers without these requests, that refuse
-#		blocks, whose repository moves on in mid-fetch, that answer late, broken, or with errors; trees that
-#		are wrong.  P-02 to P-05, P-10 to P-16, P-20 to P-22, P-30, P-61.
+#		Fetches of some collections of a repository, with proof, by getRecord and getBlocks: few requests give
+#		the rows of a fetch of the whole repository.  Hostile servers answer with errors, refuse blocks, cut
+#		answers off, or move on between requests; hostile trees have wrong heights, intervals or blocks.
+#		P-02 to P-05, P-10 to P-16, P-20 to P-22, P-30, P-61.
 
 use strict;
 use warnings FATAL => 'all';

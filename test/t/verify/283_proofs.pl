@@ -41,6 +41,28 @@ sub make_target
 	return;
 }
 
+# The same bounds, by halving sums of the binomial distribution.
+sub reference
+{
+	my $python = <<'EOP';
+from math import lgamma, log, exp
+def pmf(k, n, p): return exp(lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) + k * log(p) + (n - k) * log(1 - p))
+def most(k, n, p): return sum(pmf(i, n, p) for i in range(k + 1))
+def bound(k, n, upper):
+    if n == 0 or (upper and k == n): return 1.0
+    if not upper and k == 0: return 0.0
+    low, high = 1e-12, 1 - 1e-12
+    for _ in range(60):
+        middle = (low + high) / 2
+        if (most(k, n, middle) < 0.05) if upper else (1 - most(k - 1, n, middle) > 0.05): high = middle
+        else: low = middle
+    return low
+print(' '.join('%.7f' % bound(*v) for v in ((0, 3000, 1), (5, 100, 1), (5, 100, 0), (1, 1, 1), (1, 1, 0), (999, 1000, 1), (500, 10**6, 1), (500, 10**6, 0), (0, 0, 1))))
+EOP
+	my ($out) = run_command([ $ENV{PYTHON} || '/usr/bin/python3', '-c', $python ]);
+	return $out;
+}
+
 sub prove
 {
 	my ($s, $share, @more) = @_;
@@ -67,6 +89,10 @@ is(prove('feed'), $accounts, 'P-50: every active account is asked for');
 is(found('feed'), '', 'P-50: in tables that an export has filled, nothing differs');
 is(query("SELECT accounts, proven, earlier, differing, refused, waiting, not_asked, differences FROM atproto.proof"), "$accounts|$accounts|0|0|0|0|0|0", 'P-52: all are proven');
 is(query("SELECT differing_at_least, round(differing_at_most::numeric, 6) = round((1 - 0.05 ^ (1.0 / accounts))::numeric, 6) FROM atproto.proof"), '0|t', 'P-52: the bound of a sample without a difference');
+# values of a second program
+is(query("SELECT string_agg(round(atproto_internal.proof_share(k, n, u)::numeric, 7)::text, ' ' ORDER BY i) FROM (VALUES
+	(1, 0, 3000, true), (2, 5, 100, true), (3, 5, 100, false), (4, 1, 1, true), (5, 1, 1, false), (6, 999, 1000, true), (7, 500, 1000000, true), (8, 500, 1000000, false), (9, 0, 0, true)) v (i, k, n, u)"),
+	reference(), 'P-52: bounds by Clopper and Pearson');
 is(query("SELECT collections FROM atproto.proof"), $FEED, 'P-52: for these collections');
 is(query("SELECT records FROM atproto.proof"), query('SELECT count(*) FROM feed.record'), 'P-50: each record was compared');
 cmp_ok(scalar(grep { $_->{path} =~ /getBlocks|getRecord/ } $network->log(kind => 'http', host => $host)), '>', 0, 'P-03: by parts of the repositories');
@@ -99,7 +125,7 @@ my $some = sub { my ($s, $mod, $rest) = @_; "(did, collection, rkey) IN (SELECT 
 plant('feed', 'missing', 'DELETE FROM feed.record WHERE ' . $some->('feed', 29, 3));
 plant('feed', 'other', 'UPDATE feed.record SET cid = (SELECT data FROM feed.repo WHERE data IS NOT NULL ORDER BY did LIMIT 1) WHERE ' . $some->('feed', 31, 7));
 plant('feed', 'extra', "INSERT INTO feed.record (did, collection, rkey, cid, rev) SELECT DISTINCT ON (did) did, collection, rkey || 'x', cid, rev FROM feed.record WHERE length(rkey::text) = 13 ORDER BY did, collection, rkey");
-# a collection that the filter leaves out is nobody's business
+# a row of a collection outside of the filter is no difference
 query("INSERT INTO feed.record (did, collection, rkey, cid, rev) SELECT did, 'app.bsky.feed.repost', rkey, cid, rev FROM feed.record ORDER BY did, rkey LIMIT 1");
 cmp_ok(scalar @planted, '>', 20, 'differences were planted');
 prove('feed');
