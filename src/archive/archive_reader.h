@@ -46,6 +46,9 @@ typedef struct AtpArchiveCounts
 
 extern AtpArchive *atp_archive_new(const AtpArchiveOptions *options);
 
+/* Change the filter of the pages asked for from now on; its lists must live as long. */
+extern void atp_archive_filter(AtpArchive *a, const AtpPlanRequest *filter);
+
 /* Ask for a page: rows above after, up to the tip; tip 0: up to the end of the archive.  Transfers of the page before end. */
 extern void atp_archive_plan(AtpArchive *a, int64 after, int64 tip);
 

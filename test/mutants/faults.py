@@ -496,7 +496,7 @@ fault("history-straddles", "process/consumer/consumer_history.c", "(int64) row->
 fault("history-position", "process/consumer/consumer_history.c", "			move_position(c, (int64) atp_archive_plan_of(c->archive)->planned_through_seq);\n", "", "t/410_history")
 fault("history-collections", "process/consumer/consumer_history.c", "atp_wants_collection(&c->sub->settings, row->collection)", "true", "t/410_history")
 fault("archived-old", "tables/repos/repo_effect.c", "			if (event->archived)\n", "			if (false)\n", "t/410_history")
-fault("archived-sync", "tables/repos/repo_effect.c", "		effect->erase = true;\n		erase_records(repo, effect);\n		if (s->apply->shared)", "		if (s->apply->shared)", "t/410_history")
+fault("archived-sync", "tables/repos/repo_effect.c", "	if (event->kind == ATP_REPOS_SYNC)\n	{\n		effect->erase = true;", "	if (event->kind == ATP_REPOS_SYNC)\n	{", "t/410_history")
 fault("archived-stranger", "tables/repos/repo_effect.c", "sub->settings.ncollections < 0 || ", "true || ", "t/410_history")
 fault("archived-ahead", "stream/format_archive.c", "if (atp_is_ahead(atp_tid_micros(event->rev)))", "if (false)", "t/410_history")
 fault("seam-boundary", "process/consumer/consumer_seam.c", "row == c->last_row && row != 0", "true", "t/412_history_seam")
@@ -507,6 +507,9 @@ fault("again-status", "tables/repos/repo_effect.c", "	if (same_stream && event->
 fault("again-inactive", "tables/repos/repo_effect.c", " && !(atp_repo_has_status_of(repo, s->endpoint) && repo->account.status_seq > event->seq)", "", "t/412_history_seam")
 fault("again-archived", "stream/format_jetstream.c", "event->seq <= decoder->settings->archived_until", "false", "t/412_history_seam")
 fault("position-covered", "stream/position.c", " && !position->is_covered", "", "t/412_history_seam")
+fault("passes-accounts", "process/consumer/consumer_history.c", "	if (c->history.phase == ATP_HISTORY_MARKERS && !is_of_accounts(c, row->did))\n		return false;\n", "", "t/413_history_passes")
+fault("passes-second", "process/consumer/consumer_history.c", "c->history.passes == 2 && (c->history.phase == ATP_HISTORY_ROWS ||", "false && (c->history.phase == ATP_HISTORY_ROWS ||", "t/413_history_passes")
+fault("passes-events", "process/consumer/consumer_history.c", "settings->events == ATP_EVENTS_NONE && ", "", "t/413_history_passes")
 
 # --- src/types ---
 
@@ -593,7 +596,7 @@ fault("refuted-old", "tables/repos/repo_effect.c", "if (!atp_repo_is_deleted(rep
 fault("ignored-unmarked", "tables/repos/repo_effect.c", "if (!s->apply->replay && atp_repo_misses(s, repo, event))", "if (s->apply->replay)", "t/251_account_order")
 fault("ignored-signed-unmarked", "tables/repos/admission.c", "event->effects.missed = atp_repo_misses(s, repo, event);", "event->effects.missed = false;", "t/289_status")
 fault("status-long", "core/wire/repos_message.c", "if (msg->status.len > ATP_STATUS_MAX)", "if (msg->status.len > ATP_STATUS_MAX + 1)", "unit/test_repos")
-fault("remains-proven", "tables/repos/repo_effect.c", "if (!has_remains(s, repo))\n", "if (repo != NULL)\n", "t/348_repo_refusals")
+fault("remains-proven", "tables/repos/repo_effect.c", "if (!has_remains(s, repo) && !repo->head.has_history)", "if (!repo->head.has_history)", "t/348_repo_refusals")
 fault("remains-unmarked", "tables/repos/repo_state.c", "repo->head.has_rev || atp_records_any(a, repo->did) ?", "repo->head.has_rev ?", "t/348_repo_refusals")
 fault("remains-stay", "tables/apply/repos_sink.c", "if ((!effect->has_rev || effect->beyond)", "if ((!effect->has_rev)", "t/348_repo_refusals")
 fault("first-unseen", "tables/repos/repo_effect.c", "event->proven == ATP_OPS_PROVEN_FIRST && atp_repo_is_empty(repo)", "event->proven != ATP_NOT_ASKED && atp_repo_is_empty(repo)", "t/281_chain")

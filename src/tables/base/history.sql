@@ -12,6 +12,9 @@ CREATE TABLE atproto.history (
         CHECK (tip BETWEEN 1 AND 999999999999999),
     passes integer
         CHECK (passes IN (1, 2)),
+    began_after bigint NOT NULL DEFAULT 0
+        CHECK (began_after BETWEEN 0 AND 999999999999999),
+    markers_after @extschema@.did,
     settled bigint NOT NULL DEFAULT 0
         CHECK (settled BETWEEN 0 AND 999999999999999),
     seams int8multirange NOT NULL DEFAULT '{}',
@@ -34,7 +37,10 @@ CREATE TABLE atproto.history (
     error text,
     next_try timestamptz,
     started_at timestamptz NOT NULL DEFAULT now(),
-    finished_at timestamptz
+    finished_at timestamptz,
+    incomplete text
+        CHECK (incomplete IN ('number', 'age', 'behind', 'joined')),
+    incomplete_at timestamptz
 );
 COMMENT ON TABLE atproto.history IS 'archives that are read before a stream (option history): one row for each subscription. The position is in atproto.cursor';
 COMMENT ON COLUMN atproto.history.subscription IS 'the subscription';
@@ -42,6 +48,8 @@ COMMENT ON COLUMN atproto.history.endpoint IS 'the stream whose archive is read,
 COMMENT ON COLUMN atproto.history.phase IS 'plan: the server is asked what to read; rows: rows up to tip are read; markers: then changes of accounts, if they are read apart; seam: the stream has begun, and the rows around its beginning are still to be compared with the archive; live: all is done';
 COMMENT ON COLUMN atproto.history.tip IS 'the last sequence number of the archive when this cycle began: rows up to it are read; NULL: not known yet';
 COMMENT ON COLUMN atproto.history.passes IS '2: records are read first, and changes of accounts afterwards; 1: all in one pass; NULL: not decided yet';
+COMMENT ON COLUMN atproto.history.began_after IS 'the position at which this cycle began';
+COMMENT ON COLUMN atproto.history.markers_after IS 'in phase markers: the changes of accounts up to this one were read; NULL: of none yet';
 COMMENT ON COLUMN atproto.history.settled IS 'rows up to this sequence number were read from the archive, or compared with it: no crash of the server changes them any more';
 COMMENT ON COLUMN atproto.history.seams IS 'sequence numbers at which the stream has left out rows, or may have: the archive is to be asked';
 COMMENT ON COLUMN atproto.history.again_until IS 'rows up to this sequence number are read again';
@@ -56,7 +64,23 @@ COMMENT ON COLUMN atproto.history.error IS 'what the reading waits for; NULL: no
 COMMENT ON COLUMN atproto.history.next_try IS 'when the next try is due';
 COMMENT ON COLUMN atproto.history.started_at IS 'when the reading began';
 COMMENT ON COLUMN atproto.history.finished_at IS 'when the phase became live last';
+COMMENT ON COLUMN atproto.history.incomplete IS 'why records that another subscription of the target has deleted may have come back; number: too many deletions were kept (atproto.sweep_max_deletions); age: they were kept for too long (atproto.sweep_max_age); behind: the end has waited for a subscription for too long; joined: a subscription was added after the reading had begun; NULL: they have not';
+COMMENT ON COLUMN atproto.history.incomplete_at IS 'when incomplete was set';
 SELECT pg_catalog.pg_extension_config_dump('atproto.history', '');
+
+CREATE FUNCTION atproto_internal.history_changed() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'atp_history_changed';
+COMMENT ON FUNCTION atproto_internal.history_changed() IS 'trigger: all processes ask again whether an archive is being read';
+CREATE TRIGGER history_changed AFTER INSERT OR DELETE ON atproto.history
+    FOR EACH ROW EXECUTE FUNCTION atproto_internal.history_changed();
+CREATE TRIGGER history_phase AFTER UPDATE OF phase ON atproto.history
+    FOR EACH ROW WHEN (OLD.phase <> NEW.phase) EXECUTE FUNCTION atproto_internal.history_changed();
+CREATE TRIGGER history_none AFTER TRUNCATE ON atproto.history
+    FOR EACH STATEMENT EXECUTE FUNCTION atproto_internal.history_changed();
+ALTER TABLE atproto.history ENABLE ALWAYS TRIGGER history_changed;
+ALTER TABLE atproto.history ENABLE ALWAYS TRIGGER history_phase;
+ALTER TABLE atproto.history ENABLE ALWAYS TRIGGER history_none;
+REVOKE ALL ON FUNCTION atproto_internal.history_changed() FROM PUBLIC;
 
 -- a role sees the rows of the subscriptions that the role sees
 ALTER TABLE atproto.history ENABLE ROW LEVEL SECURITY;
