@@ -951,14 +951,12 @@ fault("sparse-host-blamed", "fetch/repositories/repo_parts.c", "fault->kind == A
 fault("sparse-host-forgotten", "fetch/repositories/repo_transfer.c", "			atp_parts_whole_is_good(t);\n", "", SPARSE)
 fault("sparse-cheaper", "fetch/repositories/sparse_fetch.c", "estimate.in_ranges > estimate.records / 2", "false", SPARSE)
 fault("sparse-values", "fetch/repositories/repo_parts.c", "&& !atp_compare_is_same(t->naming, row)", "", SPARSE)
-fault("sparse-early-look", "fetch/repositories/repo_parts.c", "	if (n->why != NULL)\n		return;\n", "", SPARSE)
 fault("sparse-reasons", "fetch/repositories/repo_transfer.c", "t->parts_failed == NULL ? pstrdup(why)", "true ? pstrdup(why)", SPARSE)
 fault("sparse-later-whole", "fetch/repositories/repo_parts.c", "t->job.whole = !is_forced(t) && atp_sparse_fetch_has_head(t->parts);", "t->job.whole = false;", SPARSE)
 fault("sparse-trickles", "fetch/repositories/task_repo.c", "t->bytes - t->slow_bytes >= SLOW_BYTES)", "t->bytes > t->slow_bytes)", SPARSE)
 fault("sparse-share", "fetch/engine/host_limit.c", "	m->shared -= 1;\n", "", "unit/test_host_limit")
 fault("sparse-share-ends", "fetch/engine/host_limit.c", "if (now >= m->wanted_until)\n		m->shared = 1;", "if (m->wanted_until == 0)\n		m->shared = 1;", "unit/test_host_limit")
 fault("sparse-latest-cid", "core/wire/repo_status.c", "if (!atp_cid_is_node((AtpBytes) {bytes, len}))", "if (len == 0)", "unit/test_list_page")
-fault("sparse-moving-nodes", "tables/export/export.c", ".read = e->ranges != NULL ? copy_node : read_node", ".read = read_node", SPARSE)
 
 # --- what a server says instead of a repository ---
 
