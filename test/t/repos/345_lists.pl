@@ -104,8 +104,8 @@ refused("SELECT atproto.subscribe('x', 'wss://stream.example.com', backfill => '
 
 # --- collections ---
 
-query("INSERT INTO atproto.repo (did, rev, sync, active) VALUES ('" . did('b') . "', '$later', 'synchronized', true), ('"
-	  . did('c') . "', '$rev', 'partial', true), ('" . did('d') . "', '$later', 'partial', false)");
+query("INSERT INTO atproto.repo (did, rev, sync, active, proved, proved_rev) VALUES ('" . did('b') . "', '$later', 'synchronized', true, 0, '$later'), ('"
+	  . did('c') . "', '$rev', 'partial', true, NULL, NULL), ('" . did('d') . "', '$later', 'partial', false, NULL, NULL)");
 my $host = follow(
 	'collections', 'collections',
 	collections => q('{app.example.one, app.example.two}'),
@@ -384,8 +384,9 @@ query("SELECT atproto.unsubscribe('again'); ALTER SYSTEM RESET atproto.enumerate
 
 # --- repositories that are stored, and newer at the server ---
 
-query("CREATE SCHEMA stored; SELECT atproto.create_tables('stored'); INSERT INTO stored.repo (did, rev, sync, active) VALUES " . join ', ',
-	map { sprintf "('%s', %s, '%s', %s)", did($_->[0]), @$_[ 1 .. 3 ] }
+# those that are synchronized are proved for all collections
+query("CREATE SCHEMA stored; SELECT atproto.create_tables('stored'); INSERT INTO stored.repo (did, rev, sync, active, proved, proved_rev) VALUES " . join ', ',
+	map { sprintf "('%s', %s, '%s', %s, %s)", did($_->[0]), @$_[ 1 .. 3 ], $_->[2] eq 'synchronized' ? "0, $_->[1]" : 'NULL, NULL' }
 	[ 'a', "'$later'", 'synchronized', 'true' ], [ 'b', "'$rev'", 'synchronized', 'true' ], [ 'c', "'$rev'", 'partial', 'true' ],
 	[ 'd', "'$rev'", 'partial', 'false' ], [ 'e', "'$rev'", 'synchronized', 'true' ], [ 'f', 'NULL', 'partial', 'true' ],
 	[ 'h', "'$rev'", 'synchronized', 'true' ], [ 'i', "'$rev'", 'partial', 'false' ], [ 'k', "'$rev'", 'synchronized', 'true' ], [ 'l', 'NULL', 'partial', 'true' ]);
@@ -424,7 +425,7 @@ is(query("SELECT string_agg(did::text, ' ' ORDER BY did::text) FROM atproto.repo
 
 $network->fault({ host => $upstream, path => 'getRepoStatus', hold => 'revs' });
 query("ALTER SYSTEM SET atproto.fetch_queue = 3; SELECT pg_reload_conf(); DELETE FROM atproto.status_request; DELETE FROM atproto.repo_job");
-query("UPDATE stored.repo SET active = true, rev = '$later' WHERE rev IS NOT NULL; SELECT atproto.recheck('stored')");
+query("UPDATE stored.repo SET active = true, rev = '$later', proved_rev = CASE WHEN proved IS NOT NULL THEN '$later'::tid END WHERE rev IS NOT NULL; SELECT atproto.recheck('stored')");
 wait_for("SELECT count(*) >= 3 FROM atproto.status_request");
 forget('read');
 $host = follow('besides', 'network', host => { list => [ entry('a') ] }, target => q('poor'));

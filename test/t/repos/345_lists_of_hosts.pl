@@ -150,8 +150,8 @@ query("ALTER SYSTEM RESET atproto.fetch_hosts; SELECT pg_reload_conf(); SELECT a
 
 # --- allowed entries of a host's list ---
 
-query("CREATE SCHEMA stored; SELECT atproto.create_tables('stored'); INSERT INTO stored.repo (did, rev, sync, active) VALUES "
-	  . join ', ', map { "('" . did($_) . "', '$rev', 'synchronized', true)" } qw(a b c));
+query("CREATE SCHEMA stored; SELECT atproto.create_tables('stored'); INSERT INTO stored.repo (did, rev, sync, active, proved, proved_rev) VALUES "
+	  . join ', ', map { "('" . did($_) . "', '$rev', 'synchronized', true, 0, '$rev')" } qw(a b c));
 query("INSERT INTO atproto.identity (did, state, key, pds, resolved_at, asked_at) VALUES "
 	  . join ', ', map { "('" . did($_->[0]) . "', 'good', decode(repeat('e7', 35), 'hex'), '$_->[1].example.com', now(), now())" }
 	  [ 'a', 'own' ], [ 'b', 'other' ], [ 'd', 'own' ], [ 'e', 'other' ]);
