@@ -367,7 +367,7 @@ fault("plc-signed-map", "core/plc/plc_op.c", "atp_cbor_put_map(&w, members.all -
 fault("plc-links", "core/codec/json_dagcbor.c", "i < level->n && !o->plain; i++", "i < level->n; i++", "unit/test_plc")
 fault("plc-url-digits", "core/syntax/base64.c", 'last_of_base64url[2] = "-_"', 'last_of_base64url[2] = "+/"', "t/500_plc_check")
 fault("plc-mark-null", "core/plc/plc_entry.c", " && values[NULLIFIED].raw.ptr == NULL)", ")", "unit/test_plc")
-fault("plc-entry-twice", "core/plc/plc_entry.c", "	if (repeated)\n		return ATP_E_PLC_ENTRY;\n", "", "unit/test_plc")
+fault("plc-entry-twice", "core/plc/plc_entry.c", "!take_spans(entry, values) || repeated ||", "!take_spans(entry, values) ||", "unit/test_plc")
 fault("plc-did", "core/plc/plc_log.c", "return did.len == sizeof(own) && memcmp(did.ptr, own, sizeof(own)) == 0;", "return did.len == sizeof(own);", "unit/test_plc")
 fault("plc-did-of-entry", "core/plc/plc_log.c", "if (did.len != log->did.len || memcmp(did.ptr, log->did.ptr, did.len) != 0)", "if (did.len != log->did.len)", "unit/test_plc")
 fault("plc-genesis-twice", "core/plc/plc_log.c", "return log->n > 0 ? ATP_E_PLC_GENESIS : ATP_OK;", "return ATP_OK;", "unit/test_plc")

@@ -166,6 +166,18 @@ atp_plc_log_add(AtpPlcLog *log, const AtpPlcOp *op, int64_t created_at, const At
 	log->places[verdict->prev].next = index;
 }
 
+void
+atp_plc_log_restore(AtpPlcLog *log, const AtpPlcPlace *place)
+{
+	uint32_t	index = log->n++;
+
+	log->places[index] = *place;
+	log->places[index].next = ATP_PLC_NONE;
+	log->slots[slot_of(log, place->cid)] = index;
+	if (place->prev != ATP_PLC_NONE && place->nullified_by == ATP_PLC_NONE)
+		log->places[place->prev].next = index;
+}
+
 const char *
 atp_plc_reason(AtpErr err)
 {
