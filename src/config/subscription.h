@@ -92,6 +92,9 @@ typedef struct AtpSettings
 	bool		count_collections;
 } AtpSettings;
 
+/* Bytes of a subscription's id, as text. */
+#define ATP_ID_LEN	36
+
 typedef struct AtpSubscription
 {
 	char	   *name;

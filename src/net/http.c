@@ -128,19 +128,27 @@ atp_http_start(const AtpHttpRequest *request)
 	http->request = *request;
 	http->request.url = pstrdup(request->url);
 	http->request.accept = request->accept != NULL ? pstrdup(request->accept) : NULL;
+	http->request.post = request->post != NULL ? pstrdup(request->post) : NULL;
+	http->request.headers = request->headers != NULL ? pstrdup(request->headers) : NULL;
+	http->request.ca_file = request->ca_file != NULL ? pstrdup(request->ca_file) : NULL;
+	http->request.proxy = request->proxy != NULL ? pstrdup(request->proxy) : NULL;
 	if (http->request.whole_ms <= 0)
 		http->request.whole_ms = WHOLE_MS;
 	http->body.max = request->body_max > 0 ? request->body_max : BODY_MAX;
 	http->answer.retry_after_s = http->answer.limit = http->answer.remaining = http->answer.reset_s = -1;
+	http->answer.length = http->answer.range_from = http->answer.range_total = -1;
 	http->started = atp_now();
 	why = atp_http_url(http->request.url, &http->url);
+	/* H-01: the server is an operator's choice, as the stream's is; the URL was taken apart all the same */
+	if (http->request.named && http->url.url != NULL)
+		why = NULL;
 	if (http->url.url == NULL)
 		http->url.url = pstrdup(http->request.url);
 	if (http->url.host == NULL)
 		http->url.host = "";
 	if (why != NULL)
 		atp_http_end(http, ATP_HTTP_POLICY, why);
-	else if ((why = atp_http_read_ca()) != NULL)
+	else if ((why = atp_http_read_ca(atp_http_ca_of(request))) != NULL)
 		atp_http_end(http, ATP_HTTP_SETTINGS, why);
 	else
 		send_request(http);
@@ -297,6 +305,12 @@ int
 atp_http_status(const AtpHttp *http)
 {
 	return !http->has_head || (is_redirect(http->status) && http->request.redirects > 0) ? 0 : http->status;
+}
+
+const AtpHttpAnswer *
+atp_http_head(const AtpHttp *http)
+{
+	return atp_http_status(http) != 0 ? &http->answer : NULL;
 }
 
 size_t

@@ -1,7 +1,7 @@
 /*
  * http.h
- *		HTTP requests to servers that strangers name (rules W-50 to W-58), many at a
- *		time, through libcurl.
+ *		HTTP requests to servers that strangers name (rules W-50 to W-58), and to servers
+ *		that an operator has named (H-01), many at a time, through libcurl.
  *
  * No function here waits or needs a transaction, and a transaction may be open. atp_http_start()
  * starts a request, atp_http_pump() advances all requests, and the owner takes an ended request.  Only
@@ -16,6 +16,8 @@
 #include "postgres.h"
 
 #include "common/clock.h"
+
+#define ATP_HTTP_ETAG_MAX	200		/* bytes */
 
 typedef struct AtpHttp AtpHttp;
 
@@ -57,6 +59,11 @@ typedef struct AtpHttpRequest
 	bool		stream;			/* the caller reads the body by atp_http_read() while it arrives */
 	int			slow_bytes;		/* end the request at fewer bytes per second ... */
 	int			slow_s;			/* ... for this many seconds; 0: no such limit */
+	const char *post;			/* JSON to send by POST; NULL: GET */
+	const char *headers;		/* further lines "Name: value\r\n", which may be secret; NULL: none */
+	bool		named;			/* an operator has named the host: any scheme, address and port, and the next two */
+	const char *ca_file;		/* file with the certificate authorities to trust; NULL: the system's */
+	const char *proxy;			/* NULL: from the environment; "": no proxy */
 } AtpHttpRequest;
 
 /* The result of a request; lives as long as the AtpHttp. */
@@ -76,6 +83,10 @@ typedef struct AtpHttpAnswer
 	int64		limit;			/* ratelimit-limit */
 	int64		remaining;		/* ratelimit-remaining */
 	int64		reset_s;		/* ratelimit-reset; from now */
+	int64		length;			/* content-length */
+	int64		range_from;		/* content-range: the first byte ... */
+	int64		range_total;	/* ... and the bytes of the whole */
+	const char *etag;			/* with its quotes; NULL: none, or longer than ATP_HTTP_ETAG_MAX */
 } AtpHttpAnswer;
 
 /* From _PG_init(): the settings. */
@@ -122,6 +133,9 @@ extern bool atp_http_is_later(const AtpHttpAnswer *answer);
 
 /* Status of a request with stream, as soon as known (after redirects); 0: not known yet. */
 extern int	atp_http_status(const AtpHttp *http);
+
+/* The headers of a request with stream, as soon as atp_http_status() is known; NULL: not yet. */
+extern const AtpHttpAnswer *atp_http_head(const AtpHttp *http);
 
 /*
  * With stream: read the next decoded bytes of the body; returns 0 when no bytes are available now.  When our

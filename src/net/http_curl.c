@@ -23,15 +23,23 @@ static struct
 }			ca;
 
 const char *
-atp_http_read_ca(void)
+atp_http_ca_of(const AtpHttpRequest *request)
+{
+	const char *path = request->named ? request->ca_file : atp_fetch_ca_file;
+
+	return path != NULL ? path : "";
+}
+
+const char *
+atp_http_read_ca(const char *path)
 {
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 	struct stat st = {0};
 	const char *why = NULL;
 
-	if (atp_fetch_ca_file[0] != '\0')
-		(void) stat(atp_fetch_ca_file, &st);
-	if (ca.path == NULL || strcmp(ca.path, atp_fetch_ca_file) != 0 || ca.mtime != st.st_mtime || ca.size != st.st_size)
+	if (path[0] != '\0')
+		(void) stat(path, &st);
+	if (ca.path == NULL || strcmp(ca.path, path) != 0 || ca.mtime != st.st_mtime || ca.size != st.st_size)
 	{
 		if (ca.path != NULL)
 			pfree(ca.path);
@@ -39,11 +47,11 @@ atp_http_read_ca(void)
 			pfree(ca.blob.data);
 		ca.path = NULL;
 		ca.blob.data = NULL;
-		if (atp_fetch_ca_file[0] != '\0')
-			ca.blob.data = atp_ca_file_read(atp_fetch_ca_file, &ca.blob.len, &why);
+		if (path[0] != '\0')
+			ca.blob.data = atp_ca_file_read(path, &ca.blob.len, &why);
 		if (why == NULL)
 		{
-			ca.path = pstrdup(atp_fetch_ca_file);
+			ca.path = pstrdup(path);
 			ca.mtime = st.st_mtime;
 			ca.size = st.st_size;
 		}
@@ -60,6 +68,22 @@ append_header(struct curl_slist *list, const char *header)
 	if (more == NULL)
 		curl_slist_free_all(list);
 	return more;
+}
+
+/* Append lines that end with CR and LF. */
+static struct curl_slist *
+append_lines(struct curl_slist *list, const char *lines)
+{
+	const char *end;
+
+	for (; lines != NULL && (end = strstr(lines, "\r\n")) != NULL; lines = end + 2)
+	{
+		char	   *line = pnstrdup(lines, end - lines);
+
+		list = append_header(list, line);
+		pfree(line);
+	}
+	return list;
 }
 
 static void
@@ -93,16 +117,22 @@ set_protocol(CURL *e, const AtpHttp *http)
  * libcurl has most of these off by default.
  */
 static void
-set_manners(CURL *e)
+set_manners(CURL *e, const AtpHttpRequest *request)
 {
+	const char *proxy = request->named ? request->proxy : atp_fetch_proxy;
+
 	char		agent[600];
 
 	snprintf(agent, sizeof(agent), "pg_atproto/%s%s%.500s", ATP_EXTVERSION,
 			 atp_fetch_contact[0] != '\0' ? " " : "", atp_fetch_contact);
 	curl_easy_setopt(e, CURLOPT_USERAGENT, agent);
 	curl_easy_setopt(e, CURLOPT_NETRC, (long) CURL_NETRC_IGNORED);
-	curl_easy_setopt(e, CURLOPT_PROXY, atp_fetch_proxy);
-	curl_easy_setopt(e, CURLOPT_NOPROXY, "");
+	/* of an operator's server as dial.c does: the environment's proxy, unless the subscription names one */
+	if (proxy != NULL)
+	{
+		curl_easy_setopt(e, CURLOPT_PROXY, proxy);
+		curl_easy_setopt(e, CURLOPT_NOPROXY, "");
+	}
 	/* basic authentication only: with Kerberos, libcurl blocks on the SOCKS proxy */
 	curl_easy_setopt(e, CURLOPT_SOCKS5_AUTH, (long) CURLAUTH_BASIC);
 	curl_easy_setopt(e, CURLOPT_HTTPPROXYTUNNEL, 1L);
@@ -143,13 +173,20 @@ atp_http_prepare(AtpHttp *http)
 		http->headers = curl_slist_append(NULL, r->gzip ? "Accept-Encoding: gzip" : "Accept-Encoding: identity");
 		snprintf(accept, sizeof(accept), "Accept:%s%s", r->accept != NULL ? " " : "", r->accept != NULL ? r->accept : "");
 		http->headers = append_header(http->headers, accept);
+		http->headers = append_lines(http->headers, r->headers);
+		if (r->post != NULL)
+		{
+			http->headers = append_header(append_header(http->headers, "Content-Type: application/json"), "Expect:");
+			if (curl_easy_setopt(e, CURLOPT_COPYPOSTFIELDS, r->post) != CURLE_OK)
+				return false;
+		}
 		if (http->headers == NULL)
 			return false;
 		curl_easy_setopt(e, CURLOPT_HTTPHEADER, http->headers);
 		curl_easy_setopt(e, CURLOPT_HTTP_CONTENT_DECODING, 0L);
 		curl_easy_setopt(e, CURLOPT_HTTP_TRANSFER_DECODING, 0L);
 		set_protocol(e, http);
-		set_manners(e);
+		set_manners(e, r);
 		atp_http_listen(http);
 	}
 	set_limits(e, http);

@@ -38,7 +38,7 @@ on_open(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 	curl_socket_t fd;
 
 	http->looking_up = 0;
-	if (purpose != CURLSOCKTYPE_IPCXN || !(http->url.named || atp_http_address_allowed(&address->addr)))
+	if (purpose != CURLSOCKTYPE_IPCXN || !(http->url.named || http->request.named || atp_http_address_allowed(&address->addr)))
 	{
 		http->why = ATP_HTTP_ADDRESS;
 		http->why_text = atp_fetch_proxy[0] != '\0' ? "the address of the proxy (atproto.fetch_proxy) is not on the public Internet"
@@ -98,6 +98,41 @@ is_header(AtpSpan name, const char *wanted)
 	return name.len == strlen(wanted) && pg_strncasecmp(name.ptr, wanted, name.len) == 0;
 }
 
+/* A length in bytes; -1: not a number, or too large to be true. */
+static int64
+length_of(AtpSpan value)
+{
+	int64		n = 0;
+
+	if (value.len == 0 || value.len > 15)
+		return -1;
+	for (size_t i = 0; i < value.len; i++)
+	{
+		if (value.ptr[i] < '0' || value.ptr[i] > '9')
+			return -1;
+		n = n * 10 + (value.ptr[i] - '0');
+	}
+	return n;
+}
+
+/* "bytes 0-499/1234" */
+static void
+take_range(AtpHttpAnswer *a, AtpSpan value)
+{
+	static const char unit[] = "bytes ";
+	const char *end = value.ptr + value.len;
+	const char *from = value.ptr + strlen(unit);
+	const char *dash;
+	const char *slash;
+
+	a->range_from = a->range_total = -1;
+	if (value.len <= strlen(unit) || pg_strncasecmp(value.ptr, unit, strlen(unit)) != 0 ||
+		(dash = memchr(from, '-', end - from)) == NULL || (slash = memchr(dash, '/', end - dash)) == NULL)
+		return;
+	a->range_from = length_of((AtpSpan) {from, dash - from});
+	a->range_total = length_of((AtpSpan) {slash + 1, end - slash - 1});
+}
+
 static void
 take_header(AtpHttp *http, AtpSpan name, AtpSpan value)
 {
@@ -111,6 +146,20 @@ take_header(AtpHttp *http, AtpSpan name, AtpSpan value)
 		a->remaining = parse_number(value);
 	else if (is_header(name, "ratelimit-reset"))
 		a->reset_s = seconds_until(value);
+	else if (is_header(name, "content-length"))
+		a->length = length_of(value);
+	else if (is_header(name, "content-range"))
+		take_range(a, value);
+	else if (is_header(name, "etag"))
+	{
+		a->etag = NULL;
+		if (value.len > 0 && value.len <= ATP_HTTP_ETAG_MAX)
+		{
+			memcpy(http->etag, value.ptr, value.len);
+			http->etag[value.len] = '\0';
+			a->etag = http->etag;
+		}
+	}
 	else if (is_header(name, "content-type"))
 	{
 		size_t		n = 0;
@@ -142,7 +191,8 @@ begin_head(AtpHttp *http)
 {
 	AtpHttpAnswer *a = &http->answer;
 
-	a->retry_after_s = a->limit = a->remaining = a->reset_s = -1;
+	a->retry_after_s = a->limit = a->remaining = a->reset_s = a->length = a->range_from = a->range_total = -1;
+	a->etag = NULL;
 	http->content_type[0] = '\0';
 	http->body.gzip = http->other_encoding = http->has_head = http->in_chunks = false;
 	http->chunked = (AtpChunked) {0};

@@ -80,6 +80,7 @@ struct AtpHttp
 	bool		in_chunks;
 	AtpChunked	chunked;
 	char		content_type[128];
+	char		etag[ATP_HTTP_ETAG_MAX + 1];
 	AtpHttpBody body;
 
 	AtpHttpAnswer answer;
@@ -113,8 +114,11 @@ atp_unblock_signals(AtpSignals before)
 /* Create the libcurl handle for the current URL, or set a changed URL on it; false: out of memory. */
 extern bool atp_http_prepare(AtpHttp *http);
 
-/* Read the file of fetch_ca_file, unless the file read last is unchanged.  NULL, or the reason of a failure. */
-extern const char *atp_http_read_ca(void);
+/* Read this file of certificate authorities ("": the system's), unless the file read last is unchanged.  NULL, or the reason of a failure. */
+extern const char *atp_http_read_ca(const char *path);
+
+/* The file of certificate authorities for a request. */
+extern const char *atp_http_ca_of(const AtpHttpRequest *request);
 
 /* --- http_hear.c --- */
 

@@ -288,6 +288,7 @@ typedef struct AtpEvent
 	 * records follow
 	 */
 	bool		partial;
+	bool		archived;		/* a row of an archive (H-31): its number alone says what it comes after */
 	uint64		path;			/* partial #commit: hash of the operation's path */
 	bool		lacking;		/* some of the event's records became dead letters */
 	bool		omits;			/* S-10: labels of the message qualify, and have no rows */

@@ -9,6 +9,7 @@
 
 #include "postgres.h"
 
+#include "core/archive/archive_message.h"
 #include "core/repo/car.h"
 #include "core/wire/frame.h"
 #include "core/repo/invert.h"
@@ -17,6 +18,7 @@
 #include "core/wire/repos_message.h"
 #include "stream/batch.h"
 #include "stream/decode.h"
+#include "stream/filter.h"
 
 typedef enum AtpHeadKind
 {
@@ -60,6 +62,8 @@ struct AtpDecoder
 	const uint8_t *read;		/* the payload which msg.repos has been read from; NULL: none */
 	bool		framed;			/* as AtpHead.qualifies, by a member of the frame */
 	AtpJetstream jetstream;		/* further fields of a message in JSON */
+	bool		is_archived;	/* the message is a row of the archive ... */
+	AtpArchiveRow archived;		/* ... this one */
 	AtpCarIndex index;
 	/* From ATP_VERIFY_CHAIN on: the tree before a commit, and memory for the commit's nodes. */
 	AtpInversion inversion;
@@ -107,6 +111,11 @@ extern AtpErr atp_cut_frame(AtpDecoder *decoder, AtpBytes message, size_t *at);
 
 /* For cut(): the event-stream framing in JSON (E-60); the payload stays JSON. */
 extern AtpErr atp_cut_json(AtpDecoder *decoder, AtpBytes message, size_t *at);
+
+/* For the format of a stream whose server has an archive: the same steps for a row of the archive. */
+extern AtpErr atp_archived_cut(AtpDecoder *decoder, AtpBytes message, size_t *at);
+extern AtpErr atp_archived_parse(AtpDecoder *decoder, AtpHead *head, size_t *at);
+extern bool atp_archived_make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event);
 
 /* Parse the head of the message in decoder->frame. */
 extern AtpErr atp_parse_head(AtpDecoder *decoder, AtpHead *head, size_t *at);
@@ -160,9 +169,5 @@ extern void atp_repos_row(AtpBatch *batch, AtpEvent *event, const AtpOp *op, Jso
  * length (V-05, V-49).
  */
 extern AtpSigned *atp_make_signed(AtpBytes map, bool is_label);
-
-/* The filters (F-14). */
-extern bool atp_wants_did(const AtpSettings *settings, const struct varlena *did);
-extern bool atp_wants_collection(const AtpSettings *settings, AtpSpan collection);
 
 #endif							/* ATP_FORMAT_H */

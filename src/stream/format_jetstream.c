@@ -95,9 +95,20 @@ parse_v1(AtpDecoder *decoder, AtpHead *head, size_t *at)
 }
 
 static AtpErr
+cut_v2(AtpDecoder *decoder, AtpBytes message, size_t *at)
+{
+	decoder->is_archived = atp_is_archive_message(message);
+	return decoder->is_archived ? atp_archived_cut(decoder, message, at) : atp_cut_json(decoder, message, at);
+}
+
+static AtpErr
 parse_v2(AtpDecoder *decoder, AtpHead *head, size_t *at)
 {
-	AtpErr		err = atp_jetstream_parse_v2(decoder->frame.payload, &decoder->msg.repos, &decoder->jetstream, at);
+	AtpErr		err;
+
+	if (decoder->is_archived)
+		return atp_archived_parse(decoder, head, at);
+	err = atp_jetstream_parse_v2(decoder->frame.payload, &decoder->msg.repos, &decoder->jetstream, at);
 
 	head->qualifies = has_unknown(decoder, ATP_OF_JETSTREAM_V2, "$type");
 	return set_head(decoder, head, err, at);
@@ -216,6 +227,8 @@ make_wrapped(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 static bool
 make_jetstream_event(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 {
+	if (decoder->is_archived)
+		return atp_archived_make(decoder, batch, event);
 	if (!atp_repos_begin(decoder, batch, event))
 		return false;
 	return event->kind == ATP_REPOS_COMMIT ? make_operation(decoder, batch, event) : make_wrapped(decoder, batch, event);
@@ -240,4 +253,4 @@ mark_repo(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 }
 
 const AtpFormat atp_jetstream_v1_format = {.cut = cut_bare, .parse = parse_v1, .make = make_jetstream_event, .mark = mark_repo};
-const AtpFormat atp_jetstream_v2_format = {.cut = atp_cut_json, .parse = parse_v2, .make = make_jetstream_event, .mark = mark_repo};
+const AtpFormat atp_jetstream_v2_format = {.cut = cut_v2, .parse = parse_v2, .make = make_jetstream_event, .mark = mark_repo};

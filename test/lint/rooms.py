@@ -24,6 +24,7 @@ ROOMS = {
     "common": PROTOCOL,
     "types": PROTOCOL + ["common"],
     "net": PROTOCOL + ["common"],
+    "archive": PROTOCOL + ["common", "net"],
     "data": PROTOCOL + ["common", "types"],
     "config": PROTOCOL + ["common", "types", "net"],
     "lexicon": GLUE,
@@ -45,7 +46,7 @@ ROOMS = {
     "fetch/servers": GLUE + ["net", "identity", "fetch/engine"],
     "process/status": GLUE + ["net", "identity", "stream", "tables", "fetch/engine"],
     "process/workers": GLUE + ["net", "stream", "tables", "process/status"],
-    "process/consumer": GLUE + ["net", "identity", "stream", "tables", "process/status", "process/workers"],
+    "process/consumer": GLUE + ["net", "archive", "identity", "stream", "tables", "process/status", "process/workers"],
     "process/manager": GLUE + ["net", "identity", "tables", "fetch/engine", "process/status", "process/consumer"],
 }
 # The module, and the table of the kinds of streams: what puts the rooms together.

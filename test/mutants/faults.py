@@ -482,6 +482,24 @@ fault("clock-of-day", "common/clock.c", "return (AtpTime) INSTR_TIME_GET_MICROSE
       "t/146_clock")
 fault("not-listened", "process/consumer/consumer_loop.c", "	c->last_data = Min(now, c->last_data + (now - c->listened));\n", "", "t/180_slow")
 
+# --- archives ---
+
+fault("archive-message-length", "core/archive/archive_message.c", "message.len - HEAD != texts + payload", "message.len - HEAD < texts + payload", "unit/test_archive")
+fault("archive-message-cut", "core/archive/archive_message.c", "row->payload.len < ATP_ARCHIVE_PAYLOAD_MAX ? row->payload.len : ATP_ARCHIVE_PAYLOAD_MAX", "row->payload.len", "unit/test_archive")
+fault("archive-etag", "archive/archive_reader.c", "strcmp(etag, t->etag) == 0 && ", "", "t/410_history")
+fault("archive-from", "archive/archive_reader.c", "	t->from = t->at;\n", "	t->from = t->at + 1;\n", "t/410_history")
+fault("archive-after", "archive/archive_reader.c", "	a->last = a->segment_last;\n", "", "t/410_history")
+fault("archive-stands-still", "archive/archive_reader.c", "a->plan.planned_through_seq <= a->after && ", "false && ", "t/410_history")
+fault("archive-redirect", "archive/archive_reader.c", ".stream = post == NULL,", ".stream = post == NULL, .redirects = 3,", "t/410_history")
+fault("archive-token", "config/subscription.c", 'HEADERS("NOT h.archive")', 'HEADERS("true")', "t/410_history")
+fault("history-straddles", "process/consumer/consumer_history.c", "(int64) row->seq <= c->received || ", "", "t/410_history")
+fault("history-position", "process/consumer/consumer_history.c", "			move_position(c, (int64) atp_archive_plan_of(c->archive)->planned_through_seq);\n", "", "t/410_history")
+fault("history-collections", "process/consumer/consumer_history.c", "atp_wants_collection(&c->sub->settings, row->collection)", "true", "t/410_history")
+fault("archived-old", "tables/repos/repo_effect.c", "			if (event->archived)\n", "			if (false)\n", "t/410_history")
+fault("archived-sync", "tables/repos/repo_effect.c", "		effect->erase = true;\n		erase_records(repo, effect);\n		if (s->apply->shared)", "		if (s->apply->shared)", "t/410_history")
+fault("archived-stranger", "tables/repos/repo_effect.c", "sub->settings.ncollections < 0 || ", "true || ", "t/410_history")
+fault("archived-ahead", "stream/format_archive.c", "if (atp_is_ahead(atp_tid_micros(event->rev)))", "if (false)", "t/410_history")
+
 # --- src/types ---
 
 fault("tid-le", "types/type_tid.c", "COMPARISON(le, <=)", "COMPARISON(le, <)", "sql/types_order")
@@ -773,6 +791,8 @@ fault("owner-null", "config/subscription_check.c", "if (owner.isnull)", "if (own
 fault("owner-before", "config/owner.c", "	sync_dependency(rel, column, before);\n", "", "t/261_owners")
 fault("owner-after", "config/owner.c", "	if (OidIsValid(after) && after > before)\n		sync_dependency(rel, column, after);\n", "", "t/261_owners")
 fault("owner-truncate", "config/owner.c", "		deleteSharedDependencyRecordsFor(RelationRelationId, RelationGetRelid(rel), column);\n", "", "t/261_owners")
+fault("status-id", "process/status/status.c", "slot->database == database && strcmp(slot->id, id) == 0", "slot->database == database && strcmp(slot->name, name) == 0", "t/122_workers")
+fault("consumer-id", "process/consumer/consumer_settings.c", "if (strcmp(sub->id, c->id) != 0)", "if (false)", "t/287_races_processes")
 fault("owner-not-noted", "process/consumer/consumer_settings.c", "if (atp_extension_lock() == ATP_EXTENSION_READY)", "if (atp_extension_lock() != ATP_EXTENSION_READY)", "t/261_owners")
 
 # --- calls by hand ---
@@ -918,10 +938,10 @@ fault("host-many-names", "fetch/engine/host.c", "unknown >= Max(fetch_concurrenc
 fault("host-forgotten", "fetch/engine/host_table.c", "	host->limiter.backoff_until = atp_now() + ", "	host->limiter.backoff_until = 0 * ", "t/332_fetcher_hosts")
 fault("host-unwritten", "process/manager/fetcher.c", "IDLE_MS) == 0 && atp_host_is_written())", "IDLE_MS) == 0)", "t/332_fetcher_hosts")
 fault("host-locked", "fetch/engine/host_table.c", "		if (is_locked(host))\n", "		if (false && is_locked(host))\n", "t/332_fetcher_hosts")
-fault("http-address", "net/http_hear.c", "!(http->url.named || atp_http_address_allowed(&address->addr))", "!(http->url.named || address->addrlen > 0)", "t/331_fetcher")
+fault("http-address", "net/http_hear.c", "!(http->url.named || http->request.named || atp_http_address_allowed(&address->addr))", "!(http->url.named || http->request.named || address->addrlen > 0)", "t/331_fetcher")
 fault("http-address-before", "net/http_hear.c",
       "static curl_socket_t\non_open(void *arg, curlsocktype purpose, struct curl_sockaddr *address)\n{\n	AtpHttp    *http = arg;\n	curl_socket_t fd;\n\n"
-      "	http->looking_up = 0;\n	if (purpose != CURLSOCKTYPE_IPCXN || !(http->url.named || atp_http_address_allowed(&address->addr)))",
+      "	http->looking_up = 0;\n	if (purpose != CURLSOCKTYPE_IPCXN || !(http->url.named || http->request.named || atp_http_address_allowed(&address->addr)))",
       "#include <netdb.h>\nstatic curl_socket_t\non_open(void *arg, curlsocktype purpose, struct curl_sockaddr *address)\n{\n	AtpHttp    *http = arg;\n	curl_socket_t fd;\n"
       "	struct addrinfo *before;\n\n	http->looking_up = 0;\n	if (purpose != CURLSOCKTYPE_IPCXN || !(http->url.named ||\n"
       "		(getaddrinfo(http->url.host, NULL, NULL, &before) == 0 && atp_http_address_allowed(before->ai_addr))))", "t/331_fetcher")
@@ -936,7 +956,7 @@ fault("http-downgrade", "net/http.c", "if (why == NULL && http->url.tls && !to.t
 fault("http-redirects", "net/http.c", "if (http->redirected++ == http->request.redirects)", "if (http->redirected++ > http->request.redirects)", "t/331_fetcher")
 fault("http-names", "net/http_multi.c", "		if (now >= until)\n", "		if (until < 0)\n", "t/331_fetcher")
 fault("http-port", "net/http_policy.c", "if (strcmp(port, \"443\") != 0 && !fetch_any_port)", "if (port[0] == '\\0' && !fetch_any_port)", "t/331_fetcher")
-fault("http-proxy", "net/http_curl.c", "	curl_easy_setopt(e, CURLOPT_PROXY, atp_fetch_proxy);\n", "", "t/331_fetcher")
+fault("http-proxy", "net/http_curl.c", "		curl_easy_setopt(e, CURLOPT_PROXY, proxy);\n", "", "t/331_fetcher")
 
 # --- handles ---
 

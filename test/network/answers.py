@@ -9,6 +9,7 @@ import threading
 import urllib.parse
 
 import archive
+import directory
 
 XRPC = "/xrpc/com.atproto.sync."
 
@@ -66,7 +67,7 @@ class World:
 
     def reset(self):
         with self.lock:
-            self.documents, self.handles, self.repos, self.hosts, self.archives = {}, {}, {}, {}, {}
+            self.documents, self.handles, self.repos, self.hosts, self.archives, self.directories = {}, {}, {}, {}, {}, {}
 
     def tell(self, what, value):
         """Takes what a test tells: of each name the last counts, null forgets it."""
@@ -80,21 +81,33 @@ class World:
                 else:
                     known[name] = of
 
-    # --- archives ---
+    # --- archives and directories ---
 
-    def tell_archives(self, value):
-        """A new archive at a host, with these options; or what happens to the one that is there; null forgets it."""
+    def tell_things(self, things, make, value):
+        """A new thing at a host, with these options; or what happens to the one that is there; null forgets it."""
         for host, of in value.items():
             with self.lock:
-                known = self.archives.get(host)
+                known = things.get(host)
                 if of is None:
-                    self.archives.pop(host, None)
+                    things.pop(host, None)
                 elif "do" not in of:
-                    self.archives[host] = archive.Archive(**of)
+                    things[host] = make(**of)
             if of is not None and "do" in of:
                 known.do(of["do"])
         with self.lock:
-            return {host: self.archives[host].state() for host in value if host in self.archives}
+            return {host: things[host].state() for host in value if host in things}
+
+    def tell_archives(self, value):
+        return self.tell_things(self.archives, archive.Archive, value)
+
+    def tell_directories(self, value):
+        return self.tell_things(self.directories, directory.Directory, value)
+
+    def directory(self, host, path):
+        """The directory of a host that answers this path; None."""
+        with self.lock:
+            known = self.directories.get(host)
+        return known if known and known.is_for(path) and path[1:] not in self.documents else None
 
     def answer_archive(self, host, what, query, request):
         with self.lock:
@@ -211,6 +224,10 @@ class World:
             "listReposByCollection": self.list_by_collection,
             "listHosts": self.list_hosts,
         }
+        known = self.directory(host, where)
+        if known:
+            status, headers, body = known.answer(where, query)
+            return Answer(status, body, headers=headers)
         if where.startswith(archive.XRPC):
             return self.answer_archive(host, where[len(archive.XRPC) :], query, request)
         with self.lock:

@@ -20,6 +20,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
+import directory  # noqa: E402
 import dns  # noqa: E402
 from answers import World  # noqa: E402
 from faults import Faults, Stop, send  # noqa: E402
@@ -163,6 +164,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             fault = network.faults.find(host, self.path)
             if fault:
                 entry["fault"] = fault["id"]
+            stream = network.world.directory(host, self.path.partition("?")[0]) if "websocket" in headers.get("upgrade", "") else None
+            if stream and not fault:
+                self.close_connection = True
+                raise Stop(*directory.serve_stream(stream, self, entry))
             answer = network.world.answer(host, self.path, {"method": self.command, "headers": headers, "body": body})
             entry["status"] = answer.status
             sent, keep = send(self.request, answer, fault, network.faults)
@@ -219,6 +224,8 @@ class Control(http.server.BaseHTTPRequestHandler):
             network.world.tell(what, value)
         elif what == "archives":
             result = network.world.tell_archives(value)
+        elif what == "directories":
+            result = network.world.tell_directories(value)
         elif what == "dns":
             network.names.tell(value)
         elif what == "fault":

@@ -3,6 +3,7 @@
 Only for tests: slow, and with secrets open to attacks by time.
 """
 
+import functools
 import hashlib
 
 BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
@@ -61,6 +62,57 @@ class Curve:
                 total = self.add(total, table[number >> shift & 15])
         return total
 
+    def windows(self, point, bits=4):
+        """Tables for product(): for each window of so many bits of a number, the affine multiples of the point that
+        the window's digits stand for."""
+        rows, size = [], 1 << bits
+        for _ in range(256 // bits):
+            row = [point]
+            while len(row) < size - 1:
+                row.append(self.add(row[-1], point))
+            rows.append(row)
+            point = self.add(row[-1], point)
+        # One inversion for all points: the inverse of the product of all z, taken apart from behind.
+        flat, product = [point for row in rows for point in row], [1]
+        for _, _, z in flat:
+            product.append(product[-1] * z % self.p)
+        inverse, out = pow(product[-1], -1, self.p), []
+        for (x, y, z), before in zip(reversed(flat), product[-2::-1]):
+            one, inverse = inverse * before % self.p, inverse * z % self.p
+            square = one * one % self.p
+            out.append((x * square % self.p, y * square * one % self.p))
+        out.reverse()
+        return [out[at : at + size - 1] for at in range(0, len(out), size - 1)]
+
+    @functools.cached_property
+    def base_windows(self):
+        return self.windows(self.base[1], 8)
+
+    def product(self, number, windows, total=(1, 1, 0)):
+        """The multiple of the point that windows() was given, added to total: additions only."""
+        p, mask = self.p, len(windows[0])
+        bits = mask.bit_length()
+        for row in windows:
+            digit = number & mask
+            number >>= bits
+            if digit == 0:
+                continue
+            x2, y2 = row[digit - 1]
+            x1, y1, z1 = total
+            if z1 == 0:
+                total = (x2, y2, 1)
+                continue
+            zz = z1 * z1 % p
+            h, r = (x2 * zz - x1) % p, (y2 * zz * z1 - y1) % p
+            if h == 0:
+                total = self.double(total) if r == 0 else (1, 1, 0)
+                continue
+            hh = h * h % p
+            hhh, v = h * hh % p, x1 * hh % p
+            x = (r * r - hhh - 2 * v) % p
+            total = (x, (r * (v - x) - y1 * hhh) % p, h * z1 % p)
+        return total
+
     def affine(self, point):
         """x and y; None at infinity."""
         if point[2] == 0:
@@ -104,6 +156,15 @@ class Key:
         if len(multikey) != 35 or multikey[2] not in (2, 3) or point is None:
             raise ValueError("not a point")
         self.table = self.curve.table(point)
+        self.asked, self.windows = 0, None
+
+    def product(self, number, base_number):
+        """The multiple of the key, plus that of the curve's base point.  A key that is used often gets larger tables."""
+        self.asked += 1
+        if self.asked > 4:
+            self.windows = self.windows or self.curve.windows(self.table[1])
+            return self.curve.product(number, self.windows, self.curve.product(base_number, self.curve.base_windows))
+        return self.curve.sum((base_number, self.curve.base), (number, self.table))
 
     def verifies(self, message, sig):
         n = self.curve.n
@@ -112,8 +173,7 @@ class Key:
             return False
         w = pow(s, -1, n)
         number = int.from_bytes(hashlib.sha256(message).digest(), "big")
-        point = self.curve.affine(
-            self.curve.sum((number * w % n, self.curve.base), (r * w % n, self.table)))
+        point = self.curve.affine(self.product(r * w % n, number * w % n))
         return point is not None and point[0] % n == r
 
 
@@ -122,7 +182,7 @@ def sign(curve, secret, message, high=False):
     digest = hashlib.sha256(message).digest()
     number, d, n = int.from_bytes(digest, "big"), int.from_bytes(secret, "big"), curve.n
     k = int.from_bytes(hashlib.sha256(secret + digest).digest(), "big") % n
-    r = curve.affine(curve.sum((k, curve.base)))[0] % n
+    r = curve.affine(curve.product(k, curve.base_windows))[0] % n
     s = pow(k, -1, n) * (number + r * d) % n
     if (s > n // 2) != high:
         s = n - s

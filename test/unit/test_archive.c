@@ -5,6 +5,7 @@
 #include <zstd.h>
 
 #include "core/archive/archive_block.h"
+#include "core/archive/archive_message.h"
 #include "core/archive/segment_blocks.h"
 #include "core/syntax/tid.h"
 #include "net/unzstd.h"
@@ -485,6 +486,41 @@ test_frames(void)
 	free(content);
 }
 
+/* A row as a message of its own. */
+static void
+test_message(void)
+{
+	static uint8_t message[ATP_ARCHIVE_PAYLOAD_MAX + 1000];
+	static uint8_t payload[ATP_ARCHIVE_PAYLOAD_MAX + 1];
+	AtpArchiveRow row = {.seq = 4711, .witnessed_at = -5, .indexed_at = 9, .kind = ATP_ARCHIVE_UPDATE};
+	AtpArchiveRow read;
+	size_t		n;
+
+	row.did = (AtpSpan) {DID, strlen(DID)};
+	row.collection = (AtpSpan) {NSID, strlen(NSID)};
+	row.rkey = (AtpSpan) {"self", 4};
+	row.rev = (AtpSpan) {REV, strlen(REV)};
+	row.payload = (AtpBytes) {(const uint8_t *) SOUP, strlen(SOUP)};
+	n = atp_archive_message_len(&row);
+	atp_archive_message_write(&row, message);
+	ok(atp_is_archive_message((AtpBytes) {message, n}) && !atp_is_archive_message((AtpBytes) {(const uint8_t *) "{", 1}) &&
+	   !atp_is_archive_message((AtpBytes) {message, 0}), "a row's message is no message of a stream");
+	ok(atp_archive_message_read((AtpBytes) {message, n}, &read) == ATP_OK && read.seq == 4711 && read.witnessed_at == -5 &&
+	   read.kind == ATP_ARCHIVE_UPDATE && read.did.len == strlen(DID) && memcmp(read.did.ptr, DID, read.did.len) == 0 &&
+	   read.collection.len == strlen(NSID) && memcmp(read.collection.ptr, NSID, read.collection.len) == 0 && read.rkey.len == 4 &&
+	   memcmp(read.rkey.ptr, "self", 4) == 0 && read.rev.len == strlen(REV) && memcmp(read.rev.ptr, REV, read.rev.len) == 0 &&
+	   read.payload.len == strlen(SOUP) && memcmp(read.payload.ptr, SOUP, read.payload.len) == 0, "the message has the row");
+	for (size_t len = 0; len <= n + 1; len++)
+		if (len != n && atp_archive_message_read((AtpBytes) {message, len}, &read) == ATP_OK)
+			ok(false, "a message of another length is refused");
+	ok(true, "messages of other lengths are refused");
+	row.payload = (AtpBytes) {payload, sizeof(payload)};
+	ok(atp_archive_message_len(&row) < sizeof(message), "a payload is cut");
+	atp_archive_message_write(&row, message);
+	ok(atp_archive_message_read((AtpBytes) {message, atp_archive_message_len(&row)}, &read) == ATP_OK &&
+	   read.payload.len == ATP_ARCHIVE_PAYLOAD_MAX, "the message has the first bytes of a long payload");
+}
+
 int
 main(void)
 {
@@ -494,5 +530,6 @@ main(void)
 	test_actions();
 	test_long_message();
 	test_frames();
+	test_message();
 	return done_testing();
 }

@@ -42,6 +42,7 @@ typedef struct StartInfo
 	Oid			owner;
 	TransactionId wait_for;
 	bool		managed;
+	char		id[ATP_ID_LEN + 1];
 	char		name[ATP_NAME_MAX + 1];
 } StartInfo;
 
@@ -109,15 +110,15 @@ atp_consumer_leave(Consumer *c, const char *why, bool again)
 }
 
 /*
- * The postmaster would restart this process for the former owner, for ever.  So without a manager this process starts the
- * consumer for the new owner, and gives the claim back first, or the new consumer would find the claim taken.
+ * The postmaster would restart this process for the former owner or subscription, for ever.  So without a manager this process
+ * starts the consumer for the new one, and gives the claim back first, or the new consumer would find the claim taken.
  */
 void
-atp_consumer_leave_to_owner(Consumer *c, const AtpSubscription *sub)
+atp_consumer_leave_to(Consumer *c, const AtpSubscription *sub, const char *why)
 {
 	BackgroundWorkerHandle *handle;
 
-	prepare_to_leave(c, "its owner changed");
+	prepare_to_leave(c, why);
 	if (c->managed)
 		proc_exit(0);
 	(void) atp_claim_release();
@@ -195,7 +196,7 @@ static void
 begin_log(Consumer *c)
 {
 	TimestampTz at;
-	char	   *error = atp_status_failure(c->name, &at);
+	char	   *error = atp_status_failure(c->id, c->name, &at);
 
 	c->cursor = -1;
 	c->log = atp_log_create(c->name);
@@ -259,12 +260,13 @@ atp_consumer_main(Datum arg)
 
 	memcpy(&start, MyBgworkerEntry->bgw_extra, sizeof(start));
 	atp_process_begin();
-	atp_status_report_end(start.database, start.owner, start.name);
+	atp_status_report_end(start.database, start.owner, start.id, start.name);
 	if (!start.managed)
 		atp_process_ends_with_database();
 	BackgroundWorkerInitializeConnectionByOid(start.database, start.owner, 0);
 	atp_process_connected(psprintf("atproto %s", start.name));
 	c.name = start.name;
+	c.id = start.id;
 	c.managed = start.managed;
 
 	if (TransactionIdIsValid(start.wait_for))
@@ -276,7 +278,7 @@ atp_consumer_main(Datum arg)
 	if (!atp_claim(c.name))
 		atp_consumer_leave(&c, "another process consumes it", false);
 	/* at once, so that the views have a state for a subscription whose claim is taken */
-	atp_status_attach(c.name);
+	atp_status_attach(c.id, c.name);
 	/*
 	 * Entries of commits processed earlier must not count: a user may have emptied the tables and set the
 	 * cursor back, to have these commits processed again.
@@ -311,6 +313,7 @@ atp_consumer_start(const AtpSubscription *sub, bool managed, TransactionId wait_
 	.managed = managed};
 
 	StaticAssertStmt(sizeof(StartInfo) <= BGW_EXTRALEN, "start information must fit into bgw_extra");
+	strlcpy(start.id, sub->id, sizeof(start.id));
 	strlcpy(start.name, sub->name, sizeof(start.name));
 	atp_process_describe(&worker, "atproto consumer", sub->name, "atp_consumer_main");
 	if (!managed)

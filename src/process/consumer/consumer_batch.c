@@ -18,6 +18,7 @@
 
 #define PURGE_LOOK_MS	(5 * 60 * 1000)
 #define DEFER_MAX_MS	200
+#define HISTORY_MS		500		/* rows of an archive wait so long for more (H-40) */
 #define DEFER_LOOK_MS	10
 #define WASTED_FEW		8		/* events that are old without another source: a stream may repeat some */
 
@@ -118,6 +119,8 @@ atp_consumer_batch_delay(const Consumer *c)
 {
 	int64		delay = Max(atp_batch_delay_ms, Min(c->applied_in / 1000, DELAYS_MAX * atp_batch_delay_ms));
 
+	if (c->state == ATP_STATE_HISTORY)
+		return HISTORY_MS;
 	if (only_moves(c->batch))
 		return DELAYS_MAX * atp_batch_delay_ms;
 	if ((int64) c->batch->nmessages * 1000 < (int64) FEW * atp_batch_delay_ms)
@@ -351,7 +354,7 @@ atp_consumer_apply(Consumer *c)
 
 	if (batch->nmessages == 0)
 		return;
-	Assert(c->state == ATP_STATE_STREAMING || c->state == ATP_STATE_FLUSHING);
+	Assert(c->state == ATP_STATE_STREAMING || c->state == ATP_STATE_HISTORY || c->state == ATP_STATE_FLUSHING);
 	if (c->shards != NULL)
 		hand_batch(c, false);
 	else if (batch->nevents > 0 || batch->letters != NIL)

@@ -9,6 +9,8 @@
 #include "postgres.h"
 
 #include "config/watch.h"
+#include "net/http.h"
+#include "net/poll.h"
 #include "net/wait.h"
 #include "pgstat.h"
 #include "process/consumer/consumer_private.h"
@@ -45,6 +47,8 @@ follow_settings(Consumer *c)
 	atp_consumer_is_flushed(c, before);
 	if (c->conn != NULL)
 		atp_consumer_ask_anew(c);
+	/* the filters are part of the plan */
+	atp_consumer_history_drop(c);
 }
 
 static bool
@@ -63,7 +67,10 @@ connect_to_stream(Consumer *c)
 {
 	if (c->state == ATP_STATE_WAITING && c->has_nodes)
 		atp_consumer_look_at_nodes(c);
-	atp_consumer_connect(c);
+	if (atp_consumer_has_history(c))
+		atp_consumer_history_begin(c);
+	else
+		atp_consumer_connect(c);
 }
 
 static bool
@@ -114,7 +121,8 @@ may_nap(Consumer *c, const AtpSocketWait *sockets, int nsockets)
 static void
 wait_for_more(Consumer *c)
 {
-	AtpSocketWait sockets[ATP_WAIT_SOCKETS];
+	AtpSocketWait of_connection[ATP_WAIT_SOCKETS];
+	AtpSocketWait *sockets = of_connection;
 	int			nsockets = 0;
 	long		timeout = -1;
 	long		limit = -1;
@@ -132,6 +140,11 @@ wait_for_more(Consumer *c)
 			nsockets = 0;
 			set_sooner(&timeout, NAP_MS);
 		}
+	}
+	if (c->archive != NULL)
+	{
+		sockets = atp_poll_sockets(&nsockets);
+		set_sooner(&timeout, c->archive_ready && c->state == ATP_STATE_HISTORY ? 0 : atp_http_timeout(now));
 	}
 	if (c->state == ATP_STATE_WAITING)
 		set_sooner(&timeout, atp_remaining(now, c->waiting_until, 0));
@@ -198,6 +211,10 @@ atp_consumer_loop(Consumer *c)
 			connect_to_stream(c);
 		if (c->conn != NULL)
 			atp_consumer_receive(c);
+		if (c->state == ATP_STATE_HISTORY)
+			atp_consumer_history_read(c);
+		else if (c->archive != NULL)
+			atp_http_pump();
 		if (atp_consumer_purge_look_due(c) == 0)
 			atp_consumer_purge_look(c);
 		if (atp_consumer_nodes_look_due(c) == 0)

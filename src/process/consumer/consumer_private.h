@@ -3,7 +3,8 @@
  *		Declarations shared by the files of the consumer.
  *
  * consumer.c begins and ends the process; consumer_loop.c has the loop, consumer_state.c the states;
- * consumer_settings.c follows the subscription's row; consumer_stream.c has the connection, consumer_pages.c the pages;
+ * consumer_settings.c follows the subscription's row; consumer_stream.c has the connection, consumer_pages.c the pages of
+ * a directory; consumer_history.c reads the archive before the stream;
  * consumer_batch.c applies received events, or passes them to the workers.
  */
 #ifndef ATP_CONSUMER_PRIVATE_H
@@ -11,6 +12,7 @@
 
 #include "postgres.h"
 
+#include "archive/archive_reader.h"
 #include "common/clock.h"
 #include "common/compat.h"
 #include "config/subscription.h"
@@ -24,6 +26,7 @@
 #include "stream/batch.h"
 #include "stream/decode.h"
 #include "tables/base/gap.h"
+#include "tables/base/history.h"
 #include "tables/apply/release.h"
 #include "tables/base/statements.h"
 
@@ -36,6 +39,7 @@
 typedef struct Consumer
 {
 	const char *name;
+	const char *id;				/* of the subscription for which the process was started */
 	bool		managed;		/* a manager started this process, and restarts it */
 	MemoryContext loop_cxt;		/* reset with each round of the loop */
 	AtpState	state;
@@ -68,6 +72,16 @@ typedef struct Consumer
 	int			failures;		/* since the last progress */
 	int64		drop_seq;		/* the cursor at the last drop caused by the stream's contents */
 	int			drops_there;
+
+	/* the archive of the stream's server */
+	bool		has_history;	/* it is to be read, and history is its row */
+	AtpHistory	history;
+	AtpArchive *archive;		/* NULL: nothing is read now */
+	int64		received;		/* number of the last row put into the batch ... */
+	int64		seen;			/* ... and of the last row looked at */
+	bool		archive_ready;	/* the next step of the archive need not wait for the network */
+	AtpHistoryCounts read;		/* since the row was written last ... */
+	AtpTime		read_noted;		/* ... at this time */
 
 	/* received events */
 	AtpBatch   *batch;
@@ -115,8 +129,8 @@ typedef struct Consumer
 /* End the process; again: the process should be restarted. */
 pg_noreturn extern void atp_consumer_leave(Consumer *c, const char *why, bool again);
 
-/* End the process because the subscription, read anew, has a different owner: the consumer for the new owner follows. */
-pg_noreturn extern void atp_consumer_leave_to_owner(Consumer *c, const AtpSubscription *sub);
+/* End the process because the row with this name has another owner or id now: a consumer for this row follows. */
+pg_noreturn extern void atp_consumer_leave_to(Consumer *c, const AtpSubscription *sub, const char *why);
 
 /* Stop the subscription and end the process: an operator has to decide. */
 pg_noreturn extern void atp_consumer_stop(Consumer *c, const char *reason);
@@ -145,6 +159,7 @@ pg_noreturn extern void atp_consumer_loop(Consumer *c);
 
 extern void atp_consumer_is_starting(Consumer *c);	/* the wait after a crash is over */
 extern void atp_consumer_is_waiting(Consumer *c, int delay_ms);
+extern void atp_consumer_is_reading(Consumer *c);	/* the archive */
 extern void atp_consumer_is_connecting(Consumer *c);
 extern void atp_consumer_is_streaming(Consumer *c);
 extern void atp_consumer_is_undecided(Consumer *c, const char *why);
@@ -193,6 +208,9 @@ extern void atp_consumer_lose_dictionary(Consumer *c);
 
 extern void atp_consumer_connect(Consumer *c);
 
+/* Stop if the owner has lost the right to read server files: ca_file is read with the server's rights. */
+extern void atp_consumer_check_ca_file(Consumer *c);
+
 /* Reconnect if the changed settings lead to a different request. */
 extern void atp_consumer_ask_anew(Consumer *c);
 
@@ -221,6 +239,20 @@ extern void atp_consumer_page_is_read(Consumer *c);
 
 /* The server has closed the stream: are pages to be read, because the stream does not reach back to the cursor? */
 extern void atp_consumer_judge_close(Consumer *c);
+
+/* --- consumer_history.c --- */
+
+/* H-03: is the archive to be read before the stream? */
+extern bool atp_consumer_has_history(const Consumer *c);
+
+/* Begin to read, or go on after a wait. */
+extern void atp_consumer_history_begin(Consumer *c);
+
+/* Put rows into the batch, and decode them; does not wait. */
+extern void atp_consumer_history_read(Consumer *c);
+
+/* Drop what is being received, and begin anew after the position: the filters have changed. */
+extern void atp_consumer_history_drop(Consumer *c);
 
 /* --- consumer_batch.c --- */
 

@@ -65,7 +65,7 @@ start_workers(Consumer *c, int n)
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
 				 errmsg("no background worker slot is free for a worker of atproto subscription \"%s\"", c->name),
 				 errhint("Increase \"%s\".", "max_worker_processes")));
-		atp_status_not_started(GetUserId(), c->name, "no background worker slot is free for its workers: increase max_worker_processes");
+		atp_status_not_started(c->sub, "no background worker slot is free for its workers: increase max_worker_processes");
 		atp_consumer_leave(c, "its workers cannot be started", true);
 	}
 }
@@ -119,6 +119,19 @@ atp_consumer_read_settings(Consumer *c)
 		if ((fault = atp_target_fault(GetUserId(), sub->target, sub->target_owner)) != NULL)
 			fault = MemoryContextStrdup(cxt, fault);
 		c->gaps = atp_gap_watch(c->name, sub->ep->scope, cursor.lowest);
+		/* other writers of the target see the row of atproto.history before the first row of the archive is applied */
+		c->has_history = sub->has_archive;
+		if (sub->has_archive)
+		{
+			atp_history_begin(c->name);
+			c->has_history = atp_history_get(c->name, &c->history);
+			/* H-05: without a position, the archive is read from its first row on */
+			if (c->has_history && cursor.lowest < 0)
+			{
+				atp_cursor_begin(c->name, sub->ep->scope, 0);
+				cursor = atp_cursor_get(c->name, sub->ep->scope);
+			}
+		}
 		c->states = sub->source->by_repo ? get_relname_relid("repo", get_namespace_oid(sub->target, true)) : InvalidOid;
 	}
 	atp_commit();
@@ -136,8 +149,10 @@ atp_consumer_read_settings(Consumer *c)
 		atp_consumer_note_end(c, ATP_LOGGED_PAUSED, NULL);
 		atp_consumer_leave(c, "it was paused", false);
 	}
+	if (strcmp(sub->id, c->id) != 0)
+		atp_consumer_leave_to(c, sub, "another subscription has its name now");
 	if (sub->owner != GetUserId())
-		atp_consumer_leave_to_owner(c, sub);
+		atp_consumer_leave_to(c, sub, "its owner changed");
 	if (c->sub != NULL && (!atp_subscription_same_stream(sub, c->sub) || cursor.lowest != c->cursor ||
 						   cursor.layout != c->layout))
 		atp_consumer_leave(c, "its settings or its cursor changed", true);

@@ -19,13 +19,14 @@ static const struct
 	const char *activity;		/* of shown states, for pg_stat_activity; NULL: the stream's text */
 }			states[] = {
 	[ATP_STATE_STARTING] = {.from = FROM(WAITING), .shown = true, .activity = "starting"},
+	[ATP_STATE_HISTORY] = {.from = FROM(STARTING) | FROM(WAITING), .shown = true, .activity = "reading the archive"},
 	[ATP_STATE_WAITING] = {.from = FROM(STARTING) | FROM(FLUSHING), .shown = true, .activity = "waiting to reconnect"},
 	[ATP_STATE_CONNECTING] = {.from = FROM(STARTING) | FROM(WAITING),
 	.shown = true, .connected = true, .activity = "connecting"},
 	[ATP_STATE_STREAMING] = {.from = FROM(CONNECTING) | FROM(UNDECIDED),
 	.shown = true, .connected = true},
 	[ATP_STATE_UNDECIDED] = {.from = FROM(STREAMING)},
-	[ATP_STATE_FLUSHING] = {.from = FROM(STARTING) | FROM(WAITING) | FROM(CONNECTING) | FROM(STREAMING) | FROM(UNDECIDED)},
+	[ATP_STATE_FLUSHING] = {.from = FROM(STARTING) | FROM(WAITING) | FROM(HISTORY) | FROM(CONNECTING) | FROM(STREAMING) | FROM(UNDECIDED)},
 	[ATP_STATE_STOPPING] = {.from = ANY & ~FROM(LEAVING)},
 	[ATP_STATE_LEAVING] = {.from = ANY},
 };
@@ -66,6 +67,12 @@ atp_consumer_is_waiting(Consumer *c, int delay_ms)
 {
 	c->waiting_until = atp_now() + (int64) delay_ms * 1000;
 	enter_state(c, ATP_STATE_WAITING);
+}
+
+void
+atp_consumer_is_reading(Consumer *c)
+{
+	enter_state(c, ATP_STATE_HISTORY);
 }
 
 void

@@ -72,9 +72,8 @@ cursor_text(const Consumer *c)
 	return c->cursor < 0 ? "none" : psprintf(INT64_FORMAT, c->cursor);
 }
 
-/* Stop if the owner has lost the right to read server files: ca_file is read with the server's rights. */
-static void
-check_ca_file(Consumer *c)
+void
+atp_consumer_check_ca_file(Consumer *c)
 {
 	bool		allowed;
 
@@ -116,7 +115,7 @@ atp_consumer_connect(Consumer *c)
 	 */
 	if (c->source->rewind > 0 && came > 0)
 		from = Min(from, came);
-	check_ca_file(c);
+	atp_consumer_check_ca_file(c);
 	old = MemoryContextSwitchTo(c->conn_cxt);
 	c->position = atp_position_after(c->cursor, c->source->rewind);
 	c->position.came = came;

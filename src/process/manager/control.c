@@ -143,8 +143,10 @@ begin_to_run(const char *name)
 
 /* The sentence about the first event. */
 static char *
-where_it_begins(AtpArg cursor)
+where_it_begins(const AtpSubscription *sub, AtpArg cursor)
 {
+	if (sub->has_archive && (cursor.isnull || DatumGetInt64(cursor.value) == 0))
+		return "It begins with the first row of the archive.";
 	if (cursor.isnull)
 		return "It begins with the next event.";
 	if (DatumGetInt64(cursor.value) == 0)
@@ -157,7 +159,7 @@ static const char *
 what_it_fetches(const AtpSubscription *sub)
 {
 	if (sub->has_archive)
-		return " The archive is read first: see the table \"atproto.history\".";
+		return " The stream follows: see the table \"atproto.history\".";
 	if (!sub->source->by_repo || !sub->settings.keep_records)
 		return "";
 	if (sub->settings.backfill != ATP_BACKFILL_NONE && sub->settings.ndids >= 0)
@@ -219,7 +221,7 @@ static void
 announce_subscription(const AtpSubscription *sub, AtpArg cursor, bool managed)
 {
 	bool		former = has_former_rows(sub);
-	char	   *does = psprintf("%s%s%s", where_it_begins(cursor), what_it_fetches(sub),
+	char	   *does = psprintf("%s%s%s", where_it_begins(sub, cursor), what_it_fetches(sub),
 							former ? " The schema has repositories already: what the filters of an earlier subscription left out of them stays missing." : "");
 	char	   *look = psprintf("SELECT * FROM atproto.status WHERE subscription = %s;", quote_literal_cstr(sub->name));
 

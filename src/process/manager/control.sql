@@ -58,7 +58,7 @@ CREATE FUNCTION atproto_internal.stream_status(
     OUT received bigint, OUT bytes bigint, OUT batches bigint, OUT reconnects bigint,
     OUT drops jsonb, OUT skips jsonb, OUT last_error text, OUT last_error_at timestamptz,
     OUT filtered_by_server text[], OUT compressed boolean, OUT follows boolean,
-    OUT rate double precision, OUT caught_up_at timestamptz
+    OUT rate double precision, OUT caught_up_at timestamptz, OUT id uuid
 ) RETURNS SETOF record
     LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_stream_status';
 COMMENT ON FUNCTION atproto_internal.stream_status() IS 'live state of this database''s consumers since the server started; only members of pg_monitor see subscriptions of other roles';
@@ -128,7 +128,7 @@ CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
         round(p.rate::numeric, 2) AS rate,
         p.caught_up_at
     FROM atproto.subscription s
-        LEFT JOIN atproto_internal.stream_status() p ON p.name = s.name
+        LEFT JOIN atproto_internal.stream_status() p ON p.id = s.id
         CROSS JOIN LATERAL (SELECT atproto_internal.consumer_pid(s.name) AS pid) h
         -- OFFSET 0: state and reason come from the same call
         CROSS JOIN LATERAL (SELECT atproto.why_not_served() AS why OFFSET 0) w
@@ -171,7 +171,7 @@ CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
 COMMENT ON VIEW atproto.stat_subscription IS 'one row for each subscription: the state and position of its consumer';
 COMMENT ON COLUMN atproto.stat_subscription.name IS 'the subscription';
 COMMENT ON COLUMN atproto.stat_subscription.pid IS 'pid of the consumer; NULL: no process is running';
-COMMENT ON COLUMN atproto.stat_subscription.state IS 'starting: the process has begun, or is about to begin; connecting: a connection is being opened; streaming: connected, events are received as they come; waiting: no connection, and the consumer will try again by itself, see last_error; stopped: the consumer has given up until atproto.resume(), see last_error; paused: by atproto.pause(); running: a process exists, but no details are known since the library is not preloaded, or atproto.max_subscriptions is too small; not running: no process, see last_error';
+COMMENT ON COLUMN atproto.stat_subscription.state IS 'starting: the process has begun, or is about to begin; connecting: a connection is being opened; streaming: connected, events are received as they come; history: the server''s archive is read before the stream, see atproto.history; waiting: no connection, and the consumer will try again by itself, see last_error; stopped: the consumer has given up until atproto.resume(), see last_error; paused: by atproto.pause(); running: a process exists, but no details are known since the library is not preloaded, or atproto.max_subscriptions is too small; not running: no process, see last_error';
 COMMENT ON COLUMN atproto.stat_subscription.seq IS 'last event committed';
 COMMENT ON COLUMN atproto.stat_subscription.event_time IS 'time in the last event committed';
 COMMENT ON COLUMN atproto.stat_subscription.lag_seconds IS 'now minus event_time; grows also while no events happen';

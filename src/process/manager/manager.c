@@ -173,7 +173,7 @@ start_child(Child *child, const AtpSubscription *sub, AtpTime now)
 	if (started)
 		return;
 	no_slot(child, now, psprintf("atproto subscription \"%s\"", child->name));
-	atp_status_not_started(sub->owner, sub->name, NO_SLOT);
+	atp_status_not_started(sub, NO_SLOT);
 }
 
 /*
@@ -270,7 +270,7 @@ start_children(List *subs)
 			if (child->version != sub->version)
 			{
 				ereport(LOG, (errmsg("the owner of atproto subscription \"%s\" does not exist", sub->name)));
-				atp_status_not_started(sub->owner, sub->name, "the owner of the subscription does not exist");
+				atp_status_not_started(sub, "the owner of the subscription does not exist");
 			}
 			child->version = sub->version;
 			continue;

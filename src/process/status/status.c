@@ -38,7 +38,8 @@ typedef struct StatusSlot
 	bool		in_use;
 	Oid			database;
 	Oid			owner;			/* the role that may see the slot */
-	char		name[ATP_NAME_MAX + 1];
+	char		id[ATP_ID_LEN + 1];
+	char		name[ATP_NAME_MAX + 1]; /* when the last process began */
 	char		target[NAMEDATALEN];	/* the target, while a process runs */
 	int			pid;
 	AtpState	state;
@@ -71,6 +72,7 @@ static const char *const state_names[] = {
 	[ATP_STATE_STARTING] = "starting",
 	[ATP_STATE_CONNECTING] = "connecting",
 	[ATP_STATE_STREAMING] = "streaming",
+	[ATP_STATE_HISTORY] = "history",
 	[ATP_STATE_WAITING] = "waiting",
 	[ATP_STATE_ENDED] = "not running",
 };
@@ -88,15 +90,20 @@ slots_size(void)
 static bool
 is_connected(const char *name, int within_ms)
 {
-	bool		connected = slots != NULL;
+	bool		connected = false;
+	bool		known = false;
 
 	atp_shared_lock(LW_SHARED);
+	/* a removed subscription of this name may still have its slot */
 	for (int i = 0; slots != NULL && i < max_subscriptions; i++)
 		if (slots[i].in_use && slots[i].database == MyDatabaseId && strcmp(slots[i].name, name) == 0)
-			connected = slots[i].state == ATP_STATE_STREAMING ||
+		{
+			known = true;
+			connected |= slots[i].state == ATP_STATE_STREAMING ||
 				!TimestampDifferenceExceeds(slots[i].away_since, atp_time_of_day(), within_ms);
+		}
 	atp_shared_unlock();
-	return connected;
+	return slots != NULL && (connected || !known);
 }
 
 static bool
@@ -176,7 +183,7 @@ detach_slot(int code, Datum arg)
 
 /* The slot of a subscription, created if missing; NULL: no free slot.  The caller holds the lock. */
 static StatusSlot *
-find_slot(Oid database, Oid owner, const char *name)
+find_slot(Oid database, Oid owner, const char *id, const char *name)
 {
 	StatusSlot *free_slot = NULL;
 
@@ -184,7 +191,7 @@ find_slot(Oid database, Oid owner, const char *name)
 	{
 		StatusSlot *slot = &slots[i];
 
-		if (slot->in_use && slot->database == database && strcmp(slot->name, name) == 0)
+		if (slot->in_use && slot->database == database && strcmp(slot->id, id) == 0)
 		{
 			if (slot->owner == owner)
 				return slot;
@@ -202,9 +209,26 @@ find_slot(Oid database, Oid owner, const char *name)
 		free_slot->database = database;
 		free_slot->owner = owner;
 		free_slot->state = ATP_STATE_ENDED;
+		strlcpy(free_slot->id, id, sizeof(free_slot->id));
 		strlcpy(free_slot->name, name, sizeof(free_slot->name));
 	}
 	return free_slot;
+}
+
+/*
+ * Free the slots of former subscriptions of this name, for a database without a manager, which would call
+ * atp_status_keep().  The caller holds the lock.
+ */
+static void
+free_former_slots(const char *id, const char *name)
+{
+	for (int i = 0; slots != NULL && i < max_subscriptions; i++)
+	{
+		StatusSlot *slot = &slots[i];
+
+		if (slot->database == MyDatabaseId && slot->pid == 0 && strcmp(slot->name, name) == 0 && strcmp(slot->id, id) != 0)
+			slot->in_use = false;
+	}
 }
 
 static void
@@ -219,16 +243,17 @@ static struct
 {
 	Oid			database;
 	Oid			owner;
+	const char *id;
 	const char *name;
 }			mine;
 
 static void
-fail_subscription(Oid database, Oid owner, const char *name, const char *error)
+fail_subscription(Oid database, Oid owner, const char *id, const char *name, const char *error)
 {
 	StatusSlot *slot;
 
 	atp_shared_lock(LW_EXCLUSIVE);
-	if ((slot = find_slot(database, owner, name)) != NULL)
+	if ((slot = find_slot(database, owner, id, name)) != NULL)
 	{
 		set_error(slot, error);
 		slot->failed = true;
@@ -239,24 +264,24 @@ fail_subscription(Oid database, Oid owner, const char *name, const char *error)
 static void
 report_end(const char *error)
 {
-	fail_subscription(mine.database, mine.owner, mine.name, error);
+	fail_subscription(mine.database, mine.owner, mine.id, mine.name, error);
 }
 
 void
-atp_status_not_started(Oid owner, const char *name, const char *error)
+atp_status_not_started(const AtpSubscription *sub, const char *error)
 {
-	fail_subscription(MyDatabaseId, owner, name, error);
+	fail_subscription(MyDatabaseId, sub->owner, sub->id, sub->name, error);
 }
 
 char *
-atp_status_failure(const char *name, TimestampTz *at)
+atp_status_failure(const char *id, const char *name, TimestampTz *at)
 {
 	char	   *error = NULL;
 	char		copy[sizeof(private_slot.error)];
 	StatusSlot *slot;
 
 	atp_shared_lock(LW_EXCLUSIVE);
-	slot = find_slot(MyDatabaseId, GetUserId(), name);
+	slot = find_slot(MyDatabaseId, GetUserId(), id, name);
 	if (slot != NULL && slot->failed)
 	{
 		memcpy(copy, slot->error, sizeof(copy));
@@ -269,23 +294,29 @@ atp_status_failure(const char *name, TimestampTz *at)
 }
 
 void
-atp_status_report_end(Oid database, Oid owner, const char *name)
+atp_status_report_end(Oid database, Oid owner, const char *id, const char *name)
 {
 	mine.database = database;
 	mine.owner = owner;
+	mine.id = MemoryContextStrdup(TopMemoryContext, id);
 	mine.name = MemoryContextStrdup(TopMemoryContext, name);
 	atp_process_report_end(report_end);
 }
 
 void
-atp_status_attach(const char *name)
+atp_status_attach(const char *id, const char *name)
 {
 	StatusSlot *slot;
 
 	atp_shared_lock(LW_EXCLUSIVE);
-	slot = find_slot(MyDatabaseId, GetUserId(), name);
+	free_former_slots(id, name);
+	slot = find_slot(MyDatabaseId, GetUserId(), id, name);
 	if (slot != NULL)
+	{
 		my_slot = slot;
+		/* the subscription may have been renamed */
+		strlcpy(slot->name, name, sizeof(slot->name));
+	}
 	my_slot->owner = GetUserId();
 	my_slot->pid = MyProcPid;
 	set_state(ATP_STATE_STARTING);
@@ -399,7 +430,7 @@ atp_status_keep(List *subscriptions)
 		if (!slot->in_use || slot->database != MyDatabaseId)
 			continue;
 		foreach(lc, subscriptions)
-			keep |= strcmp(slot->name, ((AtpSubscription *) lfirst(lc))->name) == 0;
+			keep |= strcmp(slot->id, ((AtpSubscription *) lfirst(lc))->id) == 0;
 		slot->in_use = keep;
 	}
 	atp_shared_unlock();
@@ -473,8 +504,8 @@ atp_stream_status(PG_FUNCTION_ARGS)
 		TimestampTz now = atp_time_of_day();
 		double		rate = atp_lag_rate(&slot->lag, now);
 		int64		left = atp_lag_left(&slot->lag, now);
-		Datum		values[17];
-		bool		nulls[17] = {0};
+		Datum		values[18];
+		bool		nulls[18] = {0};
 
 		if (!all && !has_privs_of_role(GetUserId(), slot->owner))
 			continue;
@@ -504,6 +535,7 @@ atp_stream_status(PG_FUNCTION_ARGS)
 		nulls[15] = slot->connected_at == 0 || rate < 0;
 		values[16] = TimestampTzGetDatum(now + left);
 		nulls[16] = slot->connected_at == 0 || left < 0;
+		values[17] = DirectFunctionCall1(uuid_in, CStringGetDatum(slot->id));
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;

@@ -3,7 +3,8 @@
  *		Live status of the consumers, in shared memory if the library is preloaded;
  *		otherwise no other session can see the status.
  *
- * A slot is plain data, without pointers or descriptors.  A consumer writes its own slot; readers copy
+ * A slot belongs to the id of a subscription: a new subscription with the name of a removed one shows none of the errors and
+ * counts of the removed one.  A slot is plain data, without pointers or descriptors.  A consumer writes its own slot; readers copy
  * slots under the lock.
  */
 #ifndef ATP_STATUS_H
@@ -23,6 +24,7 @@ typedef enum AtpState
 	ATP_STATE_STARTING,
 	ATP_STATE_CONNECTING,
 	ATP_STATE_STREAMING,
+	ATP_STATE_HISTORY,			/* the archive is read before the stream */
 	ATP_STATE_WAITING,			/* between two connections, or after a crash */
 	ATP_STATE_ENDED,			/* the process is gone */
 	/* In the following states, other processes see the state before. */
@@ -39,22 +41,22 @@ extern void atp_status_init(void);
  * From now on, an ERROR or FATAL that ends this process becomes the last error of the subscription.  Also
  * works before connecting to a database.
  */
-extern void atp_status_report_end(Oid database, Oid owner, const char *name);
+extern void atp_status_report_end(Oid database, Oid owner, const char *id, const char *name);
 
 /*
  * A subscription of this database could not be started: record the reason as the last error, and for the log
  * of the next process.
  */
-extern void atp_status_not_started(Oid owner, const char *name, const char *error);
+extern void atp_status_not_started(const AtpSubscription *sub, const char *error);
 
 /*
  * The error that ended the previous process, palloc'd, and its time; NULL: no error, or unknown.  Each error
  * is returned once.
  */
-extern char *atp_status_failure(const char *name, TimestampTz *at);
+extern char *atp_status_failure(const char *id, const char *name, TimestampTz *at);
 
 /* Use the slot of this subscription; private memory if there is no free slot in shared memory. */
-extern void atp_status_attach(const char *name);
+extern void atp_status_attach(const char *id, const char *name);
 
 /* All changes of the own slot go through the following functions. */
 extern void atp_status_target(const char *target);

@@ -272,7 +272,7 @@ atp_shard_worker_main(Datum arg)
 
 	memcpy(&start, MyBgworkerEntry->bgw_extra, sizeof(start));
 	atp_process_begin();
-	atp_status_report_end(start.database, start.owner, start.name);
+	atp_status_report_end(start.database, start.owner, start.id, start.name);
 	BackgroundWorkerInitializeConnectionByOid(start.database, start.owner, 0);
 	atp_process_connected(psprintf("atproto %s/%d", start.name, start.shard));
 	w->shard = start.shard;

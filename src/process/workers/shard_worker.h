@@ -15,6 +15,7 @@ typedef struct AtpShardWorkerStart
 	Oid			database;
 	Oid			owner;
 	int			shard;
+	char		id[ATP_ID_LEN + 1];
 	char		name[ATP_NAME_MAX + 1];
 } AtpShardWorkerStart;
 

@@ -36,6 +36,7 @@ start_worker(AtpShards *shards, const AtpSubscription *sub, int shard)
 	AtpShardWorkerStart start = {.database = MyDatabaseId, .owner = sub->owner, .shard = shard};
 
 	StaticAssertStmt(sizeof(AtpShardWorkerStart) <= BGW_EXTRALEN, "start information must fit into bgw_extra");
+	strlcpy(start.id, sub->id, sizeof(start.id));
 	strlcpy(start.name, sub->name, sizeof(start.name));
 	atp_process_describe(&worker, "atproto apply worker", psprintf("%s/%d", sub->name, shard),
 						 "atp_shard_worker_main");

@@ -317,6 +317,9 @@ atp_admission_judge(AtpRepos *s, int index)
 	event->verdict.judged = ATP_JUDGED_TRUE;
 	event->verdict.request_identity = event->verdict.refresh = event->effects.doubts = event->effects.drops_held = event->effects.missed = false;
 	event->effects.drops_older = false;
+	/* H-44: a row of an archive has no commit that could be judged, and never waits */
+	if (event->archived)
+		return;
 	if (event->qualifies)
 	{
 		/* S-13: nothing of the event is applied, so it waits for no other event; its mark needs the account's signature */

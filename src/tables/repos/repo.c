@@ -194,6 +194,8 @@ lock_or_add_repos(AtpRepos *s)
 	{
 		Datum		missing = did_array(s, true);
 
+		for (int i = 0; i < s->nrepos; i++)
+			s->repos[i].row.added = !s->repos[i].row.found;
 		(void) atp_execute(s->apply->statements, &atp_repo_table.statements[ATP_ADD_REPOS], &missing, NULL);
 		/* a repository that row security or a trigger hides cannot be followed */
 		if (!lock_repos(s))
@@ -318,7 +320,10 @@ store_directly(AtpRepos *s)
 		AtpRepoState *repo = &s->repos[i];
 
 		if (!repo->row.found)
-			put_repo(s, added, repo);
+		{
+			if (!repo->row.stranger)
+				put_repo(s, added, repo);
+		}
 		else if (repo->row.changed)
 		{
 			changed->n = 0;
@@ -330,12 +335,27 @@ store_directly(AtpRepos *s)
 	atp_direct_close(s->direct);
 }
 
+/* H-34: delete the rows that were inserted for statuses of accounts without records. */
+static void
+forget_strangers(AtpRepos *s)
+{
+	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(s->nrepos, 1));
+	int			n = 0;
+
+	for (int i = 0; i < s->nrepos; i++)
+		if (s->repos[i].row.stranger)
+			dids[n++] = s->repos[i].did;
+	if (n > 0)
+		atp_repos_forget(s->apply, dids, n);
+}
+
 static void
 store_by_statement(AtpRepos *s)
 {
 	AtpRows    *changed = rows_for(s, s->nrepos);
 	Datum		args[ATP_REPO_COLUMNS_MAX];
 
+	forget_strangers(s);
 	for (int i = 0; i < s->nrepos; i++)
 		if (s->repos[i].row.changed)
 			put_repo(s, changed, &s->repos[i]);

@@ -434,6 +434,45 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 }
 
 /*
+ * A row of an archive: an operation on a record, or a #sync.  H-33: the number of the row alone tells what came before,
+ * because an account's host may have been restored, and then revisions fall.  H-31: after a #sync all records of the account
+ * follow.
+ *
+ * H-44: the revision of a repository that another source knows does not move.  Otherwise what this source alone knows of
+ * earlier revisions would be old.
+ */
+static void
+take_archived(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
+{
+	if (atp_repo_is_inactive(s, repo, event))
+	{
+		s->apply->skips[ATP_SKIP_INACTIVE]++;
+		event->effects.passed = true;
+		return;
+	}
+	effect->rows = event->nrows > 0;
+	if (event->kind == ATP_REPOS_SYNC)
+	{
+		effect->erase = true;
+		erase_records(repo, effect);
+		if (s->apply->shared)
+		{
+			/* records of the #sync's revision are of the new tree */
+			effect->has_rev = true;
+			effect->rev = event->rev - 1;
+		}
+	}
+	if (s->apply->shared || repo->head.data != NULL || (repo->head.has_rev && event->rev <= repo->head.rev))
+		return;
+	/* first_rev stays: an archive has no chain of commits */
+	repo->head.has_rev = true;
+	repo->head.rev = event->rev;
+	/* the stream may go on with further operations of the same commit */
+	repo->head.rev_paths = atp_paths_none();
+	repo->row.changed = true;
+}
+
+/*
  * R-01, F-10: does the event demand a fetch of the repository, because the repository is desynchronized, or because its
  * earlier records are unknown?  At level full a whole commit gets here only with a verified signature: a forged
  * event must not cause fetches.
@@ -524,6 +563,21 @@ take_qualified(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effe
 	event->effects.fetch = why_fetched(s, repo, event);
 }
 
+/*
+ * H-34: is this a status or handle of an account of which the tables have nothing?  A subscription with collections that
+ * reads an archive would otherwise make a row for each account of the network.
+ */
+static bool
+is_of_stranger(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
+{
+	const AtpSubscription *sub = s->apply->sub;
+
+	repo->row.wanted |= (repo->row.found && !repo->row.added) || !sub->has_archive || sub->settings.ncollections < 0 || sub->settings.ndids >= 0 ||
+		event->nrows > 0 || event->lacking || event->held != NULL;
+	repo->row.stranger = !repo->row.wanted;
+	return repo->row.stranger;
+}
+
 AtpEffect
 atp_repos_take(AtpRepos *s, int index)
 {
@@ -535,6 +589,11 @@ atp_repos_take(AtpRepos *s, int index)
 	event->effects.fetch = ATP_FETCH_NOT;
 	event->effects.passed = event->effects.reread = false;
 	event->effects.closes = false;
+	if (is_of_stranger(s, repo, event))
+	{
+		event->effects.passed = true;
+		return effect;
+	}
 	if (!s->judged)
 		atp_admission_judge(s, index);
 	if (event->qualifies)
@@ -553,7 +612,10 @@ atp_repos_take(AtpRepos *s, int index)
 	{
 		case ATP_REPOS_COMMIT:
 		case ATP_REPOS_SYNC:
-			take_commit(s, repo, event, &effect);
+			if (event->archived)
+				take_archived(s, repo, event, &effect);
+			else
+				take_commit(s, repo, event, &effect);
 			event->effects.fetch = why_fetched(s, repo, event);
 			break;
 		case ATP_REPOS_IDENTITY:

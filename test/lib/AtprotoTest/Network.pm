@@ -143,6 +143,7 @@ sub handles   { my ($self, $value) = @_; return $self->tell('handles',   $value)
 sub repos     { my ($self, $value) = @_; return $self->tell('repos',     $value) }
 sub hosts     { my ($self, $value) = @_; return $self->tell('hosts',     $value) }
 sub archives  { my ($self, $value) = @_; return $self->tell('archives',  $value) }
+sub directories { my ($self, $value) = @_; return $self->tell('directories', $value) }
 sub dns       { my ($self, $value) = @_; return $self->tell('dns',       $value) }
 sub fault     { my ($self, $value) = @_; return $self->tell('fault',     $value) }
 sub unfault   { my ($self, $value) = @_; return $self->tell('unfault',   $value) }

@@ -61,7 +61,7 @@ wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type LIKE 'at
 
 # A session locks one repository until the server ends.
 my $did = query(q{SELECT did FROM atproto.record GROUP BY did ORDER BY count(*) DESC LIMIT 1});
-# The events come so slowly that batches are small: the others have to wait after three batches.
+# The events come so slowly that batches are small: free workers wait after three batches.
 $server = AtprotoTest::Server->start($pds, '--rate', 2000);
 query("ALTER SYSTEM SET atproto.batch_delay = '1ms'");
 query('SELECT pg_reload_conf()');
@@ -159,6 +159,13 @@ foreach my $workers (1, 2)
 	is(query('SELECT events, drops FROM atproto.stat_subscription'), '100|{"closed": 1}',
 		"a connection that is cut in a message, workers => $workers: the next one begins with all of it");
 }
+
+# --- a new subscription with the name of a removed subscription ---
+
+query('UPDATE atproto.subscription SET enabled = false');
+wait_for(q{SELECT state = 'paused' AND drops <> '{}' AND last_error IS NOT NULL FROM atproto.stat_subscription});
+query(q{BEGIN; SELECT atproto.unsubscribe('s'); } . subscribe_sql('s', $server, cursor => 0) . q{; UPDATE atproto.subscription SET enabled = false; COMMIT});
+is(query(q{SELECT concat_ws(' ', state, drops, last_error) FROM atproto.stat_subscription}), 'paused', 'it shows neither drops nor errors of the former one');
 
 query('DELETE FROM atproto.subscription');
 my $gap = AtprotoTest::Server->start($pds, '--oldest', 300);

@@ -74,5 +74,11 @@ wait_for("SELECT seq = $PDS_LAST FROM atproto.cursor");
 is(query('SELECT events FROM atproto.cursor'), $PDS_LAST, 'every event once');
 tables_match($node, $pds, 'the tables are what the oracle says');
 
+# Another subscription takes the name while the consumer runs.
+$before = query("SELECT $pid");
+query(q{BEGIN; SELECT atproto.unsubscribe('s'); } . subscribe_sql('s', $server, cursor => $PDS_LAST) . '; COMMIT');
+wait_for("SELECT count(*) = 1 AND min(pid) <> $before AND min(state) = 'idle' FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
+pass('a process of its own serves a new subscription with the name of a removed one');
+
 $node->stop;
 done_testing();

@@ -88,6 +88,19 @@ foreach my $number (1, 2, 3)
 	}
 }
 
+# A new subscription gets the name while the consumer, already begun, waits for a worker of the former consumer.
+follow(workers => 2);
+$points->hold('cursor next', 'atproto s/1');
+$server->release;
+$points->wait('cursor next', 'atproto s/1');
+my $former = query(q{SELECT pid FROM pg_stat_activity WHERE application_name = 'atproto s'});
+query("SELECT pg_terminate_backend($former)");
+wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'atproto s' AND pid <> $former AND query = 'waiting for the workers before'");
+query(q{BEGIN; SELECT atproto.unsubscribe('s'); } . subscribe_sql('s', $server, cursor => 0) . '; COMMIT');
+$points->release('cursor next', 'atproto s/1');
+wait_for(q{SELECT state = 'streaming' FROM atproto.stat_subscription});
+pass('workers before, then another subscription of the name: its status is shown');
+
 # --- the operator sets the cursor ---
 
 # The cursor is moved while a starting consumer has read it.

@@ -1,0 +1,77 @@
+/*
+ * archive_reader.h
+ *		Reads the archive of a Jetstream over HTTP: asks for plans, receives segments and blocks, and hands out rows in the
+ *		order of their numbers (H-10 to H-16, H-20 to H-23).
+ *
+ * No function here waits, or touches a table.  The caller pumps net/http.h, and calls atp_archive_next() again and again. The
+ * buffers of net/http.h bound the bytes received ahead; one decoded block is in memory, too.
+ */
+#ifndef ATP_ARCHIVE_READER_H
+#define ATP_ARCHIVE_READER_H
+
+#include "postgres.h"
+
+#include "core/archive/archive_block.h"
+#include "core/archive/archive_plan.h"
+
+typedef struct AtpArchive AtpArchive;
+
+/* The server, and what to ask for; copied, except the lists of the filter, which must live as long. */
+typedef struct AtpArchiveOptions
+{
+	const char *origin;			/* scheme and host */
+	const char *methods;		/* authority of the XRPC methods */
+	const char *headers;		/* lines "Name: value\r\n" for these requests (H-15) */
+	const char *ca_file;
+	const char *proxy;
+	AtpPlanRequest filter;		/* kinds, collections, dids */
+} AtpArchiveOptions;
+
+typedef enum AtpArchiveStep
+{
+	ATP_ARCHIVE_ROW,			/* *row is the next row, valid until the next call; it may be outside of the filter and the range */
+	ATP_ARCHIVE_BLOCK_READ,		/* all rows of a block were handed out */
+	ATP_ARCHIVE_WAITS,			/* for the network */
+	ATP_ARCHIVE_PLANNED,		/* a page of the plan has come: see atp_archive_plan_of() */
+	ATP_ARCHIVE_PAGE_READ,		/* the rows of the page were handed out */
+	ATP_ARCHIVE_FAILED			/* see atp_archive_error() */
+} AtpArchiveStep;
+
+/* Bytes and blocks since the last call of atp_archive_counts(). */
+typedef struct AtpArchiveCounts
+{
+	int64		bytes;
+	int64		blocks;
+} AtpArchiveCounts;
+
+extern AtpArchive *atp_archive_new(const AtpArchiveOptions *options);
+
+/* Ask for a page: rows above after, up to the tip; tip 0: up to the end of the archive.  Transfers of the page before end. */
+extern void atp_archive_plan(AtpArchive *a, int64 after, int64 tip);
+
+extern AtpArchiveStep atp_archive_next(AtpArchive *a, AtpArchiveRow *row);
+
+/* The page of ATP_ARCHIVE_PLANNED. */
+extern const AtpPlan *atp_archive_plan_of(const AtpArchive *a);
+
+/* Why the last step failed; for people. */
+extern const char *atp_archive_error(const AtpArchive *a);
+
+/* After a failure: seconds for which the server wants to be left alone; 0: none. */
+extern int	atp_archive_rest_s(const AtpArchive *a);
+
+/* After a failure: the server does not accept the token (H-15). */
+extern bool atp_archive_is_denied(const AtpArchive *a);
+
+/*
+ * Request the missing bytes of the failed transfer (H-14).  False: the page has to be planned anew, because the server has no such
+ * segment or block.
+ */
+extern bool atp_archive_again(AtpArchive *a);
+
+extern AtpArchiveCounts atp_archive_counts(AtpArchive *a);
+
+/* NULL is allowed. */
+extern void atp_archive_free(AtpArchive *a);
+
+#endif							/* ATP_ARCHIVE_READER_H */

@@ -1,0 +1,349 @@
+/*
+ * consumer_history.c
+ *		The consumer reads the archive of the stream's server before the stream (H-01 to H-06, H-40).
+ *
+ * The rows of the archive go into the batch, as the messages of a stream do: so positions, workers, filters, dead letters and
+ * triggers are the same.  A row is a message by itself (core/archive/archive_message.h).  After a block, and after a page of the
+ * plan, a message without a row moves the position over rows that the filters do not want.
+ *
+ * Phase and tip are committed before the first row of a cycle is applied, and the position with the rows.  A process that
+ * starts reads them, and plans what comes after the position; no unit or offset is kept.
+ */
+#include "postgres.h"
+
+#include "config/extension.h"
+#include "config/transaction.h"
+#include "core/archive/archive_message.h"
+#include "core/syntax/did.h"
+#include "net/http.h"
+#include "net/poll.h"
+#include "net/retry.h"
+#include "process/consumer/consumer_private.h"
+#include "process/status/process.h"
+#include "stream/filter.h"
+#include "utils/memutils.h"
+
+#define STEPS_MAX	20000		/* rows looked at before other work gets its turn */
+#define NOTE_MS		1000		/* the row of atproto.history is written so often */
+#define DENIED_MS	60000		/* H-15 */
+
+/* libcurl's multi handle is made when the first archive is read. */
+static void
+begin_http(void)
+{
+	static bool begun = false;
+
+	if (begun)
+		return;
+	atp_poll_begin();
+	atp_http_begin();
+	begun = true;
+}
+
+bool
+atp_consumer_has_history(const Consumer *c)
+{
+	return c->has_history && c->history.phase < ATP_HISTORY_SEAM;
+}
+
+/* Write the counts, and what the reading waits for; error NULL: nothing. */
+static void
+note_counts(Consumer *c, const char *error, int delay_ms)
+{
+	AtpArchiveCounts counts = atp_archive_counts(c->archive);
+
+	c->read.blocks += counts.blocks;
+	c->read.bytes += counts.bytes;
+	atp_begin("noting how far the archive is read");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		atp_history_note(c->name, &c->read, error, atp_time_of_day() + (TimestampTz) delay_ms * 1000);
+	atp_commit();
+	c->read = (AtpHistoryCounts) {0};
+	c->read_noted = atp_now();
+	atp_consumer_report(c);
+}
+
+static void
+drop_archive(Consumer *c)
+{
+	atp_archive_free(c->archive);
+	c->archive = NULL;
+	c->archive_ready = false;
+}
+
+void
+atp_consumer_history_drop(Consumer *c)
+{
+	drop_archive(c);
+	if (c->state != ATP_STATE_HISTORY)
+		return;
+	atp_consumer_flush(c);
+	atp_consumer_is_waiting(c, 0);
+}
+
+static AtpSpan
+did_text(const struct varlena *did)
+{
+	const uint8_t *stored = (const uint8_t *) VARDATA_ANY(did);
+	char	   *text = palloc(ATP_DID_MAX);
+
+	return (AtpSpan) {text, atp_did_text(stored, VARSIZE_ANY_EXHDR(did), text)};
+}
+
+/* Spans of the filter's collections and DIDs, for the server. */
+static AtpPlanRequest
+filter_of(Consumer *c)
+{
+	const AtpSettings *settings = &c->sub->settings;
+	MemoryContext old = MemoryContextSwitchTo(c->cxt);
+	AtpPlanRequest request = {0};
+	AtpSpan    *spans;
+
+	/* an empty filter lets nothing through; the archive is read all the same, and the position moves */
+	if (settings->ncollections > 0 && settings->ncollections <= ATP_PLAN_COLLECTIONS_MAX)
+	{
+		request.collections = spans = palloc(sizeof(AtpSpan) * settings->ncollections);
+		request.ncollections = settings->ncollections;
+		for (int i = 0; i < settings->ncollections; i++)
+			spans[i] = (AtpSpan) {settings->collections[i], strlen(settings->collections[i])};
+	}
+	if (settings->ndids > 0 && settings->ndids <= ATP_PLAN_DIDS_MAX)
+	{
+		request.dids = spans = palloc(sizeof(AtpSpan) * settings->ndids);
+		request.ndids = settings->ndids;
+		for (int i = 0; i < settings->ndids; i++)
+			spans[i] = did_text(settings->dids[i]);
+	}
+	MemoryContextSwitchTo(old);
+	return request;
+}
+
+/* Ask for the next page. */
+static void
+ask_for_page(Consumer *c)
+{
+	atp_archive_plan(c->archive, c->position.last, c->history.tip);
+	c->archive_ready = false;
+}
+
+void
+atp_consumer_history_begin(Consumer *c)
+{
+	begin_http();
+	atp_consumer_is_reading(c);
+	if (c->archive != NULL)
+	{
+		/* after a failure */
+		if (!atp_archive_again(c->archive))
+			ask_for_page(c);
+		return;
+	}
+	atp_consumer_check_ca_file(c);
+	c->archive = atp_archive_new(&(AtpArchiveOptions) {
+		.origin = c->sub->archive, .methods = c->source->archive, .headers = c->sub->archive_headers,
+		.ca_file = c->sub->ca_file, .proxy = c->sub->proxy, .filter = filter_of(c)
+	});
+	c->position = atp_position_after(c->cursor, 0);
+	c->position.overlap = false;
+	if (c->history.tip > 0 && c->cursor >= c->history.tip)
+		c->archive_ready = true;
+	else
+		ask_for_page(c);
+}
+
+/* H-14, H-60: wait, and try again.  What was read before is applied first. */
+static void
+wait_for_archive(Consumer *c)
+{
+	int			delay = atp_retry_delay(c->failures);
+	char	   *reason;
+
+	atp_consumer_flush(c);
+	reason = psprintf("the archive cannot be read%s: %s", atp_archive_is_denied(c->archive) ? " with this token" : "", atp_archive_error(c->archive));
+	delay = Max(delay, atp_archive_rest_s(c->archive) * 1000);
+	if (atp_archive_is_denied(c->archive))
+		delay = DENIED_MS;
+	c->failures++;
+	note_counts(c, reason, delay);
+	atp_status_error(ATP_DROP_HTTP, reason);
+	atp_consumer_note(c, ATP_LOGGED_DROPPED, reason);
+	ereport(LOG, (errmsg("atproto subscription \"%s\": %s", c->name, reason),
+				  errdetail("The position is " INT64_FORMAT "; trying again in %d ms.", c->cursor, delay)));
+	c->archive_ready = false;
+	atp_consumer_is_waiting(c, delay);
+}
+
+/* The rows up to the tip were applied: the stream is next. */
+static void
+end_cycle(Consumer *c)
+{
+	atp_consumer_flush(c);
+	note_counts(c, NULL, 0);
+	atp_begin("ending the reading of the archive");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+	{
+		atp_history_end_cycle(c->name);
+		c->has_history = atp_history_get(c->name, &c->history);
+	}
+	atp_commit();
+	ereport(LOG, (errmsg("atproto subscription \"%s\" has read the archive up to " INT64_FORMAT, c->name, c->cursor)));
+	drop_archive(c);
+	c->failures = 0;
+	atp_consumer_is_waiting(c, 0);
+}
+
+/* H-05: the first page of a cycle tells the tip, which is committed before the first row. */
+static void
+take_plan(Consumer *c)
+{
+	const AtpPlan *plan = atp_archive_plan_of(c->archive);
+
+	c->read.planned_blocks += plan->blocks_matched;
+	/* H-55 */
+	if (c->history.tip > 0 && (int64) plan->sealed_tip_seq < c->history.tip)
+	{
+		atp_consumer_flush(c);
+		atp_consumer_stop(c, psprintf("the archive ends at %llu, and has ended at " INT64_FORMAT ": this is not the same archive any more. After set_cursor(), resume() reads it from another position",
+									  (unsigned long long) plan->sealed_tip_seq, c->history.tip));
+	}
+	if (c->history.tip > 0)
+		return;
+	atp_begin("beginning to read the archive");
+	if (atp_extension_lock() == ATP_EXTENSION_READY && plan->sealed_tip_seq > 0)
+	{
+		atp_history_planned(c->name, (int64) plan->sealed_tip_seq);
+		c->has_history = atp_history_get(c->name, &c->history);
+	}
+	atp_commit();
+	atp_consumer_report(c);
+	ereport(LOG, (errmsg("atproto subscription \"%s\" reads the archive of %s", c->name, c->sub->archive),
+				  errdetail("After " INT64_FORMAT ", up to %llu.", c->cursor, (unsigned long long) plan->sealed_tip_seq)));
+}
+
+/* Put a message into the batch. */
+static void
+add_message(Consumer *c, const AtpArchiveRow *row)
+{
+	size_t		len = atp_archive_message_len(row);
+	uint8_t    *message = palloc(len);
+
+	atp_archive_message_write(row, message);
+	if (!atp_batch_add(c->batch, message, len))
+		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+	pfree(message);
+	c->received = Max(c->received, (int64) row->seq);
+}
+
+/* All rows up to seq were read: move the position. */
+static void
+move_position(Consumer *c, int64 seq)
+{
+	if (c->history.tip > 0)
+		seq = Min(seq, c->history.tip);
+	if (seq > c->received)
+		add_message(c, &(AtpArchiveRow) {.kind = (AtpArchiveKind) ATP_ARCHIVE_POSITION, .seq = (uint64) seq});
+}
+
+/* H-25: the server's filter is one-sided.  Filters by account are applied when the row is decoded. */
+static bool
+is_wanted(const Consumer *c, const AtpArchiveRow *row)
+{
+	if ((int64) row->seq <= c->received || (int64) row->seq > c->history.tip)
+		return false;
+	return row->kind == ATP_ARCHIVE_IDENTITY || row->kind == ATP_ARCHIVE_ACCOUNT || row->kind == ATP_ARCHIVE_SYNC ||
+		atp_wants_collection(&c->sub->settings, row->collection);
+}
+
+/* Take steps until the batch is full or the network is waited for; returns the last step. */
+static AtpArchiveStep
+read_rows(Consumer *c, int64 *seen)
+{
+	AtpArchiveStep step = ATP_ARCHIVE_ROW;
+
+	for (int i = 0; i < STEPS_MAX && !atp_batch_full(c->batch); i++)
+	{
+		AtpArchiveRow row;
+
+		step = atp_archive_next(c->archive, &row);
+		if (step == ATP_ARCHIVE_ROW)
+		{
+			*seen = (int64) row.seq;
+			if (is_wanted(c, &row))
+			{
+				c->read.rows++;
+				add_message(c, &row);
+			}
+		}
+		else if (step == ATP_ARCHIVE_BLOCK_READ)
+			move_position(c, *seen);
+		else
+			break;
+	}
+	return step;
+}
+
+static void
+decode_rows(Consumer *c)
+{
+	AtpVerdict	verdict;
+
+	if (c->batch->ndecoded == c->batch->nmessages)
+		return;
+	atp_decoder_shares(c->decoder, InvalidOid);
+	verdict = atp_decode(c->decoder, c->batch, &c->position, c->shards ? ATP_DECODE_HEADS : ATP_DECODE_ALL);
+	if (verdict.drop != ATP_DROP_NONE)
+		elog(ERROR, "a row of the archive is not acceptable: %s", verdict.why);
+}
+
+void
+atp_consumer_history_read(Consumer *c)
+{
+	AtpArchiveStep step;
+	int			before = c->batch->nmessages;
+
+	atp_http_pump();
+	(void) atp_http_news();
+	c->archive_ready = true;
+	if (c->history.tip > 0 && c->position.last >= c->history.tip)
+	{
+		end_cycle(c);
+		return;
+	}
+	/* the batch has to be applied first */
+	if (atp_batch_full(c->batch))
+		return;
+	c->received = c->position.last;
+	step = read_rows(c, &c->seen);
+	switch (step)
+	{
+		case ATP_ARCHIVE_PLANNED:
+			take_plan(c);
+			/* an archive that is empty, or was read before */
+			if (c->history.tip == 0)
+			{
+				end_cycle(c);
+				return;
+			}
+			break;
+		case ATP_ARCHIVE_PAGE_READ:
+			/* H-06 */
+			move_position(c, (int64) atp_archive_plan_of(c->archive)->planned_through_seq);
+			break;
+		case ATP_ARCHIVE_WAITS:
+			c->archive_ready = false;
+			break;
+		case ATP_ARCHIVE_FAILED:
+		case ATP_ARCHIVE_ROW:
+		case ATP_ARCHIVE_BLOCK_READ:
+			break;
+	}
+	if (c->batch->nmessages > before)
+		atp_status_received(c->batch->nmessages - before, 0);
+	decode_rows(c);
+	if (step == ATP_ARCHIVE_PAGE_READ && c->position.last < c->history.tip)
+		ask_for_page(c);
+	if (step == ATP_ARCHIVE_FAILED)
+		wait_for_archive(c);
+	else if (atp_remaining(atp_now(), c->read_noted, NOTE_MS) == 0 && c->batch->nmessages == 0)
+		note_counts(c, NULL, 0);
+}
