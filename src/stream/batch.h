@@ -99,6 +99,7 @@ typedef struct AtpPlcRow
 	int64		created_at;		/* microseconds since the Unix epoch */
 	AtpSpan		did;			/* points into the message, or into memory of the batch */
 	const struct AtpPlcOp *op;	/* only nkeys of its keys are allocated; NULL: the operation could not be read */
+	uint8_t		digest[32];		/* by which the table of refusals knows the operation */
 } AtpPlcRow;
 
 /* One row of an event; the stream's format determines the member of the union. */

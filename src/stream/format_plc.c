@@ -122,6 +122,15 @@ make_entry(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	plc->did = (AtpSpan) {memcpy(palloc(entry.did.len), entry.did.ptr, entry.did.len), entry.did.len};
 	if (err == ATP_OK)
 		plc->err = read_operation(&entry, &plc->op);
+	/* directories number their entries differently, so an operation without DAG-CBOR is known by its JSON, or its CID */
+	if (plc->op != NULL)
+		memcpy(plc->digest, plc->op->cid + 4, sizeof(plc->digest));
+	else if (entry.operation.ptr != NULL)
+		atp_sha256(NULL, (const uint8_t *) entry.operation.ptr, entry.operation.len, plc->digest);
+	else if (entry.cid.ptr != NULL)
+		atp_sha256(NULL, (const uint8_t *) entry.cid.ptr, entry.cid.len, plc->digest);
+	else
+		atp_sha256(NULL, event->message.ptr, event->message.len, plc->digest);
 	event->nrows++;
 	return true;
 }

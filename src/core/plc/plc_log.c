@@ -83,24 +83,27 @@ is_of_account(const AtpPlcLog *log, const AtpPlcOp *op, AtpSpan did)
 	return did.len == sizeof(own) && memcmp(did.ptr, own, sizeof(own)) == 0;
 }
 
-/* M-07: the first of the keys that verifies the signature is the signer. */
+/*
+ * M-07: the first of the keys that verifies the signature is the signer.  A key before the signer that cannot be read makes
+ * the operation wrong: so do both public implementations.
+ */
 static AtpErr
 find_signer(const AtpPlcOp *op, const AtpPlcKey *keys, unsigned nkeys, AtpVerifyFn verify, void *ctx, uint8_t *signer)
 {
 	AtpBytes	sig = {op->sig, sizeof(op->sig)};
+	bool		unreadable = false;
 
 	for (unsigned i = 0; i < nkeys && op->has_sig; i++)
 	{
 		AtpErr		err;
 
-		if (keys[i][0] == 0)
-			return ATP_E_PLC_KEY_TEXT;
-		err = atp_sig_check(atp_multikey_curve(keys[i]), sig);
+		err = keys[i][0] == 0 ? ATP_E_KEY_POINT : atp_sig_check(atp_multikey_curve(keys[i]), sig);
 		if (err == ATP_OK)
 			err = verify(ctx, keys[i], op->digest, op->sig);
-		if (err == ATP_E_KEY_POINT)
-			return ATP_E_PLC_KEY_TEXT;
+		unreadable |= err == ATP_E_KEY_POINT;
 		*signer = (uint8_t) i;
+		if (err == ATP_OK && unreadable)
+			return ATP_E_PLC_KEY_TEXT;
 		if (err == ATP_OK || err == ATP_E_KEY_BUILD)
 			return err;
 	}
@@ -215,8 +218,8 @@ atp_plc_reason(AtpErr err)
 		case ATP_E_PLC_DID:
 			return "did";
 		case ATP_E_PLC_SIGNATURE:
-		case ATP_E_PLC_KEY_TEXT:
 			return "signature";
+		case ATP_E_PLC_KEY_TEXT:
 		case ATP_E_PLC_KEY:
 			return "key";
 		case ATP_E_PLC_ORDER:

@@ -5,7 +5,6 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "common/sha256.h"
 #include "tables/base/rows.h"
 #include "tables/plc/plc_tables.h"
 #include "types/types.h"
@@ -27,7 +26,7 @@ static const AtpColumn operation_columns[] = {
 
 static const AtpColumn refused_columns[] = {
 	{"did", ATP_TYPE_DID, ATP_KEY, "NOT NULL", "the account, by the directory's word"},
-	{"digest", ATP_TYPE_BYTEA, ATP_KEY, "NOT NULL", "SHA-256 of the operation's DAG-CBOR, or of the entry where there is none"},
+	{"digest", ATP_TYPE_BYTEA, ATP_KEY, "NOT NULL", "SHA-256 of the operation's DAG-CBOR; where there is none, of its JSON, of its CID's text, or of the entry"},
 	{"reason", ATP_TYPE_TEXT, ATP_VALUE, "NOT NULL", "reason as in plc_check()"},
 	{"detail", ATP_TYPE_TEXT, ATP_VALUE, "NOT NULL", "the broken rule"},
 	{"created_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, NULL, "when the operation came, by the directory's word; NULL: not readable"},
@@ -277,14 +276,9 @@ void
 atp_plc_put_refused(AtpPlcWriter *w, const AtpEvent *event, const AtpPlcRow *row, AtpErr err)
 {
 	AtpRows    *rows = w->refused;
-	uint8_t		digest[32];
 
-	if (row->op != NULL)
-		memcpy(digest, row->op->cid + 4, sizeof(digest));
-	else
-		atp_sha256(NULL, event->message.ptr, event->message.len, digest);
 	atp_put_ref(rows, event->did);
-	atp_put_ref(rows, atp_varlena(digest, sizeof(digest)));
+	atp_put_ref(rows, atp_varlena(row->digest, sizeof(row->digest)));
 	atp_put_ref(rows, cstring_to_text(atp_plc_reason(err)));
 	atp_put_ref(rows, cstring_to_text(atp_err_text(err)));
 	atp_put(rows, TimestampTzGetDatum(row->created_at - ATP_UNIX_TO_POSTGRES), row->created_at == 0);
