@@ -21,6 +21,7 @@
 #include "core/wire/commit_check.h"
 #include "core/wire/frame.h"
 #include "core/wire/repos_message.h"
+#include "made_block.h"
 #include "net/unzstd.h"
 #include "protocol/record.h"
 
@@ -52,17 +53,8 @@ typedef enum Stage
 } Stage;
 
 /* The rows of the block that is being made. */
-typedef struct Row
-{
-	uint64_t	seq;
-	char		rev[ATP_TID_TEXT];
-	AtpSpan		did;
-	AtpSpan		collection;
-	AtpSpan		rkey;
-	AtpBytes	record;
-} Row;
-
-static Row	rows[BLOCK_ROWS];
+static AtpArchiveRow rows[BLOCK_ROWS];
+static char revs[BLOCK_ROWS][ATP_TID_TEXT];
 static size_t nrows;
 static uint64_t seq;
 static Block *blocks;
@@ -83,82 +75,34 @@ die(const char *what)
 	exit(1);
 }
 
-static void
-put_le(uint8_t **out, uint64_t value, unsigned bytes)
-{
-	for (unsigned i = 0; i < bytes; i++)
-		*(*out)++ = (uint8_t) (value >> 8 * i);
-}
-
-static void
-put_text(uint8_t **out, const void *text, size_t n)
-{
-	memcpy(*out, text, n);
-	*out += n;
-}
-
 /* The columns of a block, then the frame. */
 static void
 make_block(void)
 {
 	Block	   *block;
-	uint8_t    *out = room;
-	ZSTD_CCtx  *cctx = ZSTD_createCCtx();
-	size_t		n = nrows;
+	uint8_t    *at;
 
-	if (n == 0)
+	if (nrows == 0)
 		return;
 	blocks = realloc(blocks, (nblocks + 1) * sizeof(Block));
-	if (blocks == NULL || cctx == NULL)
+	if (blocks == NULL)
 		die("out of memory");
 	block = &blocks[nblocks++];
-	put_le(&out, n, 4);
-	for (size_t i = 0; i < n; i++)
-		put_le(&out, rows[i].seq, 8);
-	for (size_t i = 0; i < n; i++)
-		put_le(&out, UINT64_C(1767225600000000) + rows[i].seq * 2000, 8);
-	for (size_t i = 0; i < n; i++)
-		put_le(&out, 0, 8);
-	for (size_t i = 0; i < n; i++)
-		put_le(&out, ATP_ARCHIVE_CREATE, 1);
-	for (size_t i = 0; i < n; i++)
-		put_le(&out, rows[i].collection.len, 1);
-	for (size_t i = 0; i < n; i++)
-		put_le(&out, rows[i].did.len, 2);
-	for (size_t i = 0; i < n; i++)
-		put_le(&out, rows[i].rkey.len, 1);
-	for (size_t i = 0; i < n; i++)
-		put_le(&out, ATP_TID_TEXT, 1);
-	for (size_t i = 0; i < n; i++)
-		put_le(&out, rows[i].record.len, 4);
-	for (size_t i = 0; i < n; i++)
-		put_text(&out, rows[i].collection.ptr, rows[i].collection.len);
-	for (size_t i = 0; i < n; i++)
-		put_text(&out, rows[i].did.ptr, rows[i].did.len);
-	for (size_t i = 0; i < n; i++)
-		put_text(&out, rows[i].rkey.ptr, rows[i].rkey.len);
-	for (size_t i = 0; i < n; i++)
-		put_text(&out, rows[i].rev, ATP_TID_TEXT);
-	block->len = (size_t) (out - room);
-	for (size_t i = 0; i < n; i++)
-		block->len += rows[i].record.len;
+	block->len = made_block_columns(rows, nrows, room);
 	block->content = malloc(block->len);
-	if (block->content == NULL)
-		die("out of memory");
-	for (size_t i = 0; i < n; i++)
-	{
-		block->payloads[i] = (AtpBytes) {block->content + (out - room), rows[i].record.len};
-		put_text(&out, rows[i].record.ptr, rows[i].record.len);
-	}
-	memcpy(block->content, room, block->len);
-	block->nrows = n;
 	block->frame = malloc(ZSTD_compressBound(block->len));
-	(void) ZSTD_CCtx_setParameter(cctx, ZSTD_c_checksumFlag, 1);
-	block->frame_len = ZSTD_compress2(cctx, block->frame, ZSTD_compressBound(block->len), block->content, block->len);
-	if (ZSTD_isError(block->frame_len))
-		die("a block cannot be compressed");
-	(void) ZSTD_freeCCtx(cctx);
-	total_rows += n;
+	if (block->content == NULL || block->frame == NULL)
+		die("out of memory");
+	memcpy(block->content, room, block->len);
+	at = block->content + block->len;
+	for (size_t i = nrows; i-- > 0;)
+	{
+		at -= rows[i].payload.len;
+		block->payloads[i] = (AtpBytes) {at, rows[i].payload.len};
+	}
+	block->nrows = nrows;
+	block->frame_len = made_block_frame(block->content, block->len, block->frame);
+	total_rows += nrows;
 	total_frames += block->frame_len;
 	total_content += block->len;
 	nrows = 0;
@@ -181,12 +125,16 @@ add_rows(const uint8_t *data, size_t len)
 		die("invalid commit");
 	for (unsigned i = 0; i < msg.nops; i++)
 	{
-		Row		   *row = &rows[nrows];
+		AtpArchiveRow *row = &rows[nrows];
 
 		if (msg.ops[i].block == NULL || msg.ops[i].rkey.len > UINT8_MAX || msg.ops[i].collection.len > UINT8_MAX)
 			continue;
-		*row = (Row) {.seq = ++seq, .did = msg.did, .collection = msg.ops[i].collection, .rkey = msg.ops[i].rkey, .record = msg.ops[i].block->data};
-		atp_tid_format(msg.rev, row->rev);
+		seq++;
+		*row = (AtpArchiveRow) {
+			.seq = seq, .witnessed_at = INT64_C(1767225600000000) + (int64_t) seq * 2000, .kind = ATP_ARCHIVE_CREATE, .did = msg.did,
+			.collection = msg.ops[i].collection, .rkey = msg.ops[i].rkey, .rev = {revs[nrows], ATP_TID_TEXT}, .payload = msg.ops[i].block->data
+		};
+		atp_tid_format(msg.rev, revs[nrows]);
 		if (++nrows == BLOCK_ROWS)
 			make_block();
 	}

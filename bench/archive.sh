@@ -12,7 +12,7 @@ HERE=$(cd "$(dirname "$0")" && pwd)
 LOAD=$(cut -d' ' -f1 /proc/loadavg)
 W=$(mktemp -d)
 trap 'rm -rf "$W"' EXIT
-${CC:-cc} -std=gnu11 -O2 -I"$HERE/shim" -I"$HERE/../src" -I"$HERE/../test" -o "$W/archive" "$HERE/archive.c" "$HERE"/../src/core/*.c "$HERE"/../src/core/*/*.c \
+${CC:-cc} -std=gnu11 -O2 -I"$HERE/shim" -I"$HERE/../src" -I"$HERE/../test" -o "$W/archive" "$HERE"/{archive,made,made_block}.c "$HERE"/../src/core/*.c "$HERE"/../src/core/*/*.c \
 	"$HERE"/../test/protocol/*.c "$HERE/../src/data/jsonb_image.c" "$HERE/../src/common/sha256.c" "$HERE/../src/net/unzstd.c" "$HERE/../src/net/drop.c" -lcbor -lcrypto -lzstd
 "$HERE/../test/simulator/simulate" --seed 1 --events "$EVENTS" --accounts 5000 --output "$W/network"
 gzip -dc "$HERE/../test/data/pds.frames.gz" >"$W/pds"

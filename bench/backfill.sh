@@ -28,7 +28,7 @@ LOAD=$(cut -d' ' -f1 /proc/loadavg)
 
 . "$HERE/server"
 
-"${CC:-cc}" -std=gnu11 -O2 -I"$HERE/../src" -I"$HERE/../test" -o "$W/make_exports" "$HERE/make_exports.c" "$HERE"/../src/core/*.c "$HERE"/../src/core/*/*.c \
+"${CC:-cc}" -std=gnu11 -O2 -I"$HERE/../src" -I"$HERE/../test" -o "$W/make_exports" "$HERE"/{make_exports,made,made_repo}.c "$HERE"/../src/core/*.c "$HERE"/../src/core/*/*.c \
 	"$HERE"/../test/protocol/*.c -lcbor -lcrypto
 mkdir "$W/cars"
 "$W/make_exports" 0 $((REPOS + SMALL)) 430 "$HOSTS" "$W/cars"

@@ -42,7 +42,7 @@ SELECT option, value, fault(format('UPDATE atproto.subscription SET %I = %L', op
 SELECT option, left(value, 40) AS value, fault(format('UPDATE atproto.subscription SET %I = %L', option, value)) FROM (VALUES
 	('list_source', 'bsky.network'), ('list_source', 'https://'), ('list_source', 'https://a.example/path'), ('list_source', 'https://user@a.example'),
 	('list_source', 'HTTPS://a.example'), ('list_source', E'https://a\n.example'), ('list_source', 'https://a.example:8443'),
-	('history', 'all'), ('history', NULL), ('history', 'archive'), ('archive_source', 'a.example'), ('archive_source', 'https://a.example/x'), ('archive_source', 'https://a.example'),
+	('fetch_as', 'parts'), ('fetch_as', NULL), ('fetch_as', 'sparse'), ('history', 'all'), ('history', NULL), ('history', 'archive'), ('archive_source', 'a.example'), ('archive_source', 'https://a.example/x'), ('archive_source', 'https://a.example'),
 	('repo_source', 'relay'), ('repo_source', 'PDS'), ('repo_source', 'https://a.example/?x'), ('repo_source', 'upstream'),
 	('slice', '4/4'), ('collections', '{app.*.feed}'), ('proxy', 'gopher://a'),
 	('name', ''), ('name', repeat('x', 64)), ('name', NULL), ('target', NULL), ('url', NULL), ('url', 'wss://a.example/' || repeat('x', 8192))) v (option, value);
@@ -68,7 +68,7 @@ SELECT fault('SELECT atproto.pause(repeat(''é'', 100))');
 -- The words that are accepted are those that the table's checks name.
 SELECT a.attname, w.word FROM pg_constraint c JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = c.conkey[1],
 	LATERAL (SELECT m[1] AS word FROM regexp_matches(pg_get_constraintdef(c.oid), '''([a-z-]+)''::text', 'g') m) w
-WHERE c.conrelid = 'atproto.subscription'::regclass AND c.contype = 'c' AND a.attname IN ('events', 'verify', 'backfill', 'handles')
+WHERE c.conrelid = 'atproto.subscription'::regclass AND c.contype = 'c' AND a.attname IN ('events', 'verify', 'backfill', 'fetch_as', 'handles')
 	AND fault(format('UPDATE atproto.subscription SET %I = %L', a.attname, w.word)) ~ 'invalid value';
 
 -- of subscribe()

@@ -52,7 +52,7 @@ static AtpCursor
 read_cursor(const char *name, const char *endpoint)
 {
 	AtpCursor	cursor = {.lowest = PG_INT64_MAX, .highest = -1};
-	AtpResult	shards = atp_query("SELECT shard, layout, COALESCE(seq, -1) AS seq FROM atproto.cursor"
+	AtpResult	shards = atp_query("SELECT shard, layout, COALESCE(seq, -1) AS seq, COALESCE(last_row, 0) AS last_row FROM atproto.cursor"
 								   " WHERE subscription = $1 AND endpoint = $2 ORDER BY shard FOR NO KEY UPDATE",
 								   ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint)));
 	bool		whole = shards.n > 0 && shards.n <= ATP_WORKERS_MAX;
@@ -66,6 +66,8 @@ read_cursor(const char *name, const char *endpoint)
 		whole = atp_get_int4(row, "shard") == i && (i == 0 || layout == cursor.layout);
 		cursor.layout = layout;
 		cursor.shards++;
+		if (seq < cursor.lowest)
+			cursor.last_row = atp_get_int8(row, "last_row");
 		cursor.lowest = Min(cursor.lowest, seq);
 		cursor.highest = Max(cursor.highest, seq);
 	}
@@ -126,8 +128,8 @@ atp_cursor_share(const char *name, const char *endpoint, int shards)
 			"  FROM gone HAVING count(*) > 0) g"
 			" WHERE c.subscription = $1 AND c.endpoint = $2 AND c.shard = 0",
 			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int4_arg(shards)));
-	atp_run("INSERT INTO atproto.cursor (subscription, endpoint, shard, layout, seq, event_time, settings_after, settings, read_from, left_at)"
-			" SELECT subscription, endpoint, n, layout, seq, event_time, settings_after, settings, read_from, left_at"
+	atp_run("INSERT INTO atproto.cursor (subscription, endpoint, shard, layout, seq, event_time, settings_after, settings, read_from, left_at, last_row)"
+			" SELECT subscription, endpoint, n, layout, seq, event_time, settings_after, settings, read_from, left_at, last_row"
 			" FROM atproto.cursor, generate_series(1, $3 - 1) n"
 			" WHERE subscription = $1 AND endpoint = $2 AND shard = 0"
 			" ON CONFLICT DO NOTHING",

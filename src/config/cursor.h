@@ -17,6 +17,7 @@ typedef struct AtpCursor
 	int			layout;			/* a number which changes each time the stream is divided anew, or the target or its name changes */
 	int64		lowest;			/* all up to here is processed */
 	int64		highest;		/* nothing beyond this is */
+	int64		last_row;		/* digest of the row at lowest; 0: not known */
 } AtpCursor;
 
 /*

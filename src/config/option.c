@@ -20,6 +20,7 @@ const char *const atp_verify_words[] = {"hash", "chain", "full", NULL};
 const char *const atp_backfill_words[] = {"none", "repair", "seen", "collections", "network", NULL};
 const char *const atp_actions_words[] = {"create", "update", "delete", NULL};
 static const char *const handles_words[] = {"none", "verify", NULL};
+const char *const atp_fetch_as_words[] = {"auto", "whole", "sparse", NULL};
 static const char *const history_words[] = {"none", "archive", NULL};
 static const char *const source_words[] = {"pds", "upstream", NULL};
 
@@ -38,6 +39,7 @@ static const struct
 	{"verify", atp_verify_words, "'hash' checks each commit by itself, 'chain' also that no commit is missing, 'full' also signatures.", true},
 	{"backfill", atp_backfill_words, "'repair' fetches repositories that miss something and those of \"dids\", 'seen' those with events, 'collections' those with records of \"collections\", 'network' all of the server."},
 	{"handles", handles_words, "'verify' looks up the handle of each account."},
+	{"fetch_as", atp_fetch_as_words, "'sparse' fetches only the records of \"collections\", with proof, 'whole' the whole repository, 'auto' what is cheaper."},
 	{"history", history_words, "'archive' reads the archive of the stream's server before the stream."},
 };
 

@@ -15,6 +15,7 @@
 extern const char *const atp_events_words[];
 extern const char *const atp_verify_words[];
 extern const char *const atp_backfill_words[];
+extern const char *const atp_fetch_as_words[];
 extern const char *const atp_actions_words[];	/* of AtpAction */
 
 /* The index of a word in a list; -1: not in the list. */

@@ -291,6 +291,20 @@ check_backfill(AtpTuple row, const AtpStreamKind *source, const AtpEndpoint *ep)
 }
 
 static void
+check_fetch_as(AtpTuple row)
+{
+	const char *fetch_as = atp_get_text_or_null(row, "fetch_as");
+	Datum	   *values;
+	bool	   *nulls;
+
+	if (fetch_as != NULL && strcmp(fetch_as, "sparse") == 0 && atp_get_array(row, "collections", TEXTOID, &values, &nulls) < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"%s\" is \"%s\", but the subscription names no collections", "fetch_as", fetch_as),
+				 errhint("Name the collections, or leave \"%s\" out.", "fetch_as")));
+}
+
+static void
 check_handles(AtpTuple row, const AtpStreamKind *source, const AtpEndpoint *ep)
 {
 	const char *handles = atp_get_text_or_null(row, "handles");
@@ -372,6 +386,7 @@ atp_stream_options_check(AtpTuple row, const AtpStreamKind *source, const AtpEnd
 	check_host_is_pds(row, source, ep);
 	check_backfill(row, source, ep);
 	check_history(row, source, ep);
+	check_fetch_as(row);
 	check_handles(row, source, ep);
 	check_links(row, source, ep);
 	check_validate(row, source, ep);

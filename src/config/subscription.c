@@ -26,7 +26,7 @@
 #define MORE_COLUMNS ", CASE WHEN validate IN ('flag', 'dead_letter') THEN ARRAY['*=' || validate] WHEN validate <> 'none' THEN validate::text[] END AS validate" \
 	", links <> 'none' AS has_links, CASE WHEN links NOT IN ('none', 'all') THEN links::text[] END AS links" \
 	", format, target, target_owner, ca_file, proxy, collections, dids, actions, keep_records," \
-	" events, keep_raw, verify, backfill, max_dead_letters, max_dead_letter_bytes, max_held_events, max_held_bytes, host_is_pds," \
+	" events, keep_raw, verify, backfill, fetch_as, max_dead_letters, max_dead_letter_bytes, max_held_events, max_held_bytes, host_is_pds," \
 	" count_collections, slice, " ATP_SETTINGS_DIGEST " AS digest," \
 	" history, archive_source, " HEADERS("NOT h.archive") " AS headers, " HEADERS("h.archive") " AS archive_headers, workers"
 
@@ -166,6 +166,7 @@ read_settings(AtpSettings *settings, AtpTuple row)
 	read_validate(settings, row);
 	settings->verify = word_column(row, "verify", atp_verify_words);
 	settings->backfill = word_column(row, "backfill", atp_backfill_words);
+	settings->fetch_as = word_column(row, "fetch_as", atp_fetch_as_words);
 	settings->max_dead_letters = atp_get_int4(row, "max_dead_letters");
 	settings->max_dead_letter_bytes = atp_get_int8(row, "max_dead_letter_bytes");
 	settings->max_held = atp_get_int4(row, "max_held_events");

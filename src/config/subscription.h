@@ -44,6 +44,14 @@ typedef enum AtpBackfill
 	ATP_BACKFILL_NETWORK
 } AtpBackfill;
 
+/* How a repository is fetched if the subscription names collections (P-30). */
+typedef enum AtpFetchAs
+{
+	ATP_FETCH_AUTO,				/* as parts where that is cheaper */
+	ATP_FETCH_WHOLE,
+	ATP_FETCH_SPARSE			/* as parts */
+} AtpFetchAs;
+
 /* A selection of links to store: of records in these collections, at this path. */
 typedef struct AtpLinkFilter
 {
@@ -84,12 +92,14 @@ typedef struct AtpSettings
 	AtpValidateFilter *validate;
 	AtpVerify	verify;
 	AtpBackfill backfill;
+	AtpFetchAs	fetch_as;
 	int			max_dead_letters;
 	int64		max_dead_letter_bytes;
 	int			max_held;		/* limit of the held events of a repository ... */
 	int64		max_held_bytes; /* ... and their bytes, of all repositories */
 	bool		host_is_pds;	/* V-44: only accounts of the stream's host are followed */
 	bool		count_collections;
+	int64		archived_until; /* events up to here are read again, as rows of an archive (history.h) */
 } AtpSettings;
 
 /* Bytes of a subscription's id, as text. */

@@ -51,6 +51,8 @@ CREATE TABLE atproto.subscription (
     list_hosts boolean NOT NULL DEFAULT false,
     repo_source text
         CHECK (repo_source ~ '^(pds|upstream|https?://[^/?#@[:space:]]+)$' AND octet_length(repo_source) <= 300),
+    fetch_as text NOT NULL DEFAULT 'auto'
+        CHECK (fetch_as IN ('auto', 'whole', 'sparse')),
     history text NOT NULL DEFAULT 'none'
         CHECK (history IN ('none', 'archive')),
     archive_source text
@@ -99,6 +101,7 @@ COMMENT ON COLUMN atproto.subscription.backfill IS 'which repositories are put i
 COMMENT ON COLUMN atproto.subscription.list_source IS 'scheme and host of the server whose lists of repositories are read; NULL: the server of url';
 COMMENT ON COLUMN atproto.subscription.list_hosts IS 'with backfill network: read the server''s list of hosts, and the list of repositories of each host, instead of the server''s own list of repositories';
 COMMENT ON COLUMN atproto.subscription.repo_source IS 'the server of repositories: pds, each account''s own server; upstream, the server of url; scheme and host of a mirror of all repositories. NULL: pds at level full and for a Jetstream, else upstream';
+COMMENT ON COLUMN atproto.subscription.fetch_as IS 'how a repository is fetched if the subscription names collections: whole; sparse, only these collections, with proof that no record is missing; auto, sparse where that is cheaper and the host can, else whole';
 COMMENT ON COLUMN atproto.subscription.history IS 'archive: the archive of the stream''s server, a Jetstream of version 2, is read before the stream, from the cursor on; none: the stream alone';
 COMMENT ON COLUMN atproto.subscription.archive_source IS 'scheme and host of the archive''s server; NULL: the server of url';
 COMMENT ON COLUMN atproto.subscription.max_held_events IS 'limit of a repository''s held events; further events are dropped and counted';
@@ -150,6 +153,7 @@ CREATE TABLE atproto.cursor (
     settings bytea,
     read_from bigint,
     left_at bigint,
+    last_row bigint,
     skips jsonb NOT NULL DEFAULT '{}'
         CHECK (jsonb_typeof(skips) = 'object' AND NOT jsonb_path_exists(skips, '$.* ? (@.type() != "number")')),
     updated_at timestamptz NOT NULL DEFAULT now(),
@@ -166,6 +170,7 @@ COMMENT ON COLUMN atproto.cursor.settings IS 'SHA-256 of the settings meant by s
 COMMENT ON COLUMN atproto.cursor.settings_after IS 'the present filters and storage settings hold for events after this position';
 COMMENT ON COLUMN atproto.cursor.read_from IS 'events after this position, up to seq, were read without omission and with the present settings: a gap among them is closed';
 COMMENT ON COLUMN atproto.cursor.left_at IS 'seq before set_cursor() set the cursor to 0, until the server''s oldest event has come: forgotten events between the two become a gap';
+COMMENT ON COLUMN atproto.cursor.last_row IS 'of a stream whose server has an archive: digest of the row at seq, to notice a server with other rows; NULL: not known';
 COMMENT ON COLUMN atproto.cursor.skips IS 'kinds of events passed over and of findings, with counts, since the subscription was made; committed with seq';
 COMMENT ON COLUMN atproto.cursor.subscription IS 'the subscription';
 COMMENT ON COLUMN atproto.cursor.endpoint IS 'the stream of the position: subscription.endpoint at the time of reading';

@@ -19,7 +19,7 @@
 #include "net/http_policy.h"
 #include "utils/guc.h"
 
-#define URL_MAX		4096
+#define URL_MAX		8192		/* a request for 100 blocks (core/repo/get_blocks.h) has nearly 8,000 bytes */
 
 char	   *atp_fetch_proxy;
 char	   *atp_fetch_ca_file;

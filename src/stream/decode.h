@@ -71,6 +71,12 @@ typedef struct AtpVerdict
  */
 extern AtpVerdict atp_decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, AtpDecodePart part);
 
+/*
+ * The sequence number of a message, and a digest of its contents that is the same whether the stream or an archive has brought it.
+ * Both are 0 for a message that is no event, or that cannot be read.
+ */
+extern int64 atp_message_digest(AtpDecoder *decoder, AtpBytes message, int64 *seq);
+
 /* Is one of the messages received last, and not decoded yet, a commit known from another source (rev_cache.h)? */
 extern bool atp_decode_is_known(AtpDecoder *decoder, const AtpBatch *batch);
 

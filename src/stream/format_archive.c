@@ -11,6 +11,7 @@
 
 #include "common/sha256.h"
 #include "core/syntax/tid.h"
+#include "lib/stringinfo.h"
 #include "stream/format.h"
 #include "stream/stream_time.h"
 #include "types/types.h"
@@ -105,4 +106,57 @@ atp_archived_make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	if (event->kind == ATP_REPOS_COMMIT)
 		make_record(decoder, batch, event);
 	return true;
+}
+
+/* The digest of the message in decoder->msg, with the CID of a record that is put. */
+static int64
+digest_of(const AtpReposMessage *msg, AtpBytes cid)
+{
+	const AtpOp *op = &msg->ops[0];
+	bool		is_commit = msg->kind == ATP_REPOS_COMMIT && msg->nops > 0;
+	StringInfoData text;
+	uint8_t		digest[32];
+	int64		result;
+
+	initStringInfo(&text);
+	appendStringInfo(&text, "%d ", (int) msg->kind);
+	appendBinaryStringInfo(&text, msg->did.ptr, msg->did.len);
+	if (is_commit)
+	{
+		appendStringInfo(&text, " " UINT64_FORMAT " %d ", msg->rev, op->action == ATP_DELETE);
+		appendBinaryStringInfo(&text, op->collection.ptr, op->collection.len);
+		appendStringInfoChar(&text, '/');
+		appendBinaryStringInfo(&text, op->rkey.ptr, op->rkey.len);
+		if (op->action != ATP_DELETE)
+			appendBinaryStringInfo(&text, (const char *) cid.ptr, cid.len);
+	}
+	atp_sha256(NULL, (const uint8_t *) text.data, text.len, digest);
+	pfree(text.data);
+	memcpy(&result, digest, sizeof(result));
+	/* 0 stands for "not known" */
+	return result == 0 ? 1 : result;
+}
+
+int64
+atp_message_digest(AtpDecoder *decoder, AtpBytes message, int64 *seq)
+{
+	const AtpReposMessage *msg = &decoder->msg.repos;
+	AtpHead		head = {0};
+	uint8_t		cid[ATP_CID_BLESSED_LEN];
+	AtpBytes	of_record;
+	size_t		at;
+
+	*seq = 0;
+	decoder->is_archived = false;
+	if (decoder->format->cut(decoder, message, &at) != ATP_OK || decoder->frame.kind != ATP_FRAME_MESSAGE ||
+		atp_parse_head(decoder, &head, &at) != ATP_OK || head.what != ATP_HEAD_EVENT)
+		return 0;
+	*seq = head.seq;
+	if (!decoder->is_archived)
+		return digest_of(msg, msg->ops[0].cid);
+	if (decoder->archived.kind == ATP_ARCHIVE_POSITION)
+		return 0;
+	of_record = decoder->archived.payload;
+	atp_cid_of(ATP_CID_CODEC_DAG_CBOR, of_record.ptr, of_record.len, atp_sha256, NULL, cid);
+	return digest_of(msg, (AtpBytes) {cid, sizeof(cid)});
 }

@@ -229,6 +229,8 @@ make_jetstream_event(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 {
 	if (decoder->is_archived)
 		return atp_archived_make(decoder, batch, event);
+	/* H-33: while events are read again, the number of an event alone says what came before */
+	event->archived = event->seq <= decoder->settings->archived_until;
 	if (!atp_repos_begin(decoder, batch, event))
 		return false;
 	return event->kind == ATP_REPOS_COMMIT ? make_operation(decoder, batch, event) : make_wrapped(decoder, batch, event);

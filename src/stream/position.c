@@ -35,7 +35,7 @@ atp_position_take(AtpPosition *position, int64_t seq, AtpGap *gap)
 	if (again)
 		return ATP_SEQ_REPEATED;
 	/* a stream read from its oldest event (0), or without a cursor, has missed no events */
-	if (position->outdated && position->last > 0)
+	if (position->outdated && position->last > 0 && !position->is_covered)
 		*gap = (AtpGap) {position->last, seq};
 	position->outdated = false;
 	position->last = seq;

@@ -15,6 +15,7 @@ typedef struct AtpPosition
 	int64_t		came;			/* the sequence number received last, taken or not; 0: none */
 	bool		overlap;		/* the server may repeat the event last once (D13) */
 	bool		outdated;		/* #info OutdatedCursor came: a gap begins after last */
+	bool		is_covered;		/* ... but an archive has the missed events, so there is no gap */
 	int64_t		rewind;			/* > 0: numbers are times, and last is the highest: see AtpStreamKind */
 } AtpPosition;
 

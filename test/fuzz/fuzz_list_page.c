@@ -51,6 +51,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size_t		entries;
 	size_t		at;
 	AtpRepoStatus status;
+	uint8_t		cid[ATP_CID_BLESSED_LEN];
+	uint64_t	rev;
 	AtpErr		err;
 
 	if (size == 0)
@@ -78,6 +80,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			CHECK(at <= n && (err != ATP_OK || read_json(s, n, ATP_JSON_DEPTH_DEFAULT) == ATP_E_JSON_END));
 			break;
 		default:
+			err = atp_latest_commit_parse(s, n, cid, &rev, &at);
+			CHECK(at <= n && (err != ATP_OK || read_json(s, n, ATP_JSON_DEPTH_DEFAULT) == ATP_E_JSON_END));
 			CHECK(atp_repo_refusal(s, n) == ATP_REPO_REFUSED || read_json(s, n, ATP_JSON_DEPTH_DEFAULT) == ATP_E_JSON_END);
 	}
 	return 0;

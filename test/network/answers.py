@@ -10,6 +10,7 @@ import urllib.parse
 
 import archive
 import directory
+import parts
 
 XRPC = "/xrpc/com.atproto.sync."
 
@@ -63,6 +64,7 @@ class World:
     def __init__(self, cars=None):
         self.lock = threading.RLock()
         self.cars = cars
+        self.parts = parts.Parts()
         self.reset()
 
     def reset(self):
@@ -179,9 +181,40 @@ class World:
 
     def get_latest(self, host, query):
         known = self.repo(host, query.get("did", ""))
-        if known is None or "head" not in known:
-            return error(400, "RepoNotFound")
-        return Answer(200, {"cid": known["head"], "rev": known["rev"]})
+        if known is not None and "head" in known:
+            return Answer(200, {"cid": known["head"], "rev": known["rev"]})
+        return self.of_parts(host, query, lambda known: Answer(200, self.parts.latest(known)))
+
+    # --- parts of repositories ---
+
+    def of_parts(self, host, query, answer):
+        """What is told of the repository is changed by its moves."""
+        did = query.get("did", "")
+        known = self.repo(host, did)
+        if known is None or ("car" not in known and known.get("active") is not False):
+            return error(400, "RepoNotFound", f"Could not find repo for DID: {did}")
+        if known.get("active") is False:
+            return error(400, "Repo" + known.get("status", "deactivated").capitalize())
+        told = self.repos.get(host, {}).get(did)
+        return answer(told if told is not None and "car" in told else known)
+
+    def get_record(self, host, query):
+        def answer(known):
+            body = self.parts.get_record(known, query)
+            if isinstance(body, str):
+                return error(400, body, f"Could not locate record: {query}")
+            return Answer(200, body, "application/vnd.ipld.car")
+
+        return self.of_parts(host, query, answer)
+
+    def get_blocks(self, host, query):
+        def answer(known):
+            body, missing = self.parts.get_blocks(known, query["cids"])
+            if missing:
+                return error(400, "InvalidRequest", f"Could not find cids: {missing}")
+            return Answer(200, body, "application/vnd.ipld.car")
+
+        return self.of_parts(host, query, answer)
 
     # --- lists ---
 
@@ -215,11 +248,14 @@ class World:
     def answer(self, host, path, request):
         where, _, rest = path.partition("?")
         where = urllib.parse.unquote(where)
-        query = dict(urllib.parse.parse_qsl(rest, keep_blank_values=True))
+        pairs = urllib.parse.parse_qsl(rest, keep_blank_values=True)
+        query = {**dict(pairs), "cids": [value for name, value in pairs if name == "cids"]}
         xrpc = {
             "getRepo": self.get_repo,
             "getRepoStatus": self.get_status,
             "getLatestCommit": self.get_latest,
+            "getRecord": self.get_record,
+            "getBlocks": self.get_blocks,
             "listRepos": self.list_repos,
             "listReposByCollection": self.list_by_collection,
             "listHosts": self.list_hosts,

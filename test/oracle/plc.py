@@ -6,8 +6,9 @@ plc.py export FILE --seed S --operations N [--wrong N]
     nullifies, the CIDs that the directory marks from then on; with so many accounts that have a forged operation
 plc.py honest FILE --seed S --operations N
 plc.py forged FILE --seed S --chains N
+plc.py mutated FILE --seed S --chains N
     audit logs, a JSON object a line: kind, at (the place of the forged entry), log (as /log/audit has it), expect (for
-    each entry: the reason or null, the place of the entry that nullified it or null)
+    each entry: the reason or null, the place of the entry that nullified it or null); mutated ones are changed by chance
 plc.py rows FILE [--last SEQ]
     what a directory's log must leave, line by line, of all kinds of rows (COLUMNS)
 """
@@ -95,6 +96,26 @@ def forged(seed, n):
         yield {"kind": name, "at": at, "log": log, "expect": expect}
 
 
+def is_odd_time(value):
+    """Text that begins like a time, and is not in the directory's form: nothing says whether it is one."""
+    return isinstance(value, str) and value[:4].isdigit() and plc_chain.TIME.match(value) is None
+
+
+def mutated(seed, n):
+    """Only the verifier knows what becomes of these."""
+    rng = random.Random(f"{seed} mutated")
+    logs = [chain["log"] for chain in itertools.chain(honest(seed, n // 2), forged(seed, n // 10))]
+    while n:
+        log = plc_forge.mutated(rng, rng.choice(logs))
+        if any(isinstance(entry, dict) and is_odd_time(entry.get("createdAt")) for entry in log):
+            continue
+        n -= 1
+        for entry in log:
+            if isinstance(entry, dict):
+                entry.pop("nullified", None)
+        yield {"kind": "mutated", "at": None, "log": log, "expect": plc_chain.judge_log(log)}
+
+
 def honest(seed, operations):
     for log in until((account.log() for account in accounts(seed, operations)), operations):
         expect = plc_chain.judge_log(log)
@@ -154,7 +175,7 @@ class Judge:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["export", "honest", "forged", "rows"])
+    parser.add_argument("what", choices=["export", "honest", "forged", "mutated", "rows"])
     parser.add_argument("file")
     parser.add_argument("--seed", default="1")
     parser.add_argument("--operations", type=int, default=1000)
@@ -175,6 +196,7 @@ def main():
         "export": lambda: export(args.seed, args.operations, args.wrong),
         "honest": lambda: honest(args.seed, args.operations),
         "forged": lambda: forged(args.seed, args.chains),
+        "mutated": lambda: mutated(args.seed, args.chains),
     }[args.what]()
     with open(args.file + ".new", "w", encoding="ascii") as f:
         f.writelines(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)

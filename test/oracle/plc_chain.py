@@ -1,4 +1,4 @@
-"""A second verifier of the logs of the did:plc directory, written from the specification (rules M-01 to M-05).
+"""A second verifier of the logs of the did:plc directory, written from the specification (M-01, M-04, M-05, M-07, M-08, M-09).
 
 judge() says of one entry whether it is accepted, or the reason why not; Account keeps a log's accepted operations.
 """
@@ -89,14 +89,12 @@ def verifies(text, message, sig):
 
 
 def signer_of(keys, operation, sig):
-    """The first key of the list that verifies.  A key before it that cannot be read makes the operation wrong."""
-    message, unreadable = plc_op.unsigned(operation), False
+    """The first key of the list that verifies.  Nobody looks behind a key that cannot be read."""
+    message = plc_op.unsigned(operation)
     for text in keys:
         if plc_op.key_of_text(text) is None:
-            unreadable = True
-        elif verifies(text, message, sig):
-            if unreadable:
-                raise Wrong("key")
+            break
+        if verifies(text, message, sig):
             return text
     raise Wrong("signature")
 

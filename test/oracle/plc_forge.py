@@ -5,12 +5,13 @@ some place, and gives the entry that comes next; None: this log has no such plac
 odd, but valid.
 """
 
-import random
+import copy
 
 import plc_make
 import plc_op
 from plc_chain import REASONS, text_of_time
 from plc_make import HOUR, seal
+from plc_op import Wrong
 
 KINDS = {}  # filled by plc_forged_forms.py and plc_forged_chains.py
 ONLY_IN_LOGS = {"did_of_another_account"}  # in a directory's export, the entry would be the other account's
@@ -76,7 +77,7 @@ class Forger:
     def entry(self, operation, created=None, **members):
         try:
             cid = plc_op.cid_of(plc_op.encode(operation))
-        except (plc_op.Wrong, AttributeError, TypeError):
+        except (Wrong, AttributeError, TypeError):
             cid = self.head.cid
         created = self.later() if created is None else created
         return {
@@ -108,7 +109,7 @@ def behind(rng, forger, entry, reason):
     account, out = forger.account, []
     if reason is None or not account.steps:
         return out
-    created = account.newest() + 200 * 24 * HOUR
+    created = account.newest() + rng.choice([1, 200 * 24 * HOUR])  # a refused operation's time counts for nothing
     if rng.random() < 0.5 and plc_op.PREV.match(entry["cid"]) and entry["cid"] not in {step.cid for step in account.steps}:
         signer = rng.choice(list(forger.keys.by_text.values()))
         out.append(forger.entry(seal({"type": "plc_tombstone", "prev": entry["cid"]}, signer), created))
@@ -137,7 +138,7 @@ def chains(rng, accounts, names):
 
 
 def first_of(*reasons):
-    """M-05: if several hold, the first in the list of reasons."""
+    """M-01: if several hold, the first in the list of reasons."""
     return min((reason for reason in reasons if reason), key=REASONS.index)
 
 
@@ -153,7 +154,7 @@ def doubled(rng, keys, log, at, reason):
         entry["cid"] = plc_op.cid_of(entry["cid"].encode())
     elif name == "did" and at > 0:
         entry["did"] = "did:plc:" + plc_op.base32(rng.randbytes(15))
-    elif name == "order" and at > 0:
+    elif name == "order" and at > 0 and reason != "form":  # it may be the form of the time
         entry["createdAt"] = max(of["createdAt"] for of in log[:at])
     elif name in ("encoding", "signature"):
         was = plc_op.cid_of(plc_op.encode(operation))
@@ -164,3 +165,60 @@ def doubled(rng, keys, log, at, reason):
     else:
         return None
     return name
+
+
+# --- by chance ---
+
+
+def places(value, path=()):
+    """The paths of all values in a JSON value."""
+    yield path
+    if isinstance(value, (dict, list)):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield from places(value[key], (*path, key))
+
+
+def another(rng, value, values):
+    """A value near this one, or any other of the log."""
+    if isinstance(value, str) and value and rng.random() < 0.5:
+        at = rng.randrange(len(value))
+        return rng.choice([value[:at] + rng.choice("aZ0-_=.:~ \n") + value[at + 1 :], value[:at], value[:at] + value[at + 1 :], value + value[at]])
+    if isinstance(value, list) and value and rng.random() < 0.5:
+        return rng.choice([value[::-1], value + value[:1], value[1:], rng.sample(value, len(value))])
+    return rng.choice([*values, None, True, False, 0, -1, "", [], {}, [[]], {"": {}}])
+
+
+def mutated(rng, log):
+    """A few changes of a log that know nothing of its meaning."""
+    log = copy.deepcopy(log)
+    for _ in range(rng.choice([1, 1, 2, 3])):
+        found = list(places(log))
+        path = rng.choice(found[1:] or [()])
+        if not path or rng.random() < 0.2:  # whole entries
+            at, other = rng.randrange(len(log) or 1), rng.randrange(len(log) or 1)
+            part = log[at : at + 1]
+            log = rng.choice([log[:at] + log[at + 1 :], log[:other] + part + log[other:], log[:at] + log[at + 1 :] + part])
+            continue
+        holder = log
+        for key in path[:-1]:
+            holder = holder[key]
+        values = []
+        for other in rng.sample(found, min(3, len(found))):
+            value = log
+            for key in other:
+                value = value[key]
+            values.append(copy.deepcopy(value))
+        if isinstance(holder, dict) and rng.random() < 0.25:
+            del holder[path[-1]]
+        elif isinstance(holder, dict) and rng.random() < 0.1:
+            holder[rng.choice(["note", "prev", "sig", "type", "nullified"])] = rng.choice(values)
+        else:
+            holder[path[-1]] = another(rng, holder[path[-1]], values)
+    for entry in log:
+        # half of the changed operations get the CID that is theirs
+        if isinstance(entry, dict) and rng.random() < 0.5:
+            try:
+                entry["cid"] = plc_op.cid_of(plc_op.encode(entry["operation"]))
+            except (Wrong, KeyError):
+                pass
+    return log

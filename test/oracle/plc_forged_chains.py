@@ -278,10 +278,39 @@ def odd_keys(signer):
         plc_op.text_of_key(raw[:2] + b"\x04" + raw[3:]),
         plc_op.text_of_key(b"\xe7\x02" + raw[2:]),
         plc_op.text_of_key(raw[:2] + b"\x02" + b"\xff" * 32),
+        plc_op.text_of_key(raw[:34]),
+        plc_op.text_of_key(raw + b"\0"),
+        plc_op.text_of_key(raw[:2] + b"\x04" + raw[3:] + raw[3:]),
+        plc_op.text_of_key(off_the_curve(raw)),
+        "did:key:z1" + signer.text[9:],
+        signer.text + "#" + signer.text[8:],
     ]
 
 
-kind("unreadable_key_before", "key", before=True)(unreadable)
+def off_the_curve(raw):
+    for x in range(2, 99):
+        if plc_op.curves.CURVES[raw[:2]].root(x, 0) is None:
+            return raw[:3] + x.to_bytes(32, "big")
+    raise AssertionError
+
+
+@kind("other_parity_before", None)
+def other_parity_before(f):
+    """A key that can be read, and is another than its neighbour, stands before the signer."""
+    signer = f.fresh(1, f.rng.random() < 0.5)[0]
+    raw = plc_op.key_of_text(signer.text).bytes
+    before = f.lead([plc_op.text_of_key(raw[:2] + bytes([raw[2] ^ 1]) + raw[3:]), signer.text])
+    return before and f.entry(seal(f.unsigned(before), signer))
+
+
+@kind("last_of_64_keys", None)
+def last_of_64_keys(f):
+    signers = f.fresh(2)
+    before = f.lead([signers[0].text] * 63 + [signers[1].text])
+    return before and f.entry(seal(f.unsigned(before), signers[1]))
+
+
+kind("unreadable_key_before", "signature", before=True)(unreadable)
 kind("unreadable_key_behind", None, before=False)(unreadable)
 
 

@@ -70,6 +70,26 @@ def too_large(f):
     return operation and f.entry(operation)
 
 
+@kind("too_many_keys", "form")
+def too_many_keys(f):
+    _, signer = f.revive()
+    return signer and f.entry(f.next(rotationKeys=[signer.text] * 65))
+
+
+def sized(f, size):
+    """An operation of so many bytes of DAG-CBOR."""
+    _, signer = f.revive()
+    if signer is None:
+        return None
+    operation = f.unsigned(alsoKnownAs=["x" * 60000])
+    room = size - len(plc_op.encode({**operation, "sig": "x" * 86}))
+    return f.entry(seal({**operation, "alsoKnownAs": ["x" * (60000 + room)]}, signer))
+
+
+kind("a_byte_too_large", "form", size=65_537)(sized)
+kind("as_large_as_may_be", None, size=65_536)(sized)
+
+
 @kind("no_time", "form")
 def no_time(f):
     times = ["", "yesterday", "2024-13-01T00:00:00.000Z", "2024-02-30T00:00:00.000Z", None, 0]

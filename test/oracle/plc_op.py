@@ -1,4 +1,4 @@
-"""An operation of the did:plc directory in its forms: is it one, its DAG-CBOR, CID and DID, what it means (M-03).
+"""An operation of the did:plc directory in its forms: is it one, its DAG-CBOR, CID and DID, what it means (M-02, M-03, M-06).
 
 Shares nothing with the extension, and needs Python's standard library only.
 """
@@ -6,11 +6,11 @@ Shares nothing with the extension, and needs Python's standard library only.
 import base64
 import hashlib
 import re
-import struct
 
 import curves
 
-SIZE_MAX = 65_536  # bytes of DAG-CBOR
+SIZE_MAX = 65_536  # bytes of DAG-CBOR (M-06)
+KEYS_MAX = 64  # rotation keys (M-06)
 PREV = re.compile(r"bafyrei[a-z2-7]{52}\Z")
 SIG = re.compile(r"[A-Za-z0-9_-]*\Z")
 
@@ -52,7 +52,7 @@ def encode(value):
     if isinstance(value, bool):
         return b"\xf5" if value else b"\xf4"
     if isinstance(value, float) and not value.is_integer():
-        return b"\xfb" + struct.pack(">d", value)
+        raise Wrong("encoding")  # M-03
     number = int(value)  # JavaScript has one kind of number
     return cbor_head(0, number) if number >= 0 else cbor_head(1, -1 - number)
 
@@ -131,6 +131,8 @@ def check_form(operation):
     kind = operation.get("type")
     members = MEMBERS.get(kind) if is_text(kind) else None
     if members is None or not all(name in operation and fits(operation[name]) for name, fits in members.items()):
+        raise Wrong("form")
+    if kind == "plc_operation" and len(operation["rotationKeys"]) > KEYS_MAX:
         raise Wrong("form")
 
 

@@ -171,6 +171,33 @@ refusal(const char *text, AtpRepoRefusal expected)
 	free(copy);
 }
 
+#define HEAD "bafyreiclp443lavogvhj3d2ob2cxbfuscni2k5jk7bebjzg7khl3esabwq"
+
+static void
+latest(const char *text, AtpErr expected)
+{
+	char	   *copy = (char *) copy_of(text, strlen(text));
+	uint8_t		cid[ATP_CID_BLESSED_LEN];
+	uint64_t	rev;
+	size_t		at;
+
+	ok(atp_latest_commit_parse(copy, strlen(text), cid, &rev, &at) == expected && at <= strlen(text), "P-04: %s", text);
+	free(copy);
+}
+
+static void
+latest_commits(void)
+{
+	latest("{\"cid\":\"" HEAD "\",\"rev\":\"" REV "\"}", ATP_OK);
+	latest("{\"rev\":\"" REV "\"}", ATP_E_STATUS_MEMBER);
+	latest("{\"cid\":\"" HEAD "\",\"rev\":1}", ATP_E_STATUS_MEMBER);
+	latest("{\"cid\":\"bafkreiclp443lavogvhj3d2ob2cxbfuscni2k5jk7bebjzg7khl3esabwq\",\"rev\":\"" REV "\"}", ATP_E_COMMIT_ROOT);
+	latest("[]", ATP_E_STATUS_MEMBER);
+	latest("", ATP_E_JSON_SYNTAX);
+	ok(atp_answer_error_is("{\"error\":\"RecordNotFound\"}", 26, "RecordNotFound"), "P-02: RecordNotFound");
+	ok(!atp_answer_error_is("{\"message\":\"RecordNotFound\"}", 28, "RecordNotFound"), "P-02: RecordNotFound in the message");
+}
+
 static void
 statuses(void)
 {
@@ -217,5 +244,6 @@ main(void)
 	pages();
 	faults();
 	statuses();
+	latest_commits();
 	return done_testing();
 }

@@ -77,10 +77,50 @@ atp_repo_status_parse(const char *s, size_t n, AtpSpan did, AtpRepoStatus *statu
 	return ATP_OK;
 }
 
+AtpErr
+atp_latest_commit_parse(const char *s, size_t n, uint8_t cid[ATP_CID_BLESSED_LEN], uint64_t *rev, size_t *at)
+{
+	static const char *const names[] = {"cid", "rev"};
+	AtpJsonItem value[2];
+	char		text[ATP_CID_TEXT_MAX];
+	uint8_t		bytes[ATP_CID_MAX];
+	size_t		len;
+	AtpErr		err = read_object(s, n, names, 2, value, at);
+
+	if (err != ATP_OK)
+		return err;
+	*at = 0;
+	if (value[0].kind != ATP_JSON_TEXT || !atp_json_text(&value[0], text, sizeof(text), &len) || !atp_status_rev(&value[1], rev))
+		return ATP_E_STATUS_MEMBER;
+	if ((err = atp_cid_parse(text, len, bytes, &len, at)) != ATP_OK)
+		return err;
+	if (!atp_cid_is_node((AtpBytes) {bytes, len}))
+		return atp_fail(ATP_E_COMMIT_ROOT, 0, at);
+	memcpy(cid, bytes, ATP_CID_BLESSED_LEN);
+	return ATP_OK;
+}
+
+/* Reads the name of an error of XRPC.  False: the body is none. */
+static bool
+read_error(const char *s, size_t n, AtpJsonItem *value)
+{
+	static const char *const member[] = {"error"};
+	size_t		at;
+
+	return read_object(s, n, member, 1, value, &at) == ATP_OK && value->kind == ATP_JSON_TEXT;
+}
+
+bool
+atp_answer_error_is(const char *s, size_t n, const char *name)
+{
+	AtpJsonItem value;
+
+	return read_error(s, n, &value) && atp_json_is(&value, name, strlen(name));
+}
+
 AtpRepoRefusal
 atp_repo_refusal(const char *s, size_t n)
 {
-	static const char *const member[] = {"error"};
 	static const char *const names[] = {
 		[ATP_REPO_NOT_FOUND] = "RepoNotFound",
 		[ATP_REPO_TAKENDOWN] = "RepoTakendown",
@@ -89,9 +129,8 @@ atp_repo_refusal(const char *s, size_t n)
 		[ATP_REPO_DELETED] = "RepoDeleted"
 	};
 	AtpJsonItem value;
-	size_t		at;
 
-	if (read_object(s, n, member, 1, &value, &at) != ATP_OK || value.kind != ATP_JSON_TEXT)
+	if (!read_error(s, n, &value))
 		return ATP_REPO_REFUSED;
 	for (unsigned i = ATP_REPO_NOT_FOUND; i <= ATP_REPO_DELETED; i++)
 	{

@@ -1,12 +1,13 @@
 /*
  * repo_status.h
- *		A server's answers about one repository (R-12): the answer of com.atproto.sync.getRepoStatus, and the
- *		errors of getRepo and similar requests.
+ *		A server's answers about one repository (R-12): the answers of com.atproto.sync.getRepoStatus and
+ *		getLatestCommit, and the errors of getRepo and similar requests.
  */
 #ifndef ATP_REPO_STATUS_H
 #define ATP_REPO_STATUS_H
 
 #include "core/atp.h"
+#include "core/codec/cid.h"
 #include "core/codec/json.h"
 
 #define ATP_STATUS_MAX		64	/* bytes */
@@ -48,6 +49,12 @@ typedef enum AtpRepoRefusal
 
 /* Reads the body of an answer with an error status; the body may be anything. */
 extern AtpRepoRefusal atp_repo_refusal(const char *s, size_t n);
+
+/* Is the body of an answer with an error status an error of XRPC with this name? */
+extern bool atp_answer_error_is(const char *s, size_t n, const char *name);
+
+/* The answer of com.atproto.sync.getLatestCommit: the CID is that of a commit's block. */
+extern AtpErr atp_latest_commit_parse(const char *s, size_t n, uint8_t cid[ATP_CID_BLESSED_LEN], uint64_t *rev, size_t *at);
 
 /*
  * The status by which an #account event names the refusal's reason; NULL: the refusal says nothing about the

@@ -21,6 +21,9 @@ CREATE TABLE atproto.host (
     limit_total bigint,
     limit_remaining bigint,
     answered_at timestamptz,
+    whole_until timestamptz,
+    whole_reason text
+        CHECK (octet_length(whole_reason) <= 1000),
     updated_at timestamptz NOT NULL DEFAULT now(),
     reset_backoff boolean NOT NULL DEFAULT false
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
@@ -38,6 +41,8 @@ COMMENT ON COLUMN atproto.host.backoff_reason IS 'why the last backoff of the ho
 COMMENT ON COLUMN atproto.host.limit_total IS 'requests that the host allows, by the rate-limit headers of its last answer';
 COMMENT ON COLUMN atproto.host.limit_remaining IS 'requests left of limit_total, by the rate-limit headers of the host''s last answer';
 COMMENT ON COLUMN atproto.host.answered_at IS 'time of the last answer that was neither a refusal nor an error of the server';
+COMMENT ON COLUMN atproto.host.whole_until IS 'the fetcher asks the host for whole repositories only before this time, because the host has refused parts of one; see atproto.reset_backoff()';
+COMMENT ON COLUMN atproto.host.whole_reason IS 'how the host refused parts of a repository';
 COMMENT ON COLUMN atproto.host.updated_at IS 'when the fetcher wrote the row last; at most once a second';
 COMMENT ON COLUMN atproto.host.reset_backoff IS 'atproto.reset_backoff() was called, and the fetcher has not seen the call yet';
 
@@ -61,7 +66,9 @@ CREATE VIEW atproto.stat_host AS
         CASE WHEN backoff_until > pg_catalog.now() OR failures > 0 THEN backoff_reason END AS reason,
         limit_total,
         limit_remaining,
-        answered_at
+        answered_at,
+        CASE WHEN whole_until > pg_catalog.now() THEN whole_until END AS whole_until,
+        CASE WHEN whole_until > pg_catalog.now() THEN whole_reason END AS whole_reason
     FROM atproto.host;
 COMMENT ON VIEW atproto.stat_host IS 'one row for each host that the fetcher has asked lately';
 COMMENT ON COLUMN atproto.stat_host.host IS 'name of the host, with :port unless the port is that of the scheme';
@@ -71,7 +78,7 @@ GRANT SELECT ON atproto.stat_host TO pg_monitor;
 
 CREATE FUNCTION atproto.reset_backoff(host text) RETURNS boolean
     LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_reset_backoff';
-COMMENT ON FUNCTION atproto.reset_backoff(text) IS 'end the backoff of a host, so that the fetcher asks the host again at once; false: the host is not in atproto.host';
+COMMENT ON FUNCTION atproto.reset_backoff(text) IS 'end the backoff of a host, so that the fetcher asks the host again at once, for parts of repositories, too; false: the host is not in atproto.host';
 REVOKE ALL ON FUNCTION atproto.reset_backoff(text) FROM PUBLIC;
 
 CREATE TABLE atproto.fetch_settings (

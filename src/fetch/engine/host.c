@@ -15,6 +15,7 @@
 
 #define HOSTS_MAX	4096
 #define BURST		10			/* */
+#define WHOLE_MS	(24 * 60 * 60 * 1000)	/* P-30: how long only whole repositories are asked for */
 
 static int	fetch_concurrency;
 static int	fetch_host_parallel;
@@ -119,6 +120,26 @@ atp_host_any_in_backoff(AtpTime now)
 		if (dlist_container(AtpHost, node, it.cur)->limiter.backoff_until > now)
 			return true;
 	return false;
+}
+
+void
+atp_host_refuses_parts(const char *name, const char *why, AtpTime now)
+{
+	AtpHost    *host = atp_host_get(name);
+
+	if (host == NULL)
+		return;
+	host->whole_until = now + (AtpTime) WHOLE_MS * 1000;
+	strlcpy(host->whole_reason, why, sizeof(host->whole_reason));
+	host->dirty = true;
+}
+
+bool
+atp_host_has_parts(const char *name, AtpTime now)
+{
+	const AtpHost *host = atp_host_known(name);
+
+	return host == NULL || host->whole_until <= now;
 }
 
 const char *

@@ -46,6 +46,12 @@ extern void atp_host_left(const char *host);
 extern bool atp_host_move(const char *from, const char *to, AtpTime now);
 
 /*
+ * P-30, P-61: the host has refused parts of a repository: for a day, the fetcher asks it only for whole repositories.
+ */
+extern void atp_host_refuses_parts(const char *host, const char *why, AtpTime now);
+extern bool atp_host_has_parts(const char *host, AtpTime now);
+
+/*
  * The last two labels of a name: roughly the registered domain, the part of a name that costs
  * money.
  */

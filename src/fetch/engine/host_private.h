@@ -19,6 +19,8 @@ typedef struct AtpHost
 	dlist_node	node;			/* in the list of recently used hosts */
 	AtpHostLimiter limiter;
 	char		reason[256];	/* why the host is in backoff */
+	AtpTime		whole_until;	/* P-30: only whole repositories are fetched before; 0: parts, too */
+	char		whole_reason[256];
 
 	/* counted since the row was last written */
 	bool		dirty;

@@ -27,7 +27,7 @@ PG_FUNCTION_INFO_V1(atp_reset_backoff);
 static AtpTime written = 0;
 static AtpTime forgotten = 0;
 
-/* Take over the backoff that an earlier process wrote. */
+/* Take over the backoff that an earlier process wrote, and that the host refuses parts. */
 static void
 take_row(AtpTuple row)
 {
@@ -37,6 +37,8 @@ take_row(AtpTuple row)
 	if (host == NULL)
 		return;
 	host->limiter.backoff_until = atp_now() + atp_get_int8(row, "wait") * INT64CONST(1000);
+	host->whole_until = atp_now() + atp_get_int8(row, "whole") * INT64CONST(1000);
+	strlcpy(host->whole_reason, atp_get_text(row, "whole_reason"), sizeof(host->whole_reason));
 	host->limiter.failures = atp_get_int4(row, "failures");
 	host->limiter.backoffs = atp_get_int4(row, "backoffs");
 }
@@ -49,8 +51,11 @@ atp_host_begin(void)
 	atp_begin("reading the hosts");
 	/* no host is left alone for more than an hour, even if the system clock was set */
 	rows = atp_query("SELECT host, failures, backoffs,"
-					 " (extract(epoch FROM least(backoff_until - now(), interval '1 hour')) * 1000)::bigint AS wait"
-					 " FROM atproto.host WHERE backoff_until > now() ORDER BY backoff_until DESC LIMIT 2000", ATP_NO_ARGS);
+					 " (extract(epoch FROM greatest(least(backoff_until - now(), interval '1 hour'), interval '0')) * 1000)::bigint AS wait,"
+					 " (extract(epoch FROM greatest(least(whole_until - now(), interval '1 day'), interval '0')) * 1000)::bigint AS whole,"
+					 " COALESCE(whole_reason, '') AS whole_reason"
+					 " FROM atproto.host WHERE backoff_until > now() OR whole_until > now()"
+					 " ORDER BY backoff_until > now() DESC NULLS LAST, updated_at DESC LIMIT 2000", ATP_NO_ARGS);
 	for (uint64 i = 0; i < rows.n; i++)
 		take_row(atp_result_row(rows, i));
 	atp_result_free(rows);
@@ -73,22 +78,26 @@ static void
 write_row(AtpHost *host, AtpTime now)
 {
 	int64		backoff_ms = host->limiter.backoff_until > now ? (host->limiter.backoff_until - now) / 1000 : -1;
+	int64		whole_ms = host->whole_until > now ? (host->whole_until - now) / 1000 : -1;
 
 	(void) atp_run("INSERT INTO atproto.host AS h (host, requests, bytes, refused, failures, backoffs, backoff_until, backoff_reason,"
-				   "  limit_total, limit_remaining, answered_at)"
+				   "  limit_total, limit_remaining, answered_at, whole_until, whole_reason)"
 				   " VALUES ($1, $2, $3, $4, $5, $6, CASE WHEN $7 >= 0 THEN now() + $7 * interval '1 ms' END, $8,"
-				   "  nullif($9, -1), nullif($10, -1), CASE WHEN $11 = 1 THEN now() END)"
+				   "  nullif($9, -1), nullif($10, -1), CASE WHEN $11 = 1 THEN now() END,"
+				   "  CASE WHEN $12 >= 0 THEN now() + $12 * interval '1 ms' END, $13)"
 				   " ON CONFLICT (host) DO UPDATE SET requests = h.requests + $2, bytes = h.bytes + $3,"
 				   "  refused = h.refused + $4, failures = $5, backoffs = $6,"
 				   "  backoff_until = excluded.backoff_until, backoff_reason = coalesce($8, h.backoff_reason),"
 				   "  limit_total = coalesce(excluded.limit_total, h.limit_total),"
 				   "  limit_remaining = coalesce(excluded.limit_remaining, h.limit_remaining),"
-				   "  answered_at = coalesce(excluded.answered_at, h.answered_at), updated_at = now()",
+				   "  answered_at = coalesce(excluded.answered_at, h.answered_at), whole_until = excluded.whole_until,"
+				   "  whole_reason = coalesce($13, h.whole_reason), updated_at = now()",
 				   ATP_ARGS(atp_text_arg(host->name), atp_int8_arg(host->requests), atp_int8_arg(host->bytes),
 							atp_int8_arg(host->refused), atp_int4_arg(host->limiter.failures),
 							atp_int4_arg(host->limiter.backoffs), atp_int8_arg(backoff_ms),
 							atp_text_arg(host->reason[0] != '\0' ? host->reason : NULL),
-							atp_int8_arg(host->limit), atp_int8_arg(host->remaining), atp_int4_arg(host->answered)));
+							atp_int8_arg(host->limit), atp_int8_arg(host->remaining), atp_int4_arg(host->answered),
+							atp_int8_arg(whole_ms), atp_text_arg(whole_ms >= 0 ? host->whole_reason : NULL)));
 	host->requests = host->bytes = host->refused = 0;
 	host->answered = host->dirty = false;
 }
@@ -104,8 +113,10 @@ end_backoffs(void)
 	{
 		AtpHost    *host = atp_host_known(atp_get_text(atp_result_row(rows, i), "host"));
 
-		if (host != NULL)
-			atp_host_limit_reset(&host->limiter);
+		if (host == NULL)
+			continue;
+		atp_host_limit_reset(&host->limiter);
+		host->whole_until = 0;
 	}
 	atp_result_free(rows);
 }
@@ -117,7 +128,7 @@ static void
 delete_old_hosts(void)
 {
 	(void) atp_run("DELETE FROM atproto.host WHERE ctid = ANY (ARRAY (SELECT ctid FROM atproto.host"
-				   " WHERE (backoff_until IS NULL OR backoff_until < now()) AND updated_at <= GREATEST(now() - interval '7 days',"
+				   " WHERE (backoff_until IS NULL OR backoff_until < now()) AND (whole_until IS NULL OR whole_until < now()) AND updated_at <= GREATEST(now() - interval '7 days',"
 				   "  (SELECT updated_at FROM atproto.host ORDER BY updated_at DESC OFFSET " KEPT " LIMIT 1))"
 				   " FOR UPDATE SKIP LOCKED))", ATP_NO_ARGS);
 }
@@ -176,7 +187,7 @@ atp_reset_backoff(PG_FUNCTION_ARGS)
 	uint64		n;
 
 	SPI_connect();
-	n = atp_run("UPDATE atproto.host SET backoff_until = NULL, failures = 0, backoffs = 0, reset_backoff = true WHERE host = $1",
+	n = atp_run("UPDATE atproto.host SET backoff_until = NULL, failures = 0, backoffs = 0, whole_until = NULL, reset_backoff = true WHERE host = $1",
 				ATP_ARGS(ATP_FUNCTION_ARG(0, TEXTOID)));
 	atp_wake_fetcher();
 	SPI_finish();

@@ -29,6 +29,7 @@ CREATE TABLE atproto.repo_job (
     queued_at timestamptz NOT NULL DEFAULT now(),
     listed_by text
         CHECK (octet_length(listed_by) <= 400),
+    whole boolean NOT NULL DEFAULT false,
     PRIMARY KEY (target, did)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 -- by subscription: the fetcher takes the jobs in turn from the owners of the subscriptions, whoever has more jobs
@@ -58,6 +59,7 @@ COMMENT ON COLUMN atproto.repo_job.doubted IS 'server and key with which the fet
 COMMENT ON COLUMN atproto.repo_job.doubted_at IS 'since when the job waits for the account''s document';
 COMMENT ON COLUMN atproto.repo_job.force IS 'write the export even if it is older than the stored repository';
 COMMENT ON COLUMN atproto.repo_job.listed_by IS 'source, in atproto.enumeration, of the host''s list that named the repository first';
+COMMENT ON COLUMN atproto.repo_job.whole IS 'fetching only the subscription''s collections has failed: the whole repository is fetched';
 COMMENT ON COLUMN atproto.repo_job.did IS 'account of the repository';
 COMMENT ON COLUMN atproto.repo_job.queued_at IS 'since when the job is outstanding';
 

@@ -88,6 +88,9 @@ read_job(AtpTuple row)
 	job->at_pds = atp_get_bool(row, "at_pds");
 	job->broke = atp_get_bool(row, "broke");
 	job->by_itself = atp_get_bool(row, "by_itself");
+	job->parts = atp_get_bool(row, "parts");
+	job->only_parts = atp_get_bool(row, "only_parts");
+	job->expects_none = atp_get_bool(row, "expects_none");
 	job->too_often = atp_get_bool(row, "too_often");
 	job->problem = atp_get_text_or_null(row, "failed");
 	if (job->server == NULL)
@@ -116,6 +119,8 @@ read_job(AtpTuple row)
 	"  AND (i.asked_at IS NULL OR i.asked_at < now() - interval " IDENTITY_AGE ")" \
 	"  OR j.doubted_at IS NOT NULL AND COALESCE(i.asked_at < j.doubted_at, true) AS asks," \
 	" CASE WHEN j.doubted = " KNOWN " THEN j.error END AS failed, s.owner::oid AS owner," \
+	" s.fetch_as = 'sparse' AS only_parts, COALESCE(s.fetch_as <> 'whole' AND (s.fetch_as = 'sparse' OR NOT j.whole) AND cardinality(s.collections) > 0 AND '*' <> ALL (s.collections), false) AS parts," \
+	" s.backfill = 'network' AND j.priority = 3 AS expects_none," \
 	" j.priority <= 1 AS urgent, j.priority = 1 AS broke, j.priority > 0 AS by_itself," \
 	" j.priority > 0 AND COALESCE(" ATP_REPO_MAY_BE_FETCHED " > now(), false) AS too_often" \
 	" FROM due j JOIN atproto.subscription s ON s.name = j.subscription" \
@@ -343,6 +348,9 @@ atp_repo_job_release(const AtpRepoJob *job, const AtpSubscription *sub, AtpState
 	atp_repo_export_release(atp_repo_export_begin(&a, job->did), rev);
 }
 
+/* P-61: what a try has learned about parts stays. */
+#define WHOLE(parameter)	"whole = whole OR " parameter " = 1"
+
 void
 atp_repo_job_failed(const AtpRepoJob *job, const char *error, AtpRepoFault fault)
 {
@@ -351,19 +359,19 @@ atp_repo_job_failed(const AtpRepoJob *job, const char *error, AtpRepoFault fault
 	switch (fault)
 	{
 		case ATP_REPO_FAULT:
-			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, doubted = NULL, doubted_at = NULL, tries = tries + 1, next_try = now()"
+			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, " WHOLE("$5") ", doubted = NULL, doubted_at = NULL, tries = tries + 1, next_try = now()"
 									 " + " BACK_OFF("$4 * interval '1 s'") OF_FREE_JOB),
-					ATP_ARGS(atp_text_arg(job->target), atp_did_arg(job->did), atp_text_arg(text), atp_int4_arg(atp_fetch_retry_s)));
+					ATP_ARGS(atp_text_arg(job->target), atp_did_arg(job->did), atp_text_arg(text), atp_int4_arg(atp_fetch_retry_s), atp_int4_arg(job->whole)));
 			break;
 		case ATP_REPO_LATER:
-			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, next_try = now() + interval " SOON OF_FREE_JOB),
-					ATP_ARGS(atp_text_arg(job->target), atp_did_arg(job->did), atp_text_arg(text)));
+			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, " WHOLE("$4") ", next_try = now() + interval " SOON OF_FREE_JOB),
+					ATP_ARGS(atp_text_arg(job->target), atp_did_arg(job->did), atp_text_arg(text), atp_int4_arg(job->whole)));
 			break;
 		case ATP_REPO_DOUBTED:
 			atp_identity_requests_add(&job->did, 1, true, ATP_REQUEST_HELD, job->owner, false);
-			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, next_try = now(), doubted_at = $4,"
+			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, " WHOLE("$5") ", next_try = now(), doubted_at = $4,"
 									 " doubted = COALESCE((SELECT " KNOWN " FROM atproto.identity i WHERE i.did OPERATOR(@.=) $2), '')" OF_FREE_JOB),
-					ATP_ARGS(atp_text_arg(job->target), atp_did_arg(job->did), atp_text_arg(text), atp_time_arg(atp_time_of_day())));
+					ATP_ARGS(atp_text_arg(job->target), atp_did_arg(job->did), atp_text_arg(text), atp_time_arg(atp_time_of_day()), atp_int4_arg(job->whole)));
 			break;
 		case ATP_REPO_NOTED:
 			break;

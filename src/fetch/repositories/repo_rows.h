@@ -52,6 +52,10 @@ typedef struct AtpRepoJob
 	bool		too_often;		/* the repository was fetched too often without a user's request
 								 * (R-06) */
 	bool		asks;			/* the identity has to be looked up first */
+	bool		parts;			/* P-30: the subscription's collections may be fetched instead of the whole */
+	bool		only_parts;		/* ... and never the whole */
+	bool		expects_none;	/* P-02: nothing says that the account has records of these collections */
+	bool		whole;			/* P-61: fetching parts has failed, so that the next try fetches the whole */
 	Oid			owner;			/* owner of the subscription */
 	bool		locked;			/* a session had locked the job's row when the fetch was to begin */
 	AtpAccountSaid account;		/* the account's status before the server was asked */

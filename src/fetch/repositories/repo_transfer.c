@@ -16,6 +16,7 @@
 #include "core/wire/repo_status.h"
 #include "fetch/engine/owner_backoff.h"
 #include "fetch/repositories/repo_limits.h"
+#include "fetch/repositories/repo_parts.h"
 #include "fetch/repositories/repo_statements.h"
 #include "fetch/repositories/repo_transfer.h"
 #include "identity/identity.h"
@@ -48,7 +49,9 @@ atp_transfer_free(AtpTransfer *t)
 	dlist_delete(&t->node);
 	atp_transfers--;
 	atp_fetch_free(t->http);
-	if (t->export != NULL)
+	if (t->parts != NULL)
+		atp_sparse_fetch_free(t->parts);
+	else if (t->export != NULL)
 		atp_export_free(t->export);
 	if (t->statements != NULL)
 		atp_repo_statements_put(t->statements, t->spoilt);
@@ -99,10 +102,11 @@ let_go(void *arg)
  * End a transfer that failed.  If releasing the events fails in the owner's tables, the events stay
  * held until a later fetch of the job ends or the job is removed.
  */
-static void
-fail_transfer(AtpTransfer *t, const char *why, AtpRepoFault fault)
+void
+atp_transfer_fail(AtpTransfer *t, const char *why, AtpRepoFault fault)
 {
-	char	   *text = pstrdup(why);
+	/* P-61: both reasons are visible in the job's row */
+	char	   *text = t->parts_failed == NULL ? pstrdup(why) : psprintf("%s; of its collections alone: %s", why, t->parts_failed);
 	char	   *refused;
 
 	if (t->began)
@@ -116,13 +120,13 @@ fail_transfer(AtpTransfer *t, const char *why, AtpRepoFault fault)
 void
 atp_transfer_cancel(AtpTransfer *t)
 {
-	fail_transfer(t, "", ATP_REPO_NOTED);
+	atp_transfer_fail(t, "", ATP_REPO_NOTED);
 }
 
 void
 atp_transfer_give_up(AtpTransfer *t, const char *why)
 {
-	fail_transfer(t, why, ATP_REPO_FAULT);
+	atp_transfer_fail(t, why, ATP_REPO_FAULT);
 }
 
 static void
@@ -130,7 +134,7 @@ fail_export(AtpTransfer *t)
 {
 	const AtpExportFault *fault = atp_export_fault(t->export);
 
-	fail_transfer(t, fault->detail == NULL ? fault->text : psprintf("%s: %s", fault->text, fault->detail), ATP_REPO_FAULT);
+	atp_transfer_fail(t, fault->detail == NULL ? fault->text : psprintf("%s: %s", fault->text, fault->detail), ATP_REPO_FAULT);
 }
 
 /* ------------------------------------------------------------------------
@@ -142,6 +146,7 @@ typedef struct Inactive
 {
 	AtpTransfer *t;
 	const char *status;
+	const char *host;
 	bool		taken;
 } Inactive;
 
@@ -151,7 +156,7 @@ say_inactive(void *arg)
 {
 	Inactive   *i = arg;
 
-	i->taken = atp_repo_job_inactive(&i->t->job, i->t->sub, i->t->statements, i->status, atp_http_answer(i->t->http)->host);
+	i->taken = atp_repo_job_inactive(&i->t->job, i->t->sub, i->t->statements, i->status, i->host);
 }
 
 /*
@@ -159,9 +164,9 @@ say_inactive(void *arg)
  * suspended; false: the stream has a newer status.
  */
 static bool
-is_inactive(AtpTransfer *t, const char *status)
+is_inactive(AtpTransfer *t, const char *status, const char *host)
 {
-	Inactive	inactive = {t, status, false};
+	Inactive	inactive = {t, status, host, false};
 	char	   *refused;
 
 	(void) atp_transfer_act(t, "writing an account's status", say_inactive, &inactive, &refused);
@@ -171,10 +176,9 @@ is_inactive(AtpTransfer *t, const char *status)
 }
 
 /* end a transfer whose answer is no export, as the answer's error says. */
-static void
-fail_answer(AtpTransfer *t)
+void
+atp_transfer_fail_answer(AtpTransfer *t, const AtpHttpAnswer *answer, const char *why)
 {
-	const AtpHttpAnswer *answer = atp_http_answer(t->http);
 	bool		refused = answer->outcome == ATP_HTTP_OK && answer->status >= 400 && answer->status <= 499 && answer->status != 429;
 	AtpRepoRefusal refusal = refused ? atp_repo_refusal(answer->body, strlen(answer->body)) : ATP_REPO_REFUSED;
 	const char *status = atp_repo_refusal_status(refusal);
@@ -184,16 +188,12 @@ fail_answer(AtpTransfer *t)
 		fault = ATP_REPO_LATER;
 	else if (refusal == ATP_REPO_NOT_FOUND && t->job.at_pds)
 		fault = ATP_REPO_DOUBTED;
-	if (status == NULL || !is_inactive(t, status))
-		fail_transfer(t, answer->error != NULL ? answer->error : "the answer is not of status 200", fault);
+	if (status == NULL || !is_inactive(t, status, answer->host))
+		atp_transfer_fail(t, why, fault);
 }
 
-/*
- * V-05 to V-08: is the export's commit signed with the account's key?  Only checked for verify =
- * full.
- */
-static bool
-is_signed(AtpTransfer *t)
+bool
+atp_transfer_is_signed(AtpTransfer *t)
 {
 	AtpIdentity identity;
 	bool		is;
@@ -231,17 +231,28 @@ read_some(AtpTransfer *t)
 	if (n > 0 || !t->ended)
 		return n > 0;
 	if (atp_http_answer(t->http)->outcome != ATP_HTTP_OK || atp_http_answer(t->http)->status != 200)
-		fail_answer(t);
+	{
+		const AtpHttpAnswer *answer = atp_http_answer(t->http);
+
+		atp_transfer_fail_answer(t, answer, answer->error != NULL ? answer->error : "the answer is not of status 200");
+	}
 	else if (!atp_export_finish(t->export))
 		fail_export(t);
-	else if (!is_signed(t))
-		fail_transfer(t, "the export's commit is not signed by the account's key", ATP_REPO_DOUBTED);
+	else if (!atp_transfer_is_signed(t))
+		atp_transfer_fail(t, "the export's commit is not signed by the account's key", ATP_REPO_DOUBTED);
 	else
 	{
 		t->phase = ATP_TRANSFER_CHECKING;
 		return true;
 	}
 	return false;
+}
+
+static bool
+read_any(AtpTransfer *t)
+{
+	t->wait_ms = -1;
+	return t->parts != NULL ? atp_parts_read(t) : t->http == NULL ? atp_parts_start_whole(t) : read_some(t);
 }
 
 static bool
@@ -253,6 +264,7 @@ check_some(AtpTransfer *t)
 			return true;
 		case ATP_EXPORT_DONE:
 			t->phase = ATP_TRANSFER_MERGING;
+			atp_parts_whole_is_good(t);
 			return true;
 		default:
 			fail_export(t);
@@ -349,20 +361,24 @@ typedef struct Look
 	char	   *why;			/* NULL: the export may be written */
 } Look;
 
-/*
- * May the export still be written: is the fetch still ours, and the export new enough?  Called
- * before the first row, and between two transactions.
- */
+AtpRefusal
+atp_transfer_look(AtpTransfer *t, MemoryContext cxt, char **why)
+{
+	const char *text;
+	AtpRefusal	refusal = atp_repo_job_look(&t->job, t->sub, t->statements, atp_export_head(t->export), &text);
+
+	if (refusal != ATP_REFUSED_NOT)
+		*why = MemoryContextStrdup(cxt, text);
+	return refusal;
+}
+
+/* Called before the first row, and between two transactions. */
 static void
 look_at_state(void *arg)
 {
 	Look	   *look = arg;
-	AtpTransfer *t = look->t;
-	const char *why;
 
-	look->refusal = atp_repo_job_look(&t->job, t->sub, t->statements, atp_export_head(t->export), &why);
-	if (look->refusal != ATP_REFUSED_NOT)
-		look->why = MemoryContextStrdup(look->cxt, why);
+	look->refusal = atp_transfer_look(look->t, look->cxt, &look->why);
 }
 
 /*
@@ -381,12 +397,8 @@ pause_chunk(AtpTransfer *t)
 	return true;
 }
 
-/*
- * How the job goes on whose export was refused, before the first row or (before: false) with the
- * last rows.
- */
-static AtpRepoFault
-fault_of_refusal(const AtpTransfer *t, AtpRefusal refusal, bool before)
+AtpRepoFault
+atp_transfer_fault_of(const AtpTransfer *t, AtpRefusal refusal, bool before)
 {
 	switch (refusal)
 	{
@@ -442,7 +454,7 @@ merge_some(AtpTransfer *t)
 	}
 	MemoryContextSwitchTo(cxt);
 	if (why != NULL)
-		fail_transfer(t, why, fault_of_refusal(t, refusal, look.why != NULL));
+		atp_transfer_fail(t, why, atp_transfer_fault_of(t, refusal, look.why != NULL));
 	else if (!more)
 		atp_transfer_free(t);
 	else
@@ -481,7 +493,7 @@ atp_transfer_move_on(AtpTransfer *t)
 
 	PG_TRY();
 	{
-		more = t->phase == ATP_TRANSFER_READING ? read_some(t) : t->phase == ATP_TRANSFER_CHECKING ? check_some(t) : merge_some(t);
+		more = t->phase == ATP_TRANSFER_READING ? read_any(t) : t->phase == ATP_TRANSFER_CHECKING ? check_some(t) : merge_some(t);
 	}
 	PG_CATCH();
 	{
@@ -497,6 +509,6 @@ atp_transfer_move_on(AtpTransfer *t)
 		return more;
 	t->spoilt = true;
 	if (!try_again(t, error))
-		fail_transfer(t, atp_error_text(error), ATP_REPO_FAULT);
+		atp_transfer_fail(t, atp_error_text(error), ATP_REPO_FAULT);
 	return false;
 }

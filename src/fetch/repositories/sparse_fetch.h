@@ -50,7 +50,8 @@ typedef enum AtpSparseState
 typedef enum AtpSparseFaultKind
 {
 	ATP_SPARSE_LATER,			/* the host wants requests later: no fault of the account */
-	ATP_SPARSE_UNREACHED,		/* no answer came, or not to its end */
+	ATP_SPARSE_UNREACHED,		/* the host cannot be reached */
+	ATP_SPARSE_BROKEN_OFF,		/* an answer was cut off, or too slow, or led elsewhere */
 	ATP_SPARSE_CHEAPER_WHOLE,	/* P-30, P-05: the whole repository is cheaper, or moves too fast for parts */
 	ATP_SPARSE_TOO_LARGE,		/* a limit of one account: says nothing about the host (P-14) */
 	ATP_SPARSE_UNABLE,			/* the host has no requests for parts (P-30) */
@@ -80,13 +81,19 @@ extern bool atp_sparse_fetch_ended(AtpSparseFetch *fetch, const AtpHttp *http);
  */
 extern AtpSparseState atp_sparse_fetch_step(AtpSparseFetch *fetch, long *wait_ms);
 
-/* After NODES: the value of this record is needed (P-22); false: no more now, step until RECORDS first. */
+/*
+ * After NODES: the value of this record is needed (P-22); false: no more now, step until RECORDS first.  NODES instead of
+ * RECORDS: the repository has moved on (P-04), and the caller begins again with the records of the new commit.
+ */
 extern bool atp_sparse_fetch_want(AtpSparseFetch *fetch, AtpBytes cid);
 
 extern const AtpSparseFault *atp_sparse_fetch_fault(const AtpSparseFetch *fetch);
 
 /* The commit (atp_export_head()), the records and the blocks. */
 extern AtpExport *atp_sparse_fetch_export(const AtpSparseFetch *fetch);
+
+/* Is a commit known?  Before, the fetch has learned nothing. */
+extern bool atp_sparse_fetch_has_head(const AtpSparseFetch *fetch);
 
 /* Bytes received, and number of requests. */
 extern int64 atp_sparse_fetch_bytes(const AtpSparseFetch *fetch);

@@ -11,6 +11,7 @@
 #include "fetch/engine/fetch.h"
 #include "fetch/engine/owner_backoff.h"
 #include "fetch/repositories/repo_limits.h"
+#include "fetch/repositories/repo_parts.h"
 #include "fetch/repositories/repo_statements.h"
 #include "fetch/repositories/repo_transfer.h"
 #include "miscadmin.h"
@@ -30,16 +31,15 @@
 #define PLACED_MAX		1000	/* new jobs whose server is determined at a time */
 #define FORGET_MS		(60 * 60 * 1000)	/* between two deletions of old rows of
 											 * atproto.repo_fetched */
-#define WHOLE_MS		(60 * 60 * 1000)	/* time limit of a request */
-#define SLOW_BYTES		1024
-#define SLOW_S			30
-#define REDIRECTS		3		/* W-53 */
 #define TRANSFER_BYTES	(4 * 1024 * 1024)	/* memory reserved for a transfer, without its index */
 #define INDEX_BYTES		(1024 * 1024)	/* a transfer with a larger index may have to wait for
 										 * memory */
 #define HURRY_MS		30000	/* while transfers wait for its memory, a transfer must receive
 								 * within this time ... */
 #define HURRY_BYTES		(1024 * 1024)	/* ... so many bytes of its export */
+#define SLOW_MS			(5 * 60 * 1000)	/* while no place is free, a transfer must receive within this
+										 * time ... */
+#define SLOW_BYTES		(1024 * 1024)	/* ... so many bytes */
 
 static dlist_head transfers = DLIST_STATIC_INIT(transfers);
 static AtpTime prepared;
@@ -72,6 +72,12 @@ is_running(const AtpRepoJob *job)
 	return false;
 }
 
+static bool
+has_request(const AtpTransfer *t)
+{
+	return t->parts != NULL ? atp_sparse_fetch_running(t->parts) > 0 : t->http != NULL;
+}
+
 /*
  * R-46: how many more transfers have room?  A transfer that is still being read may come to need its whole reserve of
  * memory.  Where nothing is transferred, there is always room for one.
@@ -81,6 +87,7 @@ free_places(void)
 {
 	int64		bytes = 0;
 	int			by_memory;
+	int			kept = 0;
 	dlist_iter	iter;
 
 	dlist_foreach(iter, &transfers)
@@ -88,9 +95,11 @@ free_places(void)
 		AtpTransfer *t = dlist_container(AtpTransfer, node, iter.cur);
 
 		bytes += t->phase == ATP_TRANSFER_READING ? TRANSFER_BYTES : atp_export_memory(t->export);
+		/* between two requests, a transfer keeps the place of the next one */
+		kept += t->phase == ATP_TRANSFER_READING && !has_request(t);
 	}
 	by_memory = Max((int64) atp_fetch_memory_kb * 1024 - bytes, 0) / TRANSFER_BYTES;
-	return Min(Min(Max(by_memory, atp_transfers == 0), TRANSFERS_MAX - atp_transfers), atp_fetch_free_places(&transfers));
+	return Min(Min(Max(by_memory, atp_transfers == 0), TRANSFERS_MAX - atp_transfers), atp_fetch_free_places(&transfers) - kept);
 }
 
 static bool
@@ -219,21 +228,49 @@ end_idle(AtpTime now)
 	first->waited_bytes = first->bytes;
 }
 
+/*
+ * Give up transfers that are too slow while no place is free: otherwise the servers of a few accounts, which send a
+ * thousand bytes a second, could take all places for an hour.  The time that a transfer waits for memory does not count.
+ * Parts that wait for the limits of their host are put off, which is no fault of the account.
+ */
+static void
+end_slow(AtpTime now)
+{
+	dlist_mutable_iter iter;
+	bool		full = !has_room();
+
+	dlist_foreach_modify(iter, &transfers)
+	{
+		AtpTransfer *t = dlist_container(AtpTransfer, node, iter.cur);
+
+		if (t->slow_since == 0 || waits_for_memory(t) || t->bytes - t->slow_bytes >= SLOW_BYTES)
+		{
+			t->slow_since = now;
+			t->slow_bytes = t->bytes;
+		}
+		else if (full && t->phase == ATP_TRANSFER_READING && atp_remaining(now, t->slow_since, SLOW_MS) == 0)
+			atp_transfer_fail(t, has_request(t) ? "the repository came too slowly, while others waited for a place"
+							  : "the limits of the host left too few requests, while others waited for a place",
+							  has_request(t) ? ATP_REPO_FAULT : ATP_REPO_LATER);
+	}
+}
+
 static AtpTransfer *
-make_transfer(const AtpRepoJob *job, AtpHttp *http)
+make_transfer(const AtpRepoJob *job)
 {
 	MemoryContext cxt = AllocSetContextCreate(TopMemoryContext, "atproto fetch", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 	AtpTransfer *t = palloc0(sizeof(AtpTransfer));
 
 	t->cxt = cxt;
-	t->http = http;
+	t->owner = &transfers;
+	t->wait_ms = -1;
 	t->job = *job;
 	t->job.target = pstrdup(job->target);
 	t->job.did_text = pstrdup(job->did_text);
 	t->job.subscription = pstrdup(job->subscription);
+	t->job.server = job->server == NULL ? NULL : pstrdup(job->server);
 	t->job.did = (struct varlena *) PG_DETOAST_DATUM_COPY(PointerGetDatum(job->did));
-	t->export = atp_export_create(cxt, (AtpSpan) {t->job.did_text, strlen(t->job.did_text)}, true);
 	MemoryContextSwitchTo(old);
 	dlist_push_tail(&transfers, &t->node);
 	atp_transfers++;
@@ -264,15 +301,25 @@ hold_events(void *arg)
 	b->why = MemoryContextStrdup(b->cxt, why);
 }
 
+static void
+read_subscription(AtpTransfer *t)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+
+	atp_begin("reading the subscription of a repository");
+	t->sub = atp_subscription_get(t->job.subscription, t->cxt);
+	atp_commit();
+	MemoryContextSwitchTo(cxt);
+}
+
 /* Begin the transfer in the owner's tables.  False: the job keeps waiting, or is put off. */
 static bool
 begin_transfer(AtpTransfer *t, const char *host)
 {
 	Beginning	b = {t, host, CurrentMemoryContext, ATP_REPO_FAULT, NULL};
 
-	atp_begin("reading the subscription of a repository");
-	t->sub = atp_subscription_get(t->job.subscription, t->cxt);
-	atp_commit();
+	if (t->sub == NULL)
+		read_subscription(t);
 	if (t->sub == NULL || !OidIsValid(t->sub->owner))
 		b.why = pstrdup("its subscription has no owner");
 	else
@@ -290,39 +337,49 @@ begin_transfer(AtpTransfer *t, const char *host)
 	return false;
 }
 
-/* without "since", so that all of the repository comes. */
-static char *
-url_of_export(const AtpRepoJob *job)
+/*
+ * Create the request for the whole repository, and the transfer.  NULL: the limits forbid a request now.
+ */
+static AtpTransfer *
+make_whole(const AtpRepoJob *job, long *wait_ms)
 {
-	StringInfoData url;
+	AtpHttp    *http = atp_transfer_request(&transfers, job, wait_ms);
+	AtpTransfer *t;
 
-	initStringInfo(&url);
-	appendStringInfo(&url, "%s/xrpc/com.atproto.sync.getRepo?did=", job->server);
-	atp_fetch_append_escaped(&url, job->did_text);
-	return url.data;
+	if (http == NULL)
+		return NULL;
+	t = make_transfer(job);
+	t->http = http;
+	t->export = atp_export_create(t->cxt, (AtpSpan) {t->job.did_text, strlen(t->job.did_text)}, true);
+	return t;
+}
+
+/* P-30: of the subscription's collections alone.  NULL: the limits forbid a request now. */
+static AtpTransfer *
+make_parts(const AtpRepoJob *job, long *wait_ms)
+{
+	AtpTransfer *t = make_transfer(job);
+
+	read_subscription(t);
+	/* since the job was read, the subscription may have been changed */
+	if (t->sub != NULL && t->sub->settings.ncollections > 0 && atp_parts_start(t, wait_ms))
+		return t;
+	atp_transfer_free(t);
+	return NULL;
 }
 
 /*
- * Create the request and the transfer.  Nothing is sent before the repository's state is committed
+ * Create the requests and the transfer.  Nothing is sent before the repository's state is committed
  * (R-04).  False: the limits forbid a request now.
  */
 static bool
 start_transfer(const AtpRepoJob *job, const char *host, long *wait_ms)
 {
-	AtpHttp    *http = atp_fetch_start(&(AtpHttpRequest) {
-									   .owner = &transfers, .url = url_of_export(job),
-									   .accept = "application/vnd.ipld.car", .redirects = REDIRECTS, .whole_ms = WHOLE_MS, .gzip = true, .stream = true,
-									   /*
-									    * the limit of the request is a byte larger, so that the
-									    * export finds the excess and names the setting
-									    */
-									   .body_max = (int64) atp_max_repo_kb * 1024 + 1, .slow_bytes = SLOW_BYTES, .slow_s = SLOW_S
-									   }, NULL, wait_ms);
-	AtpTransfer *t;
+	bool		parts = job->parts && (job->only_parts || host == NULL || atp_host_has_parts(host, atp_now()));
+	AtpTransfer *t = parts ? make_parts(job, wait_ms) : make_whole(job, wait_ms);
 
-	if (http == NULL)
+	if (t == NULL)
 		return false;
-	t = make_transfer(job, http);
 	t->began = begin_transfer(t, host);
 	if (!t->began)
 		atp_transfer_free(t);
@@ -518,6 +575,22 @@ cancel_some(void)
 			atp_transfer_cancel(gone[i]);
 }
 
+/* Milliseconds until the limits of a host allow the next request for parts, or else this time. */
+static long
+shortest_wait(long timeout)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &transfers)
+	{
+		const AtpTransfer *t = dlist_container(AtpTransfer, node, iter.cur);
+
+		if (t->phase == ATP_TRANSFER_READING && t->wait_ms >= 0)
+			timeout = Min(timeout, t->wait_ms);
+	}
+	return timeout;
+}
+
 static long
 step_repos(AtpTime now)
 {
@@ -535,6 +608,8 @@ step_repos(AtpTime now)
 
 			if (t->http == http)
 				t->ended = true;
+			else if (t->parts != NULL)
+				(void) atp_sparse_fetch_ended(t->parts, http);
 		}
 	dlist_foreach_modify(iter, &transfers)
 	{
@@ -550,11 +625,13 @@ step_repos(AtpTime now)
 		CHECK_FOR_INTERRUPTS();
 		atp_http_pump();
 	}
+	timeout = shortest_wait(timeout);
 	if (atp_transfers > 0 && atp_remaining(now, looked_for_ends, LOOK_MS) == 0)
 	{
 		looked_for_ends = now;
 		cancel_some();
 		end_idle(now);
+		end_slow(now);
 	}
 	news += before - atp_transfers;
 	if (atp_remaining(now, forgot, FORGET_MS) == 0)

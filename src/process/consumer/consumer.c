@@ -291,7 +291,7 @@ atp_consumer_main(Datum arg)
 	atp_consumer_note(&c, ATP_LOGGED_STARTED, NULL);
 	c.conn_cxt = AllocSetContextCreate(TopMemoryContext, "atproto connection", ALLOCSET_DEFAULT_SIZES);
 	c.batch = atp_batch_create(TopMemoryContext);
-	c.drop_seq = c.too_old = -1;
+	c.drop_seq = c.too_old = c.was_too_old = -1;
 	c.purge_due = true;			/* a previous process may have left records to purge */
 	(void) atp_config_changed();
 	atp_consumer_note_owner();

@@ -263,7 +263,8 @@ hand_batch(Consumer *c, bool broken)
 	note_gaps(c);
 	if (batch->nevents > 0 || broken)
 	{
-		atp_shards_hand(c->shards, batch, c->handed, c->position.last, broken, c->uncounted);
+		c->last_row = atp_consumer_last_row(c);
+		atp_shards_hand(c->shards, batch, c->handed, c->position.last, c->last_row, broken, c->uncounted);
 		memset(c->uncounted, 0, sizeof(c->uncounted));
 		c->handed = c->position.last;
 	}
@@ -330,6 +331,7 @@ apply_batch(Consumer *c)
 	note_oldest(c);
 	note_gaps(c);
 	progress.skips.uncounted = c->uncounted;
+	progress.last_row = c->last_row = atp_consumer_last_row(c);
 	result = atp_apply(c->sub, c->source->sink, c->statements, batch, &progress.base, &reason);
 	c->applied_at = atp_now();
 	c->applied_in = c->applied_at - begun;

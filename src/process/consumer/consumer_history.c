@@ -23,7 +23,7 @@
 #include "stream/filter.h"
 #include "utils/memutils.h"
 
-#define STEPS_MAX	20000		/* rows looked at before other work gets its turn */
+#define STEPS_MAX	20000		/* rows of one call: the loop has other work, too */
 #define NOTE_MS		1000		/* the row of atproto.history is written so often */
 #define DENIED_MS	60000		/* H-15 */
 
@@ -46,7 +46,7 @@ atp_consumer_has_history(const Consumer *c)
 	return c->has_history && c->history.phase < ATP_HISTORY_SEAM;
 }
 
-/* Write the counts, and what the reading waits for; error NULL: nothing. */
+/* Write the counts, and the error that delays the reading, or NULL. */
 static void
 note_counts(Consumer *c, const char *error, int delay_ms)
 {
@@ -63,18 +63,19 @@ note_counts(Consumer *c, const char *error, int delay_ms)
 	atp_consumer_report(c);
 }
 
-static void
-drop_archive(Consumer *c)
+void
+atp_consumer_close_archive(Consumer *c)
 {
 	atp_archive_free(c->archive);
 	c->archive = NULL;
 	c->archive_ready = false;
+	c->audit = ATP_ASK_NONE;
 }
 
 void
 atp_consumer_history_drop(Consumer *c)
 {
-	drop_archive(c);
+	atp_consumer_close_archive(c);
 	if (c->state != ATP_STATE_HISTORY)
 		return;
 	atp_consumer_flush(c);
@@ -118,6 +119,16 @@ filter_of(Consumer *c)
 	return request;
 }
 
+void
+atp_consumer_open_archive(Consumer *c)
+{
+	begin_http();
+	c->archive = atp_archive_new(&(AtpArchiveOptions) {
+		.origin = c->sub->archive, .methods = c->source->archive, .headers = c->sub->archive_headers,
+		.ca_file = c->sub->ca_file, .proxy = c->sub->proxy, .filter = filter_of(c)
+	});
+}
+
 /* Ask for the next page. */
 static void
 ask_for_page(Consumer *c)
@@ -129,8 +140,9 @@ ask_for_page(Consumer *c)
 void
 atp_consumer_history_begin(Consumer *c)
 {
-	begin_http();
 	atp_consumer_is_reading(c);
+	if (c->archive != NULL && c->audit != ATP_ASK_NONE)
+		atp_consumer_close_archive(c);
 	if (c->archive != NULL)
 	{
 		/* after a failure */
@@ -139,21 +151,20 @@ atp_consumer_history_begin(Consumer *c)
 		return;
 	}
 	atp_consumer_check_ca_file(c);
-	c->archive = atp_archive_new(&(AtpArchiveOptions) {
-		.origin = c->sub->archive, .methods = c->source->archive, .headers = c->sub->archive_headers,
-		.ca_file = c->sub->ca_file, .proxy = c->sub->proxy, .filter = filter_of(c)
-	});
+	atp_consumer_open_archive(c);
 	c->position = atp_position_after(c->cursor, 0);
 	c->position.overlap = false;
+	if (c->history.tip == 0 && atp_consumer_check_position(c))
+		return;
 	if (c->history.tip > 0 && c->cursor >= c->history.tip)
 		c->archive_ready = true;
 	else
 		ask_for_page(c);
 }
 
-/* H-14, H-60: wait, and try again.  What was read before is applied first. */
-static void
-wait_for_archive(Consumer *c)
+/* H-14, H-60: apply the rows received before, wait, and try again. */
+void
+atp_consumer_archive_failed(Consumer *c)
 {
 	int			delay = atp_retry_delay(c->failures);
 	char	   *reason;
@@ -182,12 +193,12 @@ end_cycle(Consumer *c)
 	atp_begin("ending the reading of the archive");
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 	{
-		atp_history_end_cycle(c->name);
+		atp_history_end_cycle(c->name, c->cursor);
 		c->has_history = atp_history_get(c->name, &c->history);
 	}
 	atp_commit();
 	ereport(LOG, (errmsg("atproto subscription \"%s\" has read the archive up to " INT64_FORMAT, c->name, c->cursor)));
-	drop_archive(c);
+	atp_consumer_close_archive(c);
 	c->failures = 0;
 	atp_consumer_is_waiting(c, 0);
 }
@@ -304,6 +315,11 @@ atp_consumer_history_read(Consumer *c)
 	atp_http_pump();
 	(void) atp_http_news();
 	c->archive_ready = true;
+	if (c->audit == ATP_ASK_POSITION)
+	{
+		atp_consumer_audit(c);
+		return;
+	}
 	if (c->history.tip > 0 && c->position.last >= c->history.tip)
 	{
 		end_cycle(c);
@@ -318,7 +334,10 @@ atp_consumer_history_read(Consumer *c)
 	{
 		case ATP_ARCHIVE_PLANNED:
 			take_plan(c);
-			/* an archive that is empty, or was read before */
+			/* H-51: the cursor is too old, and the archive ends at the cursor: the stream's oldest event begins a seam */
+			if (c->history.tip > 0 && c->history.tip <= c->cursor && c->cursor == c->was_too_old)
+				c->too_old = c->cursor;
+			/* the archive is empty, or ends at the position */
 			if (c->history.tip == 0)
 			{
 				end_cycle(c);
@@ -343,7 +362,7 @@ atp_consumer_history_read(Consumer *c)
 	if (step == ATP_ARCHIVE_PAGE_READ && c->position.last < c->history.tip)
 		ask_for_page(c);
 	if (step == ATP_ARCHIVE_FAILED)
-		wait_for_archive(c);
+		atp_consumer_archive_failed(c);
 	else if (atp_remaining(atp_now(), c->read_noted, NOTE_MS) == 0 && c->batch->nmessages == 0)
 		note_counts(c, NULL, 0);
 }

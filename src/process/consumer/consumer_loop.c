@@ -143,9 +143,15 @@ wait_for_more(Consumer *c)
 	}
 	if (c->archive != NULL)
 	{
-		sockets = atp_poll_sockets(&nsockets);
-		set_sooner(&timeout, c->archive_ready && c->state == ATP_STATE_HISTORY ? 0 : atp_http_timeout(now));
+		int			nmore;
+		AtpSocketWait *more = atp_poll_sockets(&nmore);
+
+		sockets = memcpy(palloc(sizeof(AtpSocketWait) * (nsockets + nmore)), of_connection, sizeof(AtpSocketWait) * nsockets);
+		memcpy(sockets + nsockets, more, sizeof(AtpSocketWait) * nmore);
+		nsockets += nmore;
+		set_sooner(&timeout, c->archive_ready && c->state != ATP_STATE_WAITING ? 0 : atp_http_timeout(now));
 	}
+	set_sooner(&timeout, atp_consumer_audit_due(c));
 	if (c->state == ATP_STATE_WAITING)
 		set_sooner(&timeout, atp_remaining(now, c->waiting_until, 0));
 	set_sooner(&timeout, limit);
@@ -213,6 +219,8 @@ atp_consumer_loop(Consumer *c)
 			atp_consumer_receive(c);
 		if (c->state == ATP_STATE_HISTORY)
 			atp_consumer_history_read(c);
+		else if (c->audit != ATP_ASK_NONE || atp_consumer_audit_due(c) == 0)
+			atp_consumer_audit(c);
 		else if (c->archive != NULL)
 			atp_http_pump();
 		if (atp_consumer_purge_look_due(c) == 0)

@@ -36,6 +36,16 @@
  */
 #define ATP_LOOK_MS		1000
 
+/* What a consumer asks the archive besides the rows of a cycle. */
+typedef enum AtpQuestion
+{
+	ATP_ASK_NONE,
+	ATP_ASK_SEAM,				/* does the archive have rows that the stream has left out? */
+	ATP_ASK_SETTLE,			/* is the row at the candidate the one that had its effect? */
+	ATP_ASK_POSITION,			/* the same for the position, before a cycle */
+	ATP_ASK_QUIET				/* has the archive grown, although the stream has brought nothing? */
+} AtpQuestion;
+
 typedef struct Consumer
 {
 	const char *name;
@@ -60,6 +70,7 @@ typedef struct Consumer
 	bool		by_pages;		/* M-12: the stream does not reach back to the cursor, so pages are read */
 	bool		tried_stream;	/* after a short page the stream was tried, in vain */
 	int			page_lines;		/* of the present page, as far as it has come */
+	int64		was_too_old;	/* the cursor that the server called too old last, of a subscription with an archive */
 	int64		too_old;		/* a cursor before the oldest event the server still has; -1: none */
 	uint64		counted_bytes;	/* bytes of the connection already in the statistics */
 	uint64		heard_bytes;	/* bytes of the connection when the process waited last */
@@ -76,6 +87,16 @@ typedef struct Consumer
 	/* the archive of the stream's server */
 	bool		has_history;	/* it is to be read, and history is its row */
 	AtpHistory	history;
+	int64		last_row;		/* digest of the row at the position that was applied or handed on last; 0: not known */
+	bool		seam_open;		/* of this connection, no event has been compared with the position yet */
+	AtpQuestion	audit;			/* what the archive is asked while the stream runs, or before a cycle */
+	int64		audit_from;		/* the rows asked for: from here ... */
+	int64		audit_to;		/* ... to here, inclusive */
+	int64		audit_row;		/* digest of the row that is compared; 0: not known */
+	int64		audit_found;	/* rows that were found, or 1 if the row is the same, and -1 if another one is there */
+	int64		candidate;		/* a position to be compared with the archive, when it is sealed; 0: none ... */
+	int64		candidate_row;	/* ... and the digest of its row */
+	AtpTime		audited;		/* when the archive was asked last */
 	AtpArchive *archive;		/* NULL: nothing is read now */
 	int64		received;		/* number of the last row put into the batch ... */
 	int64		seen;			/* ... and of the last row looked at */
@@ -253,6 +274,33 @@ extern void atp_consumer_history_read(Consumer *c);
 
 /* Drop what is being received, and begin anew after the position: the filters have changed. */
 extern void atp_consumer_history_drop(Consumer *c);
+
+/* The archive cannot be read: wait, and try again. */
+extern void atp_consumer_archive_failed(Consumer *c);
+
+/* --- consumer_seam.c --- */
+
+/* H-51: the server calls the cursor too old: begin a cycle, after the row at the position was compared with the archive's. */
+extern void atp_consumer_history_again(Consumer *c);
+
+/* Ask for the row at the position; call in place of the first page of a cycle.  False: nothing need be asked. */
+extern bool atp_consumer_check_position(Consumer *c);
+
+/* Compare the first event of a connection with the position.  Ends the process if rows have to be read again. */
+extern void atp_consumer_judge_seam(Consumer *c);
+
+/* Milliseconds until the archive has to be asked while the stream runs; -1: never. */
+extern long atp_consumer_audit_due(const Consumer *c);
+
+/* Go on with what is asked; does not wait. */
+extern void atp_consumer_audit(Consumer *c);
+
+/* The digest of the last event of the batch, if its number is the position; 0: not known. */
+extern int64 atp_consumer_last_row(Consumer *c);
+
+/* What the archive has for the filters, to be passed to atp_archive_new(). */
+extern void atp_consumer_open_archive(Consumer *c);
+extern void atp_consumer_close_archive(Consumer *c);
 
 /* --- consumer_batch.c --- */
 

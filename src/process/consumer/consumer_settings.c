@@ -126,7 +126,7 @@ atp_consumer_read_settings(Consumer *c)
 			atp_history_begin(c->name);
 			c->has_history = atp_history_get(c->name, &c->history);
 			/* H-05: without a position, the archive is read from its first row on */
-			if (c->has_history && cursor.lowest < 0)
+			if (c->has_history && cursor.lowest < 0 && c->history.phase == ATP_HISTORY_PLAN)
 			{
 				atp_cursor_begin(c->name, sub->ep->scope, 0);
 				cursor = atp_cursor_get(c->name, sub->ep->scope);
@@ -162,6 +162,8 @@ atp_consumer_read_settings(Consumer *c)
 	atp_consumer_take_dictionary(c, dictionary);
 	c->cursor = c->handed = cursor.lowest;
 	c->layout = cursor.layout;
+	c->last_row = cursor.last_row;
+	c->sub->settings.archived_until = c->has_history ? c->history.again_until : 0;
 	/* at a changed level, held events may not have to wait any more, so look at all of them */
 	if (changed)
 		c->releaser = atp_releaser(0, 1, c->layout);

@@ -119,8 +119,9 @@ atp_consumer_connect(Consumer *c)
 	old = MemoryContextSwitchTo(c->conn_cxt);
 	c->position = atp_position_after(c->cursor, c->source->rewind);
 	c->position.came = came;
-	/* events missed then become a gap before the first event (E-44) */
+	/* events missed then become a gap before the first event (E-44), or a seam, which the archive fills later (H-51) */
 	c->position.outdated = too_old;
+	c->position.is_covered = c->has_history;
 	request = atp_stream_request(c->sub, too_old ? 0 : from, c->dictionary);
 	/* drop the incomplete message of the former connection: the server sends the whole message again */
 	atp_batch_forget(c->batch);
@@ -142,6 +143,7 @@ atp_consumer_connect(Consumer *c)
 	c->counted_bytes = 0;
 	c->page_lines = 0;
 	c->last_data = c->last_ping = c->listened = atp_now();
+	c->seam_open = c->has_history;
 	atp_consumer_is_connecting(c);
 }
 
@@ -163,6 +165,12 @@ count_drop(Consumer *c, const char *reason)
 static bool
 mend_request(Consumer *c, const char *error)
 {
+	if (strcmp(error, "CursorTooOld") == 0 && c->has_history && c->cursor != c->too_old)
+	{
+		c->was_too_old = c->cursor;
+		atp_consumer_history_again(c);
+		return true;
+	}
 	if (strcmp(error, "CursorTooOld") == 0 && c->cursor > 0 && c->cursor != c->too_old)
 	{
 		c->too_old = c->cursor;
@@ -289,6 +297,8 @@ atp_consumer_receive(Consumer *c)
 
 	if (state == ATP_CONN_OPEN && atp_consumer_is_deferring(c))
 		return;
+	if (c->seam_open && batch->ndecoded < batch->nmessages)
+		atp_consumer_judge_seam(c);
 	if (batch->ndecoded == 0)
 		atp_decoder_shares(c->decoder, atp_multi_source_is_shared(c->statements) ? c->states : InvalidOid);
 	if (batch->ndecoded < batch->nmessages)

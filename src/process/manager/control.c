@@ -159,7 +159,7 @@ static const char *
 what_it_fetches(const AtpSubscription *sub)
 {
 	if (sub->has_archive)
-		return " The stream follows: see the table \"atproto.history\".";
+		return " The stream follows: see the view \"atproto.history_progress\".";
 	if (!sub->source->by_repo || !sub->settings.keep_records)
 		return "";
 	if (sub->settings.backfill != ATP_BACKFILL_NONE && sub->settings.ndids >= 0)
@@ -344,6 +344,7 @@ static const struct
 	{"format", 26, TEXTOID},
 	{"history", 27, TEXTOID, true},
 	{"archive_source", 28, TEXTOID},
+	{"fetch_as", 30, TEXTOID, true},
 };
 
 static void
@@ -498,6 +499,7 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 	/* lock the cursors: until the commit no consumer can move them */
 	atp_run_unnamed("SELECT FROM atproto.cursor WHERE subscription = $1 ORDER BY shard FOR NO KEY UPDATE",
 					ATP_ARGS(name));
+	atp_history_cursor_set(TextDatumGetCString(name.value), seq);
 	atp_gap_cursor_set(TextDatumGetCString(name.value), seq.isnull ? -1 : DatumGetInt64(seq.value));
 	/* events skipped by setting the cursor forward are a gap */
 	jumps = atp_run_unnamed("INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason)"
@@ -517,7 +519,7 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 	 * read_from stays.  Which events the server has forgotten before its oldest one is known when this one comes: left_at
 	 * keeps the position until then.
 	 */
-	atp_run_unnamed("UPDATE atproto.cursor c SET seq = $2, updated_at = now(),"
+	atp_run_unnamed("UPDATE atproto.cursor c SET seq = $2, last_row = NULL, updated_at = now(),"
 					" left_at = CASE WHEN $2 = 0 THEN (SELECT " POSITION " FROM atproto.cursor c WHERE c.subscription = $1 AND c.endpoint = s.endpoint) END,"
 					" read_from = CASE WHEN $2 BETWEEN read_from AND seq THEN read_from ELSE $2 END FROM atproto.subscription s"
 					" WHERE s.name = $1 AND c.subscription = $1 AND c.endpoint = s.endpoint",

@@ -34,10 +34,11 @@ CREATE FUNCTION atproto.subscribe(
     format text DEFAULT NULL,
     history text DEFAULT 'none',
     archive_source text DEFAULT NULL,
-    archive_token text DEFAULT NULL
+    archive_token text DEFAULT NULL,
+    fetch_as text DEFAULT 'auto'
 ) RETURNS void
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_subscribe';
-COMMENT ON FUNCTION atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text, text, text, text, boolean, text, boolean, boolean, text, text, text, text, text, text, text) IS 'follow an event stream; cursor NULL: from now on, 0: from the oldest event the server has, n: from the event after n; verify NULL: chain, but hash where the stream allows no more; archive_token becomes a row of atproto.request_header; for the other parameters see the columns of atproto.subscription';
+COMMENT ON FUNCTION atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text, text, text, text, boolean, text, boolean, boolean, text, text, text, text, text, text, text, text) IS 'follow an event stream; cursor NULL: from now on, 0: from the oldest event the server has, n: from the event after n; verify NULL: chain, but hash where the stream allows no more; archive_token becomes a row of atproto.request_header; for the other parameters see the columns of atproto.subscription';
 CREATE FUNCTION atproto.unsubscribe(name text) RETURNS void
     LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_unsubscribe';
 COMMENT ON FUNCTION atproto.unsubscribe(text) IS 'remove a subscription, its cursor, gaps and dead letters; the repositories of the dead letters become desynchronized; records stay, and so do gaps about held events or dead letters that were dropped';
@@ -50,6 +51,12 @@ COMMENT ON FUNCTION atproto.resume(text) IS 'connect again after atproto.pause()
 CREATE FUNCTION atproto.set_cursor(name text, seq bigint) RETURNS void
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_set_cursor';
 COMMENT ON FUNCTION atproto.set_cursor(text, bigint) IS 'continue after event seq of the present URL; NULL: from now on, 0: from the oldest event';
+CREATE FUNCTION atproto.history_again(name text, after bigint DEFAULT 0) RETURNS void
+    LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_history_again_sql';
+COMMENT ON FUNCTION atproto.history_again(text, bigint) IS 'read the archive again, from the row after this sequence number on, and then the stream; with a number ahead of the position, the rows between are skipped, and become a gap';
+CREATE PROCEDURE atproto.await_history(name text, timeout interval DEFAULT NULL)
+    LANGUAGE c AS 'MODULE_PATHNAME', 'atp_await_history';
+COMMENT ON PROCEDURE atproto.await_history(text, interval) IS 'wait until a subscription has read the archive up to its end, with a notice every five seconds; an error after the timeout, or when the subscription is paused or has stopped';
 CREATE FUNCTION atproto.close_gap(id bigint, how text DEFAULT NULL) RETURNS void
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_close_gap';
 COMMENT ON FUNCTION atproto.close_gap(bigint, text) IS 'note that the missing events of a gap are in the tables now, and how they got there; the row stays, with the time';
@@ -64,10 +71,11 @@ CREATE FUNCTION atproto_internal.stream_status(
 COMMENT ON FUNCTION atproto_internal.stream_status() IS 'live state of this database''s consumers since the server started; only members of pg_monitor see subscriptions of other roles';
 
 REVOKE ALL ON FUNCTION
-    atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text, text, text, text, boolean, text, boolean, boolean, text, text, text, text, text, text, text),
+    atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text, text, text, text, boolean, text, boolean, boolean, text, text, text, text, text, text, text, text),
     atproto.unsubscribe(text), atproto.pause(text), atproto.resume(text), atproto.set_cursor(text, bigint),
-    atproto.close_gap(bigint, text)
+    atproto.close_gap(bigint, text), atproto.history_again(text, bigint)
     FROM PUBLIC;
+REVOKE ALL ON PROCEDURE atproto.await_history(text, interval) FROM PUBLIC;
 
 CREATE FUNCTION atproto_internal.consumer_pid(name text) RETURNS integer
     LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_consumer_pid';
@@ -343,3 +351,53 @@ SELECT atproto_internal.wake();
 
 -- restore the search_path of CREATE EXTENSION
 SET LOCAL search_path = @extschema@, pg_temp;
+
+-- A row for each subscription that reads an archive, of roles of which the reader is a member.
+CREATE VIEW atproto.history_progress WITH (security_barrier) AS
+    SELECT h.subscription,
+        h.phase,
+        c.seq AS position,
+        h.tip,
+        h.blocks,
+        h.planned_blocks,
+        h.bytes,
+        h.planned_bytes,
+        h.rows,
+        h.rows / NULLIF(EXTRACT(epoch FROM COALESCE(h.finished_at, now()) - h.started_at), 0) AS rows_per_second,
+        CASE WHEN h.phase IN ('plan', 'rows', 'markers') AND h.planned_bytes > h.bytes AND h.bytes > 0
+            THEN now() + (now() - h.started_at) * ((h.planned_bytes - h.bytes)::double precision / h.bytes)
+        END AS ends_at,
+        CASE
+            WHEN s.stopped IS NOT NULL THEN left(s.stopped, 2000)
+            WHEN NOT s.enabled THEN 'the subscription is paused'
+            WHEN h.error IS NOT NULL THEN h.error
+            WHEN h.phase = 'seam' THEN 'the archive does not have the rows around the beginning of the stream yet'
+        END AS waits_for,
+        h.next_try,
+        h.cycles,
+        h.seam_missing,
+        h.started_at,
+        h.finished_at
+    FROM atproto.history h
+        JOIN atproto.subscription s ON s.name = h.subscription AND s.history = 'archive'
+        LEFT JOIN (SELECT subscription, endpoint, min(seq) AS seq FROM atproto.cursor GROUP BY subscription, endpoint) c
+            ON c.subscription = h.subscription AND c.endpoint = h.endpoint
+    WHERE pg_catalog.pg_has_role(s.owner, 'USAGE') OR pg_catalog.pg_has_role('pg_monitor', 'USAGE');
+COMMENT ON VIEW atproto.history_progress IS 'how far the archives of subscriptions are read; members of pg_monitor see those of all roles';
+COMMENT ON COLUMN atproto.history_progress.subscription IS 'the subscription';
+COMMENT ON COLUMN atproto.history_progress.phase IS 'plan, rows, markers: the archive is read; seam: the stream has begun, and its beginning is still to be compared with the archive; live: all is done';
+COMMENT ON COLUMN atproto.history_progress.position IS 'rows up to this sequence number are in the tables';
+COMMENT ON COLUMN atproto.history_progress.tip IS 'rows up to this sequence number are read in this cycle; NULL: not known, or no cycle';
+COMMENT ON COLUMN atproto.history_progress.blocks IS 'blocks that were read in this cycle';
+COMMENT ON COLUMN atproto.history_progress.planned_blocks IS 'blocks to be read in this cycle, as planned so far';
+COMMENT ON COLUMN atproto.history_progress.bytes IS 'bytes that were received in this cycle';
+COMMENT ON COLUMN atproto.history_progress.planned_bytes IS 'bytes to be received in this cycle, as estimated from the blocks that were read';
+COMMENT ON COLUMN atproto.history_progress.rows IS 'rows of the archive that passed the filters';
+COMMENT ON COLUMN atproto.history_progress.rows_per_second IS 'rows a second since the reading began';
+COMMENT ON COLUMN atproto.history_progress.ends_at IS 'when the planned blocks will be read at this pace; NULL: nothing is read, or no estimate';
+COMMENT ON COLUMN atproto.history_progress.waits_for IS 'what hinders the reading, or the end of phase seam; NULL: nothing';
+COMMENT ON COLUMN atproto.history_progress.next_try IS 'when the next try is due';
+COMMENT ON COLUMN atproto.history_progress.cycles IS 'how often the archive was read up to its end';
+COMMENT ON COLUMN atproto.history_progress.seam_missing IS 'rows that the stream had left out, and the archive has brought';
+COMMENT ON COLUMN atproto.history_progress.started_at IS 'when the reading began';
+COMMENT ON COLUMN atproto.history_progress.finished_at IS 'when the phase became live last';

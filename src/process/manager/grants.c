@@ -40,10 +40,10 @@ static const struct
 	const char *columns;		/* NULL: all */
 }			to_subscribe[] = {
 	{"FUNCTION",
-		"subscribe, unsubscribe, pause, resume, set_cursor, close_gap, refill, retry, create_tables, audit, rebuild_links,"
+		"subscribe, unsubscribe, pause, resume, set_cursor, history_again, close_gap, refill, retry, create_tables, audit, rebuild_links,"
 		" link_problems, check, backlinks, backlink_count, backlink_dids, load_car, set_zstd_dictionary, grant_to, revoke_from",
 	"EXECUTE"},
-	{"PROCEDURE", "audit_all, revalidate, await_backfill", "EXECUTE"},
+	{"PROCEDURE", "audit_all, revalidate, await_backfill, await_history", "EXECUTE"},
 	{"TABLE", "subscription, request_header, cursor, dead_frame", WRITE},
 	/* without the column id, because all subscriptions share its numbers */
 	{"TABLE", "dead_letter", "INSERT", "subscription, seq, stage, sqlstate, message, did, path, digest, attempts"},
@@ -51,7 +51,7 @@ static const struct
 	{"TABLE", "gap", "INSERT", "subscription, endpoint, after_seq, before_seq, reason"},
 	{"TABLE", "gap", "UPDATE", "again_since, closed_at, closed_how"},
 	{"TABLE", "gap", "SELECT, DELETE"},
-	{"TABLE", "status, stat_subscription, history, subscription_log, audit_state, repo_progress, repo_problem, audit_progress, stat_progress", READ}
+	{"TABLE", "status, stat_subscription, history, history_progress, subscription_log, audit_state, repo_progress, repo_problem, audit_progress, stat_progress", READ}
 };
 
 typedef struct Change

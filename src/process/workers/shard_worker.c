@@ -27,6 +27,7 @@
 #include "storage/dsm.h"
 #include "storage/ipc.h"
 #include "stream/decode.h"
+#include "tables/base/history.h"
 #include "tables/apply/apply.h"
 #include "tables/apply/release.h"
 #include "tables/base/statements.h"
@@ -86,12 +87,15 @@ attach_ring(Worker *w, dsm_handle handle)
 static void
 read_settings(Worker *w, const char *name)
 {
+	AtpHistory	history;
 	bool		same;
 
 	atp_begin("reading the subscription");
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 		w->sub = atp_subscription_get(name, TopMemoryContext);
 	/* the row must be the version the consumer read: changed settings apply from a known event on */
+	if (w->sub != NULL && w->sub->has_archive && atp_history_get(name, &history))
+		w->sub->settings.archived_until = history.again_until;
 	same = w->sub != NULL && w->sub->version == w->ring->version &&
 		atp_cursor_of_shard(name, w->sub->ep->scope, w->shard, w->ring->layout, &w->cursor);
 	atp_commit();
@@ -176,6 +180,7 @@ apply_share(Worker *w, AtpRingBatch *from)
 	progress = atp_stream_progress(w->sub, w->shard, w->ring->layout, w->cursor, Max(from->last, w->cursor));
 	/* the consumer has noted the gaps */
 	progress.noted = true;
+	progress.last_row = from->last_row;
 	if (w->shard == 0)
 		progress.skips.uncounted = from->uncounted;
 	if (from->last > w->cursor || w->batch->nevents > 0 || w->batch->letters != NIL)

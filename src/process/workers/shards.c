@@ -105,7 +105,7 @@ add_message(AtpRing *ring, AtpRingBatch *to, AtpBytes message, int64 seq, uint32
 }
 
 void
-atp_shards_hand(AtpShards *shards, AtpBatch *batch, int64 begin, int64 last, bool broken, const int64 *uncounted)
+atp_shards_hand(AtpShards *shards, AtpBatch *batch, int64 begin, int64 last, int64 last_row, bool broken, const int64 *uncounted)
 {
 	AtpRing    *ring = shards->ring;
 	AtpRingBatch *to = atp_ring_next(ring);
@@ -113,6 +113,7 @@ atp_shards_hand(AtpShards *shards, AtpBatch *batch, int64 begin, int64 last, boo
 
 	to->begin = begin;
 	to->last = last;
+	to->last_row = last_row;
 	to->time = batch->time;
 	to->broken = broken;
 	to->nmessages = to->ngaps = 0;

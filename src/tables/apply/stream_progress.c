@@ -46,7 +46,7 @@ static const AtpStatement await_cursor = {
 
 /* more: further assignments; the last argument: the types of their parameters */
 #define MOVE_CURSOR(more, ...) { \
-	"UPDATE atproto.cursor c SET seq = $4, left_at = NULL, event_time = COALESCE($5, event_time)," \
+	"UPDATE atproto.cursor c SET seq = $4, last_row = $13, left_at = NULL, event_time = COALESCE($5, event_time)," \
 	" events = events + $6, record_ops = record_ops + $7," more \
 	" updated_at = now()" \
 	" WHERE subscription = $1 AND endpoint = $2 AND shard = $8 AND seq IS NOT DISTINCT FROM $3" \
@@ -62,12 +62,12 @@ static const AtpStatement await_cursor = {
 	/* a change of the stream ends begun refills: a batch of the former stream would begin one that no later event ends */ \
 	" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.name = $1 AND s.id::text = $9 AND s.owner::oid = $11 AND s.endpoint = $2)", \
 	SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TIMESTAMP, ATP_TYPE_INT8, \
-	ATP_TYPE_INT8, ATP_TYPE_INT4, ATP_TYPE_TEXT, ATP_TYPE_INT4, ATP_TYPE_OID, ATP_TYPE_BYTEA, __VA_ARGS__} \
+	ATP_TYPE_INT8, ATP_TYPE_INT4, ATP_TYPE_TEXT, ATP_TYPE_INT4, ATP_TYPE_OID, ATP_TYPE_BYTEA, ATP_TYPE_INT8, __VA_ARGS__} \
 }
 static const AtpStatement move_cursor = MOVE_CURSOR("", ATP_TYPE_END);
 
 /* MOVE_CURSOR for a transaction with skips to be counted. */
-static const AtpStatement move_and_count = MOVE_CURSOR(" skips = " ATP_SKIPS_SUM("c.skips", "$13::jsonb") ",", ATP_TYPE_TEXT);
+static const AtpStatement move_and_count = MOVE_CURSOR(" skips = " ATP_SKIPS_SUM("c.skips", "$14::jsonb") ",", ATP_TYPE_TEXT);
 
 static const AtpStatement add_gap = {
 	"INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason) VALUES ($1, $2, $3, $4, $5)",
@@ -166,8 +166,8 @@ move_progress(AtpProgress *progress, const AtpApply *a)
 {
 	AtpStreamProgress *p = (AtpStreamProgress *) progress;
 	int64		time = a->hi == a->batch->nevents ? a->batch->time : a->batch->events[a->hi - 1].time;
-	Datum		args[13];
-	char		nulls[14] = "             ";
+	Datum		args[14];
+	char		nulls[15] = "              ";
 	int64		more[ATP_SKIP_COUNT];
 
 	/* the server reports a gap at the start of a connection, so the gap precedes the batch's first event */
@@ -185,12 +185,14 @@ move_progress(AtpProgress *progress, const AtpApply *a)
 	args[9] = Int32GetDatum(p->layout);
 	args[10] = ObjectIdGetDatum(p->sub->owner);
 	args[11] = PointerGetDatum(p->sub->digest);
+	args[12] = Int64GetDatum(p->last_row);
 	nulls[2] = p->position < 0 ? 'n' : ' ';
 	nulls[3] = p->next < 0 ? 'n' : ' ';
 	nulls[4] = time == 0 ? 'n' : ' ';
+	nulls[12] = p->last_row == 0 || p->next != p->last ? 'n' : ' ';
 	if (!atp_skips_due(&p->skips, a->batch->skips, a->skips, more))
 		return atp_execute(a->statements, &move_cursor, args, nulls) == 1;
-	args[12] = atp_skips_arg(more);
+	args[13] = atp_skips_arg(more);
 	return atp_execute(a->statements, &move_and_count, args, nulls) == 1;
 }
 

@@ -19,6 +19,7 @@
 #include "tables/audit/audit_share.h"
 #include "tables/base/distributed.h"
 #include "tables/base/job.h"
+#include "tables/base/proved_set.h"
 #include "tables/base/table.h"
 #include "types/types.h"
 #include "utils/array.h"
@@ -156,6 +157,11 @@ get_updated_at(const AtpAudit *audit)
 	"p.did OPERATOR(@.=) u.did AND p.rev OPERATOR(@.=) u.rev AND p.data OPERATOR(@.=) u.data" \
 	" AND COALESCE(p.updated_at, '-infinity') = u.updated_at AND p.sync IS DISTINCT FROM 'resyncing'"
 
+/* P-40: only a target without filters is audited (V-45), so the tables have the records of all collections. */
+#define PROVED(row) \
+	"proved = CASE WHEN u.sync = 'synchronized' THEN 0 ELSE " row ".proved END," \
+	" proved_rev = CASE WHEN u.sync = 'synchronized' THEN " row ".rev ELSE " row ".proved_rev END"
+
 /*
  * The tables have all records of these repositories, at these revisions.  No source may have brought the commit that has
  * removed the record of a dead letter: so note in the letters that retry() must not write the record.  A letter of a whole
@@ -183,9 +189,9 @@ write_results(AuditShare *share)
 {
 	const char *sql = atp_is_distributed(get_relname_relid("repo", get_namespace_oid(share->target, false)))
 	/* Citus cannot SELECT ... FOR UPDATE across nodes */
-	? "UPDATE #.repo p SET sync = u.sync, audited_at = now(), updated_at = now() FROM " JUDGED
+	? "UPDATE #.repo p SET sync = u.sync, " PROVED("p") ", audited_at = now(), updated_at = now() FROM " JUDGED
 	" WHERE " AS_JUDGED " RETURNING p.did"
-	: "UPDATE #.repo r SET sync = u.sync, audited_at = now(), updated_at = now() FROM"
+	: "UPDATE #.repo r SET sync = u.sync, " PROVED("r") ", audited_at = now(), updated_at = now() FROM"
 	" (SELECT p.did, u.sync FROM " JUDGED " JOIN #.repo p ON " AS_JUDGED
 	"  ORDER BY p.did USING OPERATOR(@.<) FOR NO KEY UPDATE OF p) u"
 	" WHERE r.did OPERATOR(@.=) u.did RETURNING r.did";
@@ -255,6 +261,8 @@ atp_audit_share(const char *target, const char *sql, AtpArg arg, int limit,
 	AuditShare	share = {.target = target, .counts = counts};
 
 	MemoryContextSwitchTo(cxt);
+	/* before the look at the filters: no session changes a filter until the results are committed */
+	atp_proved_lock(target, false);
 	audit_rows(&share, psprintf("%s LIMIT %d", sql, limit), arg);
 	if (share.nchanged > 0)
 		write_results(&share);

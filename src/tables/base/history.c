@@ -26,10 +26,12 @@ change_row(const char *sql, const AtpArg *args, int nargs)
 void
 atp_history_begin(const char *name)
 {
-	change_row("INSERT INTO atproto.history AS h (subscription, endpoint)"
-			   " SELECT name, endpoint FROM atproto.subscription WHERE name = $1 AND history = 'archive'"
+	/* the rows up to an existing cursor are not compared with the archive */
+	change_row("INSERT INTO atproto.history AS h (subscription, endpoint, settled)"
+			   " SELECT name, endpoint, COALESCE((SELECT min(c.seq) FROM atproto.cursor c WHERE c.subscription = name AND c.endpoint = s.endpoint), 0)"
+			   " FROM atproto.subscription s WHERE name = $1 AND history = 'archive'"
 			   " ON CONFLICT (subscription) DO UPDATE SET endpoint = EXCLUDED.endpoint, phase = 'plan', tip = NULL, passes = NULL,"
-			   "  floor = NULL, planned_blocks = NULL, blocks = 0, planned_bytes = NULL, bytes = 0, error = NULL, next_try = NULL,"
+			   "  settled = EXCLUDED.settled, seams = '{}', again_until = 0, planned_blocks = NULL, blocks = 0, planned_bytes = NULL, bytes = 0, error = NULL, next_try = NULL,"
 			   "  started_at = now(), finished_at = NULL WHERE h.endpoint <> EXCLUDED.endpoint", ATP_ARGS(atp_text_arg(name)));
 }
 
@@ -37,7 +39,8 @@ bool
 atp_history_get(const char *name, AtpHistory *history)
 {
 	AtpCaller	caller = atp_as_table_owner("history");
-	AtpResult	found = atp_query("SELECT phase, COALESCE(tip, 0) AS tip, cycles FROM atproto.history WHERE subscription = $1",
+	AtpResult	found = atp_query("SELECT phase, COALESCE(tip, 0) AS tip, settled, again_until, COALESCE(lower(s.seam), 0) AS seam_from, COALESCE(upper(s.seam), 0) AS seam_to"
+								  " FROM atproto.history LEFT JOIN LATERAL (SELECT r AS seam FROM unnest(seams) r ORDER BY 1 LIMIT 1) s ON true WHERE subscription = $1",
 								  ATP_ARGS(atp_text_arg(name)));
 
 	if (found.n > 0)
@@ -46,7 +49,10 @@ atp_history_get(const char *name, AtpHistory *history)
 
 		history->phase = (AtpHistoryPhase) Max(atp_word_number(phase_words, atp_get_text(row, "phase")), 0);
 		history->tip = atp_get_int8(row, "tip");
-		history->cycles = atp_get_int4(row, "cycles");
+		history->settled = atp_get_int8(row, "settled");
+		history->seam_from = atp_get_int8(row, "seam_from");
+		history->seam_to = atp_get_int8(row, "seam_to");
+		history->again_until = atp_get_int8(row, "again_until");
 	}
 	atp_result_free(found);
 	atp_owner_end(caller);
@@ -75,8 +81,65 @@ atp_history_note(const char *name, const AtpHistoryCounts *counts, const char *e
 }
 
 void
-atp_history_end_cycle(const char *name)
+atp_history_end_cycle(const char *name, int64 position)
 {
-	change_row("UPDATE atproto.history SET phase = 'live', tip = NULL, passes = NULL, cycles = cycles + 1, error = NULL, next_try = NULL,"
-			   " finished_at = now() WHERE subscription = $1", ATP_ARGS(atp_text_arg(name)));
+	change_row("UPDATE atproto.history SET phase = 'seam', tip = NULL, passes = NULL, cycles = cycles + 1, error = NULL, next_try = NULL,"
+			   " settled = GREATEST(settled, $2) WHERE subscription = $1", ATP_ARGS(atp_text_arg(name), atp_int8_arg(position)));
+}
+
+void
+atp_history_seam(const char *name, int64 from, int64 to, bool audited)
+{
+	change_row("UPDATE atproto.history SET seams = CASE WHEN $4 THEN seams - int8multirange(int8range($2, $3)) ELSE seams + int8multirange(int8range($2, $3)) END,"
+			   " phase = CASE WHEN $4 THEN phase ELSE 'seam' END WHERE subscription = $1",
+			   ATP_ARGS(atp_text_arg(name), atp_int8_arg(from), atp_int8_arg(to), atp_bool_arg(audited)));
+}
+
+void
+atp_history_settle(const char *name, int64 seq)
+{
+	change_row("UPDATE atproto.history SET settled = GREATEST(settled, $2) WHERE subscription = $1", ATP_ARGS(atp_text_arg(name), atp_int8_arg(seq)));
+}
+
+void
+atp_history_replan(const char *name)
+{
+	change_row("UPDATE atproto.history SET phase = 'plan', tip = NULL, passes = NULL WHERE subscription = $1", ATP_ARGS(atp_text_arg(name)));
+}
+
+void
+atp_history_live(const char *name)
+{
+	change_row("UPDATE atproto.history SET phase = 'live', finished_at = now() WHERE subscription = $1 AND phase = 'seam' AND isempty(seams)",
+			   ATP_ARGS(atp_text_arg(name)));
+}
+
+void
+atp_history_again(const char *name, const char *endpoint, int64 seq, int64 missing)
+{
+	AtpCaller	caller = atp_as_table_owner("history");
+
+	/* the cursors first, as a batch and set_cursor() do */
+	atp_run("SELECT FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2 ORDER BY shard FOR NO KEY UPDATE",
+			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint)));
+	atp_run("INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason, closed_at, closed_how, events)"
+			" SELECT $1, $2, $3, max(seq) + 1, 'archive', now(), 'read again from the archive', NULLIF($4, 0) FROM atproto.cursor"
+			" WHERE subscription = $1 AND endpoint = $2 HAVING max(seq) > $3",
+			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int8_arg(seq), atp_int8_arg(missing)));
+	atp_run("UPDATE atproto.history SET phase = 'plan', tip = NULL, passes = NULL, settled = LEAST(settled, $3), seam_missing = seam_missing + $4,"
+			" seams = seams * int8multirange(int8range(NULL, $3 + 1)),"
+			" again_until = GREATEST(again_until, (SELECT max(seq) FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2)) WHERE subscription = $1",
+			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int8_arg(seq), atp_int8_arg(missing)));
+	atp_run("UPDATE atproto.cursor SET seq = $3, last_row = NULL, left_at = NULL, read_from = $3, updated_at = now() WHERE subscription = $1 AND endpoint = $2",
+			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int8_arg(seq)));
+	atp_owner_end(caller);
+}
+
+void
+atp_history_cursor_set(const char *name, AtpArg seq)
+{
+	change_row("UPDATE atproto.history h SET phase = CASE WHEN $2 IS NULL THEN 'live' ELSE 'plan' END, tip = NULL, passes = NULL,"
+			   " settled = COALESCE($2, 0), seams = '{}', error = NULL, next_try = NULL, finished_at = NULL, started_at = now(),"
+			   " again_until = GREATEST(again_until, (SELECT max(c.seq) FROM atproto.cursor c WHERE c.subscription = h.subscription AND c.endpoint = h.endpoint))"
+			   " WHERE subscription = $1", ATP_ARGS(atp_text_arg(name), seq));
 }

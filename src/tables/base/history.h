@@ -10,6 +10,7 @@
 
 #include "postgres.h"
 
+#include "config/spi.h"
 #include "datatype/timestamp.h"
 
 typedef enum AtpHistoryPhase
@@ -25,10 +26,13 @@ typedef struct AtpHistory
 {
 	AtpHistoryPhase phase;
 	int64		tip;			/* 0: not known yet */
-	int			cycles;
+	int64		settled;		/* up to this number, the rows were read from the archive, or compared with the archive */
+	int64		seam_from;		/* the first seam: rows from here on ... */
+	int64		seam_to;		/* ... to this number, exclusive; 0: no seam */
+	int64		again_until;	/* events up to here are read again */
 } AtpHistory;
 
-/* What was read since the last note. */
+/* Counts since the last note. */
 typedef struct AtpHistoryCounts
 {
 	int64		planned_blocks;
@@ -43,7 +47,7 @@ typedef struct AtpHistoryCounts
  */
 extern void atp_history_begin(const char *name);
 
-/* False: there is no row. */
+/* Read the row; false: the subscription has no row. */
 extern bool atp_history_get(const char *name, AtpHistory *history);
 
 /* The tip of the cycle is known, and the rows up to it are read next. */
@@ -52,7 +56,30 @@ extern void atp_history_planned(const char *name, int64 tip);
 /* Add to the counts; error NULL: nothing hinders the reading. */
 extern void atp_history_note(const char *name, const AtpHistoryCounts *counts, const char *error, TimestampTz next_try);
 
-/* The rows up to the tip were read, and the stream begins. */
-extern void atp_history_end_cycle(const char *name);
+/* The rows up to the tip, at this position, were read, and the stream begins. */
+extern void atp_history_end_cycle(const char *name, int64 position);
+
+/* H-53: the stream has brought no row from "from" on to "to", exclusive; the archive is to be asked.  audited: it was asked. */
+extern void atp_history_seam(const char *name, int64 from, int64 to, bool audited);
+
+/* The archive has the same row at this number. */
+extern void atp_history_settle(const char *name, int64 seq);
+
+/* H-51: begin a cycle at the position. */
+extern void atp_history_replan(const char *name);
+
+/* No seam waits: all is done. */
+extern void atp_history_live(const char *name);
+
+/*
+ * Read the rows after seq again, because rows are missing or have changed.  The cursors are set back, and the consumer has to
+ * restart.  missing: number of missing rows.
+ */
+extern void atp_history_again(const char *name, const char *endpoint, int64 seq, int64 missing);
+
+/*
+ * A session sets the cursor to seq, or to NULL.  Call before the cursor changes.
+ */
+extern void atp_history_cursor_set(const char *name, AtpArg seq);
 
 #endif							/* ATP_HISTORY_H */

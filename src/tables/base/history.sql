@@ -12,8 +12,11 @@ CREATE TABLE atproto.history (
         CHECK (tip BETWEEN 1 AND 999999999999999),
     passes integer
         CHECK (passes IN (1, 2)),
-    floor bigint
-        CHECK (floor BETWEEN 1 AND 999999999999999),
+    settled bigint NOT NULL DEFAULT 0
+        CHECK (settled BETWEEN 0 AND 999999999999999),
+    seams int8multirange NOT NULL DEFAULT '{}',
+    again_until bigint NOT NULL DEFAULT 0
+        CHECK (again_until BETWEEN 0 AND 999999999999999),
     cycles integer NOT NULL DEFAULT 0
         CHECK (cycles >= 0),
     seam_missing bigint NOT NULL DEFAULT 0
@@ -39,7 +42,9 @@ COMMENT ON COLUMN atproto.history.endpoint IS 'the stream whose archive is read,
 COMMENT ON COLUMN atproto.history.phase IS 'plan: the server is asked what to read; rows: rows up to tip are read; markers: then changes of accounts, if they are read apart; seam: the stream has begun, and the rows around its beginning are still to be compared with the archive; live: all is done';
 COMMENT ON COLUMN atproto.history.tip IS 'the last sequence number of the archive when this cycle began: rows up to it are read; NULL: not known yet';
 COMMENT ON COLUMN atproto.history.passes IS '2: records are read first, and changes of accounts afterwards; 1: all in one pass; NULL: not decided yet';
-COMMENT ON COLUMN atproto.history.floor IS 'the first sequence number that the stream has brought; NULL: none yet';
+COMMENT ON COLUMN atproto.history.settled IS 'rows up to this sequence number were read from the archive, or compared with it: no crash of the server changes them any more';
+COMMENT ON COLUMN atproto.history.seams IS 'sequence numbers at which the stream has left out rows, or may have: the archive is to be asked';
+COMMENT ON COLUMN atproto.history.again_until IS 'rows up to this sequence number are read again';
 COMMENT ON COLUMN atproto.history.cycles IS 'how often the archive was read up to its tip';
 COMMENT ON COLUMN atproto.history.seam_missing IS 'rows that the stream had left out, and the archive has brought';
 COMMENT ON COLUMN atproto.history.planned_blocks IS 'blocks of this cycle that have to be read, as planned so far';

@@ -216,7 +216,8 @@ routing_arg(const AtpStatement *statement)
 	int			ncolumns;
 	int			n = 0;
 
-	if (statement->result != SPI_OK_INSERT && statement->result != SPI_OK_INSERT_RETURNING)
+	/* without such a column the table is on the coordinator, or whole on each node, and may be in Citus' metadata */
+	if (column == NULL || (statement->result != SPI_OK_INSERT && statement->result != SPI_OK_INSERT_RETURNING))
 		return -1;
 	for (; statement->args[n] != ATP_TYPE_END; n++)
 		if (statement->args[n] == ATP_ARRAY(ATP_TYPE_DID) && strcmp(column, "did") == 0)
@@ -371,7 +372,9 @@ mark_node(AtpStatements *set, const AtpSubscription *sub, Datum writer, int node
 	char		nulls[6] = "     ";
 	bool		isnull;
 
-	(void) atp_execute(set, &put_written, args, NULL);
+	/* Citus executes the statement if the table is in the metadata of Citus */
+	if (atp_execute(set, &put_written, args, NULL) != 1)
+		elog(ERROR, "the number of a transaction on node %d was not written", node);
 	mark[3] = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
 	nulls[3] = isnull ? 'n' : ' ';
 	if (before == NULL)

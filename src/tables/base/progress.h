@@ -56,6 +56,7 @@ typedef struct AtpStreamProgress
 	int64		last;			/* position after the whole batch */
 	int64		next;			/* position after this transaction */
 	bool		noted;			/* the batch's gaps were noted before */
+	int64		last_row;		/* digest of the row at last (history.h); 0: not known */
 	AtpSkipsWritten skips;
 } AtpStreamProgress;
 

@@ -275,8 +275,8 @@ add_columns(const AtpTable *table, Oid relid, const char *target)
 static void
 create_view(const AtpTable *table, const char *target)
 {
-	const char *sql = psprintf("CREATE VIEW #.%s AS %s;COMMENT ON VIEW #.%s IS %s", table->view, table->view_query,
-							   table->view, quote_literal_cstr(table->view_comment));
+	const char *sql = psprintf("CREATE VIEW #.%s AS %s;COMMENT ON VIEW #.%s IS %s;%s", table->view, table->view_query,
+							   table->view, quote_literal_cstr(table->view_comment), table->view_more != NULL ? table->view_more : "");
 
 	atp_run_each(atp_expand_sql(sql, target));
 }

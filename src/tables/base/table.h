@@ -120,6 +120,7 @@ typedef struct AtpTable
 	const char *view;			/* name of the view; NULL: no view */
 	const char *view_query;
 	const char *view_comment;
+	const char *view_more;		/* SQL to run after CREATE VIEW; or NULL */
 	const AtpStatement *statements;
 	int			nstatements;
 	bool		keyed;			/* rows are always looked up by the first column, which is the primary key */

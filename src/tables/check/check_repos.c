@@ -28,6 +28,21 @@
 	CONTRADICTION("octet_length(p.rev_paths) % 8 <> 0", "'rev_paths are no hashes'") \
 	" END"
 
+/* P-40: what cannot be proven, in a row of repo alone. */
+#define IMPOSSIBLE_PROOFS \
+	"CASE" \
+	CONTRADICTION("(p.proved IS NULL) <> (p.proved_rev IS NULL)", "'a proof without its collections, or its revision'") \
+	CONTRADICTION("p.sync = 'synchronized' AND p.proved_rev OPERATOR(@.<>) p.rev", "format('synchronized, but proven up to %s', p.proved_rev)") \
+	CONTRADICTION("p.proved_rev OPERATOR(@.>) p.rev", "'proved_rev is newer than rev'") \
+	" END"
+
+/* Pairs of a set and a running subscription s of the target, where the subscription keeps a collection that the set lacks. */
+#define LACKING_SETS \
+	"(SELECT q.id, s.name, s.dids, s.slice FROM atproto.proved_set q JOIN atproto.subscription s ON s.target = $1 AND s.by_repo AND s.enabled" \
+	"  AND s.stopped IS NULL AND s.keep_records AND s.actions IS NULL AND atproto.role_may_fill(s.owner, s.target, s.target_owner)" \
+	"  WHERE EXISTS (SELECT FROM unnest(COALESCE(s.collections, '{*}')) w WHERE NOT EXISTS" \
+	"   (SELECT FROM unnest(q.collections) c WHERE c = w OR (right(c, 1) = '*' AND starts_with(w, left(c, -1)))))) l"
+
 const AtpInvariant atp_check_repos[] = {
 	{
 		"record without repository", "#.record #.repo!", 0,
@@ -52,6 +67,25 @@ const AtpInvariant atp_check_repos[] = {
 	{
 		"repository that cannot be", "#.repo", 0,
 		"SELECT did, 'repo', detail FROM (SELECT p.did, " CONTRADICTIONS " AS detail FROM #.repo p{sample}) c WHERE detail IS NOT NULL",
+		"SELECT atproto.resync({did}, {target}, true)"
+	},
+	{
+		"proof that cannot be", "#.repo.proved", 0,
+		"SELECT did, 'repo', detail FROM (SELECT p.did, " IMPOSSIBLE_PROOFS " AS detail FROM #.repo p{sample}) c WHERE detail IS NOT NULL",
+		"SELECT atproto.resync({did}, {target}, true)"
+	},
+	{
+		"proof of an unknown set", "#.repo.proved atproto.proved_set!", ATP_CHECK_PLAIN,
+		"SELECT p.did, 'repo', format('no set of collections has the number %s', p.proved) FROM #.repo p{sample}"
+		" LEFT JOIN atproto.proved_set q ON q.id = p.proved WHERE p.proved IS NOT NULL AND q.id IS NULL",
+		"SELECT atproto.resync({did}, {target}, true)"
+	},
+	{
+		"synchronized without a collection", "#.repo.proved atproto.proved_set atproto.subscription", ATP_CHECK_PLAIN,
+		"SELECT p.did, l.name, 'the filter of the subscription has a collection that was not proven' FROM #.repo p{sample}"
+		" JOIN " LACKING_SETS " ON l.id = p.proved WHERE p.sync = 'synchronized' AND (l.dids IS NULL OR p.did OPERATOR(@.=) ANY (l.dids))"
+		" AND CASE WHEN l.slice IS NULL THEN true"
+		"  ELSE @.did_slice(p.did, split_part(l.slice, '/', 2)::integer) = split_part(l.slice, '/', 1)::integer END",
 		"SELECT atproto.resync({did}, {target}, true)"
 	},
 	{

@@ -10,6 +10,7 @@
  */
 #include "postgres.h"
 
+#include "commands/tablespace.h"
 #include "common/compat.h"
 #include "core/codec/cid.h"
 #include "tables/export/block_store.h"
@@ -289,6 +290,9 @@ make_room(AtpBlockStore *s, Size n)
 	else
 	{
 		s->unwritten = MemoryContextAlloc(s->cxt, WRITE_BYTES);
+		/* a file that outlives the transaction cannot be in one of these */
+		if (!s->across)
+			PrepareTempTablespaces();
 		s->file = OpenTemporaryFile(s->across);
 		s->has_file = true;
 		s->written = s->used;

@@ -48,6 +48,9 @@ struct AtpExport
 	AtpCarPush	push;
 	AtpBlockBuffer section;		/* buffer of a section that comes in pieces */
 	AtpBytes	root;			/* block of the commit */
+	const AtpKeyRange *ranges;	/* P-13: of some collections; NULL: of the whole repository */
+	size_t		nranges;
+	uint64		added;			/* bytes of the blocks of some collections */
 	bool		refused;		/* the commit came first, and was refused at once ... */
 	size_t		refused_at;		/* ... because of its byte at this offset */
 	AtpCommit	commit;
@@ -125,36 +128,44 @@ refuse_bytes(AtpExport *e, AtpErr err, size_t at)
 
 /* The path before the fault, made printable, since strangers choose paths; len 0: no path. */
 static AtpSpan
-last_path(const AtpExport *e)
+last_path(const AtpExportWalk *walk)
 {
-	char	   *copy = palloc(e->walk.mst.last_len + 1);
+	char	   *copy = palloc(walk->mst.last_len + 1);
 
 	/* a path may have any bytes, zeros too: so no pstrdup */
-	memcpy(copy, e->walk.mst.last, e->walk.mst.last_len);
-	atp_make_printable(copy, e->walk.mst.last_len);
-	return (AtpSpan) {copy, e->walk.mst.last_len};
+	memcpy(copy, walk->mst.last, walk->mst.last_len);
+	atp_make_printable(copy, walk->mst.last_len);
+	return (AtpSpan) {copy, walk->mst.last_len};
 }
 
 /*
  * A fault in the tree is reported with the block's CID: the block's position in the file is not
  * stored.
  */
-static AtpExportState
-refuse_tree(AtpExport *e, AtpErr err, size_t at)
+void
+atp_export_refuse(AtpExport *e, const AtpExportWalk *walk, AtpErr err, size_t at)
 {
 	MemoryContext old = MemoryContextSwitchTo(e->cxt);
 	char		cid[ATP_CID_TEXT_MAX];
 	int			len = (int) atp_cid_format(e->node, sizeof(e->node), cid);
-	AtpSpan		path = last_path(e);
+	AtpSpan		path = last_path(walk);
 
 	if (err == ATP_E_EXPORT_RECORDS)
 		(void) refuse_limit(e, "atproto.max_repo_records", psprintf("%d", atp_max_repo_records));
+	else if (err == ATP_E_EXPORT_NODES)
+		(void) refuse_export(e, ERRCODE_PROGRAM_LIMIT_EXCEEDED, atp_err_text(err), NULL);
 	else
 		(void) refuse_export(e, ERRCODE_INVALID_BINARY_REPRESENTATION,
 							 psprintf("invalid repository, at byte %zu of block %.*s%s", atp_byte_number(at), len, cid,
 									  path.len == 0 ? "" : psprintf(", after path \"%.*s\"", (int) path.len, path.ptr)),
 							 atp_err_text(err));
 	MemoryContextSwitchTo(old);
+}
+
+static AtpExportState
+refuse_tree(AtpExport *e, AtpErr err, size_t at)
+{
+	atp_export_refuse(e, &e->walk, err, at);
 	return ATP_EXPORT_BAD;
 }
 
@@ -249,6 +260,16 @@ atp_export_create(MemoryContext parent, AtpSpan did, bool across)
 	return e;
 }
 
+AtpExport *
+atp_export_create_parts(MemoryContext parent, AtpSpan did, const AtpKeyRange *ranges, size_t nranges)
+{
+	AtpExport  *e = atp_export_create(parent, did, true);
+
+	e->ranges = ranges;
+	e->nranges = nranges;
+	return e;
+}
+
 void
 atp_export_free(AtpExport *e)
 {
@@ -272,20 +293,72 @@ atp_export_index(const AtpExport *e)
 	return atp_blocks_index(e->blocks);
 }
 
+static bool
+is_too_large(AtpExport *e, uint64 bytes)
+{
+	return bytes > (uint64) atp_max_repo_kb * 1024 &&
+		!refuse_limit(e, "atproto.max_repo_bytes", GetConfigOption("atproto.max_repo_bytes", false, false));
+}
+
+static bool
+has_large_index(AtpExport *e)
+{
+	return atp_blocks_index(e->blocks) / 1024 > (Size) atp_fetch_memory_kb * INDEX_SHARE && !refuse_blocks(e);
+}
+
 bool
 atp_export_take(AtpExport *e, const uint8_t *data, Size n)
 {
 	size_t		at;
 	AtpErr		err;
 
-	if (e->push.bytes + n > (uint64) atp_max_repo_kb * 1024)
-		return refuse_limit(e, "atproto.max_repo_bytes", GetConfigOption("atproto.max_repo_bytes", false, false));
+	if (is_too_large(e, e->push.bytes + n))
+		return false;
 	err = atp_car_push(&e->push, data, n, &at);
 	if (e->refused)
 		return refuse_tree(e, err, e->refused_at) != ATP_EXPORT_BAD;
 	if (err != ATP_OK)
 		return refuse_bytes(e, err, at);
-	return atp_blocks_index(e->blocks) / 1024 <= (Size) atp_fetch_memory_kb * INDEX_SHARE || refuse_blocks(e);
+	return !has_large_index(e);
+}
+
+bool
+atp_export_add(AtpExport *e, AtpBytes cid, AtpBytes block)
+{
+	atp_blocks_add(e->blocks, cid, block);
+	e->added += block.len;
+	return !is_too_large(e, e->added) && !has_large_index(e);
+}
+
+bool
+atp_export_has(const AtpExport *e, AtpBytes cid)
+{
+	return atp_blocks_has(e->blocks, cid);
+}
+
+bool
+atp_export_set_head(AtpExport *e, AtpBytes cid)
+{
+	AtpBlockBuffer buffer = {.bytes = NULL};
+	AtpBytes	block;
+	MemoryContext old;
+	size_t		at;
+	AtpErr		err;
+
+	e->checking = e->checked = false;
+	memcpy(e->push.root, cid.ptr, sizeof(e->push.root));
+	if (!atp_blocks_read(e->blocks, cid, &buffer, &block))
+		return refuse_bytes(e, ATP_E_COMMIT_MISSING, 0);
+	/* a copy, because blocks are added later */
+	if (e->root.ptr != NULL)
+		pfree(unconstify(uint8_t *, e->root.ptr));
+	old = MemoryContextSwitchTo(e->cxt);
+	e->root = (AtpBytes) {memcpy(palloc(block.len), block.ptr, block.len), block.len};
+	MemoryContextSwitchTo(old);
+	if (buffer.bytes != NULL)
+		pfree(buffer.bytes);
+	err = check_commit(e, e->root, &at);
+	return err == ATP_OK || refuse_tree(e, err, at) != ATP_EXPORT_BAD;
 }
 
 bool
@@ -347,6 +420,22 @@ read_node(void *ctx, unsigned level, AtpBytes cid, AtpBytes *node)
 	return true;
 }
 
+/* As read_node(), but the node stays when blocks are added: the store moves the blocks that it has in memory. */
+static bool
+copy_node(void *ctx, unsigned level, AtpBytes cid, AtpBytes *node)
+{
+	AtpExport  *e = ctx;
+
+	if (!read_node(ctx, level, cid, node))
+		return false;
+	if (e->nodes[level].bytes != NULL && node->ptr >= e->nodes[level].bytes && node->ptr < e->nodes[level].bytes + e->nodes[level].room)
+		return true;
+	need_bytes(e, &e->nodes[level], Max(node->len, 1));
+	memcpy(e->nodes[level].bytes, node->ptr, node->len);
+	node->ptr = e->nodes[level].bytes;
+	return true;
+}
+
 static bool
 has_block(void *ctx, AtpBytes cid)
 {
@@ -356,14 +445,24 @@ has_block(void *ctx, AtpBytes cid)
 bool
 atp_export_rewind(AtpExport *e)
 {
+	/* P-22: of some collections, only records are there whose values are needed */
 	AtpExportSource source = {
-		.read = read_node, .has = e->checked ? NULL : has_block, .ctx = e, .blocks = atp_blocks_count(e->blocks),
-		.max_records = atp_max_repo_records, .sha256 = atp_sha256
+		.read = e->ranges != NULL ? copy_node : read_node, .has = e->checked || e->ranges != NULL ? NULL : has_block, .ctx = e, .blocks = atp_blocks_count(e->blocks),
+		.max_records = atp_max_repo_records, .sha256 = atp_sha256, .ranges = e->ranges, .nranges = e->nranges
 	};
 	size_t		at;
 	AtpErr		err = atp_export_begin(&e->walk, &source, e->commit.data, &at);
 
 	return err == ATP_OK || refuse_tree(e, err, at) != ATP_EXPORT_BAD;
+}
+
+AtpExportSource
+atp_export_nodes(AtpExport *e)
+{
+	return (AtpExportSource) {
+		.read = copy_node, .ctx = e, .max_records = atp_max_repo_records, .sha256 = atp_sha256,
+		.ranges = e->ranges, .nranges = e->nranges
+	};
 }
 
 AtpExportState

@@ -3,6 +3,9 @@
  *		An account's export: a CAR file with a whole repository.  The export is read as the bytes
  *		come, then checked as a whole, and then read in the order of its paths.
  *
+ *		An export of some collections is made of blocks that came one by one
+ *		(fetch/repositories/sparse_fetch.h), and is then checked and read alike.
+ *
  * An export comes from strangers, so a fault of its content is no ERROR: the function returns false
  * or BAD, and atp_export_fault() has the reason.  Memory and temporary files may raise an ERROR.
  */
@@ -43,6 +46,26 @@ typedef struct AtpExportFault
  */
 extern AtpExport *atp_export_create(MemoryContext parent, AtpSpan did, bool across);
 extern void atp_export_free(AtpExport *e);
+
+/*
+ * P-13: an export of some collections: of these ranges, joined, which stay the caller's.  Instead of atp_export_take()
+ * and atp_export_finish(), atp_export_add() and atp_export_set_head().
+ */
+extern AtpExport *atp_export_create_parts(MemoryContext parent, AtpSpan did, const AtpKeyRange *ranges, size_t nranges);
+
+/* Add a block under its CID, whose hash is right.  False: the export has a fault. */
+extern bool atp_export_add(AtpExport *e, AtpBytes cid, AtpBytes block);
+
+extern bool atp_export_has(const AtpExport *e, AtpBytes cid);
+
+/* The commit is the block with this CID.  May be called again for a later commit.  False: the export has a fault. */
+extern bool atp_export_set_head(AtpExport *e, AtpBytes cid);
+
+/* The nodes, for core/repo/sparse_walk.h; blocks may be added while the walk goes on. */
+extern AtpExportSource atp_export_nodes(AtpExport *e);
+
+/* A fault that a walk over atp_export_nodes() has found. */
+extern void atp_export_refuse(AtpExport *e, const AtpExportWalk *walk, AtpErr err, size_t at);
 
 /* Bytes of memory in use, which has a limit, without the index; and bytes of the index of the blocks, which grows. */
 extern Size atp_export_memory(const AtpExport *e);

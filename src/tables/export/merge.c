@@ -24,6 +24,7 @@
 #include "tables/direct/direct.h"
 #include "tables/repos/dead_letter.h"
 #include "tables/export/merge.h"
+#include "tables/export/merge_compare.h"
 #include "tables/apply/passed.h"
 #include "tables/records/record.h"
 #include "tables/export/stored_rows.h"
@@ -86,10 +87,7 @@ struct AtpMerge
 	AtpEvent	event;			/* stands for the export in dead letters and rows */
 	bool		direct;			/* new rows may be inserted without a statement (direct.h) */
 
-	/* tree and table */
-	AtpExportState state;
-	AtpExportRecord record;		/* valid while state is MORE */
-	AtpStoredRows *rows;
+	AtpMergeCompare compare;	/* of tree and table */
 	int64		expected;		/* rows the table must have at the end, if no trigger or policy
 								 * keeps rows out */
 	bool		rested;			/* the merge was interrupted, and the rows were read on behind the
@@ -122,11 +120,8 @@ atp_merge_begin(MemoryContext parent, const AtpSubscription *sub, AtpStatements 
 	m->event.did = did;
 	m->event.rev = atp_export_head(e)->rev; /* new_row() copies the export's revision into each row */
 	m->batch = atp_batch_create(m->cxt);
-	m->rows = atp_stored_begin(m->cxt, statements, &sub->settings, did);
 	atp_record_event_check(sub, statements);
-	if (!atp_export_rewind(e))
-		atp_export_error(e);
-	m->state = atp_export_fetch(e, &m->record);
+	atp_compare_begin(&m->compare, m->cxt, statements, &sub->settings, e, did);
 	return m;
 }
 
@@ -190,7 +185,7 @@ new_row(AtpMerge *m, AtpAction action, AtpSpan collection, AtpBytes path)
 static AtpBytes
 tree_path(const AtpMerge *m)
 {
-	return (AtpBytes) {(const uint8_t *) m->record.path.ptr, m->record.path.len};
+	return (AtpBytes) {(const uint8_t *) m->compare.record.path.ptr, m->compare.record.path.len};
 }
 
 /*
@@ -241,7 +236,7 @@ put_record(AtpMerge *m, AtpAction action)
 
 	if (!m->sub->settings.actions[action])
 		return;
-	if (!atp_export_block(m->export, m->record.cid, &block))
+	if (!atp_export_block(m->export, m->compare.record.cid, &block))
 		atp_export_error(m->export);
 	err = atp_make_record(block, m->sub->settings.keep_raw, &value, &raw, &at);
 	if (err != ATP_OK)
@@ -249,8 +244,8 @@ put_record(AtpMerge *m, AtpAction action)
 		add_letter(m, err, block, at);
 		return;
 	}
-	row = new_row(m, action, m->record.collection, tree_path(m));
-	row->cid = atp_cidlink_make(m->record.cid.ptr, m->record.cid.len);
+	row = new_row(m, action, m->compare.record.collection, tree_path(m));
+	row->cid = atp_cidlink_make(m->compare.record.cid.ptr, m->compare.record.cid.len);
 	row->value = value;
 	row->raw = raw;
 	if (!atp_validate_row(&m->sub->settings, row))
@@ -277,14 +272,6 @@ remove_row(AtpMerge *m, const AtpStoredRow *row)
 	m->step.deleted++;
 }
 
-static void
-next_record(AtpMerge *m)
-{
-	m->state = atp_export_fetch(m->export, &m->record);
-	if (m->state == ATP_EXPORT_BAD)
-		atp_export_error(m->export);
-}
-
 /*
  * B-65: the path of the record has no valid collection, so no row can have this path.  A dead
  * letter is made only if the subscription wants all collections.
@@ -296,53 +283,41 @@ pass_path(AtpMerge *m)
 
 	if (m->sub->settings.ncollections >= 0)
 		return;
-	if (!atp_export_block(m->export, m->record.cid, &block))
+	if (!atp_export_block(m->export, m->compare.record.cid, &block))
 		atp_export_error(m->export);
 	add_letter(m, ATP_E_PATH, block, 0);
 }
 
-/*
- * Compare the next path of tree and table; false: both are at their ends.
- *
- * A row that is newer than the export came from an export that was given up, or the export is forced.  An equal record, too,
- * gets this export's revision: a row that is newer than the repository would not take the next commits.
- */
+/* Compare the next path of tree and table; false: both are at their ends. */
 static bool
 compare_one(AtpMerge *m)
 {
-	const AtpStoredRow *row = atp_stored_row(m->rows);
-	int			cmp;
+	const AtpStoredRow *row;
+	AtpCompared where = atp_compare_look(&m->compare, &row);
 
-	if (m->state == ATP_EXPORT_MORE && m->record.collection.ptr == NULL)
+	switch (where)
 	{
-		pass_path(m);
-		next_record(m);
-		return true;
+		case ATP_COMPARED_END:
+			return false;
+		case ATP_COMPARED_INVALID:
+			pass_path(m);
+			break;
+		case ATP_COMPARED_UNWANTED:
+			break;
+		case ATP_COMPARED_TREE:
+			put_record(m, ATP_CREATE);
+			break;
+		case ATP_COMPARED_TABLE:
+			remove_row(m, row);
+			break;
+		case ATP_COMPARED_BOTH:
+			m->expected++;
+			if (atp_compare_is_same(&m->compare, row))
+				m->merged.same++;
+			else
+				put_record(m, ATP_UPDATE);
 	}
-	if (m->state == ATP_EXPORT_MORE && !atp_wants_collection(&m->sub->settings, m->record.collection))
-	{
-		next_record(m);
-		return true;
-	}
-	if (m->state == ATP_EXPORT_DONE && row == NULL)
-		return false;
-	cmp = row == NULL ? -1 : m->state == ATP_EXPORT_DONE ? 1 : atp_mst_compare(tree_path(m), row->path);
-	if (cmp < 0)
-		atp_stored_pass(m->rows, tree_path(m));
-	else if (cmp == 0)
-		m->expected++;
-	if (cmp < 0)
-		put_record(m, ATP_CREATE);
-	else if (cmp > 0)
-		remove_row(m, row);
-	else if (row->cid.len == m->record.cid.len && memcmp(row->cid.ptr, m->record.cid.ptr, row->cid.len) == 0 && row->rev <= m->event.rev)
-		m->merged.same++;
-	else
-		put_record(m, ATP_UPDATE);
-	if (cmp >= 0)
-		atp_stored_next(m->rows);
-	if (cmp <= 0)
-		next_record(m);
+	atp_compare_next(&m->compare, where);
 	return true;
 }
 
@@ -616,6 +591,6 @@ atp_merge_some(AtpMerge *m, int rows, int64 changes, AtpTime until)
 	}
 	if (!more && m->rested)
 		more = !count_rows(m, until);
-	atp_stored_rest(m->rows);
+	atp_compare_rest(&m->compare);
 	return more;
 }

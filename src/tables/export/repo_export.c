@@ -11,6 +11,8 @@
 #include "tables/repos/held.h"
 #include "tables/repos/dead_letter.h"
 #include "tables/export/repo_export.h"
+#include "tables/repos/proved_claim.h"
+#include "tables/base/proved_set.h"
 #include "tables/repos/repo_refill.h"
 #include "tables/repos/repo_state.h"
 #include "tables/repos/status_request.h"
@@ -32,6 +34,8 @@ atp_repo_export_begin(AtpApply *a, struct varlena *did)
 	AtpRepoExport *r = palloc0(sizeof(AtpRepoExport));
 	AtpBatch   *batch = a->batch;
 
+	/* before the row: a session that changes a filter has this lock first, and then locks rows */
+	atp_proved_lock(atp_target(a->statements), false);
 	r->apply = a;
 	r->event.kind = ATP_REPOS_IDENTITY;
 	r->event.did = did;
@@ -178,6 +182,7 @@ atp_repo_export_end(AtpRepoExport *r, const AtpExport *e, bool verified)
 	repo->head.commit = atp_cidlink_make(cid.ptr, cid.len);
 	repo->head.data = atp_cidlink_make(commit->data.ptr, commit->data.len);
 	repo->head.verified = verified;
+	atp_proved_fetched(repo, &r->apply->sub->settings);
 	(void) atp_repo_set_sync(repo, whole ? ATP_SYNC_SYNCHRONIZED : ATP_SYNC_DESYNCHRONIZED);
 	repo->sync.has_synced = true;
 	repo->sync.synced_at = GetCurrentTransactionStartTimestamp();

@@ -61,7 +61,7 @@ extern void atp_repo_export_hold(AtpRepoExport *r);
 extern void atp_repo_export_release(AtpRepoExport *r, uint64 rev);
 
 /*
- * R-55: the export's records are in the tables.  verified: the signature was checked.  False:
+ * R-55, P-23: the export's records are in the tables.  verified: the signature was checked.  False:
  * events of the repository were lost meanwhile, and a second export is needed.
  */
 extern bool atp_repo_export_end(AtpRepoExport *r, const AtpExport *e, bool verified);

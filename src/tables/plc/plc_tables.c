@@ -98,6 +98,13 @@ const AtpTable atp_plc_operation_table = {
 	.view_query = "SELECT o.did, o.n, o.created_at AS since, lead(o.created_at) OVER (PARTITION BY o.did ORDER BY o.n) AS until,"
 	" s.key, s.label_key, s.server, s.handle, s.gone FROM #.plc_operation o, LATERAL atproto.plc_state(o.operation) s WHERE o.nullified_by IS NULL",
 	.view_comment = "what each did:plc account said of itself, and when, by the chain that holds now: signing key, server, claimed handle",
+	.view_more = "COMMENT ON COLUMN #.plc_history.since IS 'when the operation came, by the directory''s word';"
+	"COMMENT ON COLUMN #.plc_history.until IS 'when the next operation of the chain came; NULL: the present state';"
+	"COMMENT ON COLUMN #.plc_history.key IS 'signing key of commits, as did:key; NULL: none';"
+	"COMMENT ON COLUMN #.plc_history.label_key IS 'signing key of labels, as did:key; NULL: none';"
+	"COMMENT ON COLUMN #.plc_history.server IS 'endpoint of the account''s PDS, as written; NULL: none';"
+	"COMMENT ON COLUMN #.plc_history.handle IS 'handle that the account claims, as written and not verified; NULL: none';"
+	"COMMENT ON COLUMN #.plc_history.gone IS 'the operation is a tombstone'",
 	.statements = operation_statements,
 	.nstatements = lengthof(operation_statements),
 	.shard_by = "did",

@@ -61,16 +61,16 @@ atp_multi_source_may_wait(TimestampTz since)
 }
 
 /*
- * The subscriptions of the target that are neither paused nor stopped.  The query runs as the table's owner: row level
- * security would hide the subscriptions of foreign owners from this subscription's owner.
+ * The query runs as the table's owner: row level security would hide the subscriptions of foreign owners from this
+ * subscription's owner.
  */
-static List *
-read_subscriptions(const AtpApply *a)
+List *
+atp_running_subscriptions(const char *target)
 {
 	AtpCaller	caller = atp_as_table_owner("subscription");
 	AtpResult	rows = atp_query("SELECT name FROM atproto.subscription WHERE target = $1::name AND enabled AND stopped IS NULL"
 								 " AND atproto.role_may_fill(owner, target, target_owner)",
-								 ATP_ARGS(atp_text_arg(atp_target(a->statements))));
+								 ATP_ARGS(atp_text_arg(target)));
 	List	   *list = NIL;
 
 	for (uint64 i = 0; i < rows.n; i++)
@@ -124,7 +124,7 @@ atp_multi_source_has_other(const AtpApply *a, List **others, const AtpEvent *eve
 	/* the list contains this subscription (unless just paused), so an empty list means: not read yet */
 	if (*others == NIL)
 	{
-		*others = read_subscriptions(a);
+		*others = atp_running_subscriptions(atp_target(a->statements));
 		note_alone(a, *others);
 	}
 	foreach(lc, *others)

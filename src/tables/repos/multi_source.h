@@ -31,6 +31,12 @@ extern void atp_multi_source_set_running(const AtpRunning *running);
 /* Do several running subscriptions fill the tables of this statement set? */
 extern bool atp_multi_source_is_shared(const AtpStatements *set);
 
+/*
+ * The subscriptions of the target that are neither paused nor stopped, and whose owners may fill the target: a list of
+ * AtpSubscription.
+ */
+extern List *atp_running_subscriptions(const char *target);
+
 /* May an event that has waited for a missing commit since this time wait longer? */
 extern bool atp_multi_source_may_wait(TimestampTz since);
 

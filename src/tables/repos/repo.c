@@ -18,6 +18,7 @@
 #include "tables/base/error_class.h"
 #include "tables/base/rows.h"
 #include "tables/repos/admission.h"
+#include "tables/repos/proved_claim.h"
 #include "tables/repos/repo_state.h"
 #include "tables/repos/table_repo.h"
 #include "types/types.h"
@@ -114,6 +115,7 @@ read_repo(const AtpRepos *s, AtpRepoState *repo, const Datum *values, const bool
 	}
 	atp_hold_read(&repo->hold);
 	repo->row.audited = atp_repo_is_audited(repo);
+	repo->row.synchronized = atp_repo_is_sync(repo, ATP_SYNC_SYNCHRONIZED);
 }
 
 static void
@@ -387,7 +389,11 @@ void
 atp_repos_store(AtpRepos *s)
 {
 	for (int i = 0; i < s->nrepos; i++)
+	{
 		s->repos[i].row.updated_at = GetCurrentTransactionStartTimestamp();
+		if (s->repos[i].row.changed)
+			atp_proved_judge(s, &s->repos[i]);
+	}
 	if (s->direct != NULL)
 		store_directly(s);
 	else

@@ -57,6 +57,9 @@ is_old_status(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event
 	bool		same_stream = atp_repo_has_status_of(repo, s->endpoint);
 	int64		rewind = s->apply->sub->source->rewind;
 
+	/* H-33: when events are read again, each of them has its effect, in the order of the numbers */
+	if (same_stream && event->archived)
+		return false;
 	if (same_stream && rewind == 0)
 		return event->seq <= repo->account.status_seq;
 	if (same_stream && event->seq > repo->account.status_seq && event->seq - repo->account.status_seq > rewind)
@@ -444,7 +447,8 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 static void
 take_archived(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 {
-	if (atp_repo_is_inactive(s, repo, event))
+	/* the stored status may be of a later row of this stream, if the row is read again */
+	if (atp_repo_is_inactive(s, repo, event) && !(atp_repo_has_status_of(repo, s->endpoint) && repo->account.status_seq > event->seq))
 	{
 		s->apply->skips[ATP_SKIP_INACTIVE]++;
 		event->effects.passed = true;

@@ -62,6 +62,15 @@ typedef struct AtpRepoSync
 	TimestampTz synced_at;		/* when an export of the repository was last applied */
 } AtpRepoSync;
 
+/* P-40: what was proven of the repository (proved_claim.h). */
+typedef struct AtpRepoProved
+{
+	bool		has_set;
+	int64		set;			/* these collections (proved_set.h) ... */
+	bool		has_rev;
+	uint64		rev;			/* ... were complete as of this revision */
+} AtpRepoProved;
+
 /* The refill that reads the repository again (atproto.refill()). */
 typedef struct AtpRepoRefill
 {
@@ -84,6 +93,7 @@ typedef struct AtpRepoRow
 	bool		found;
 	ItemPointerData place;		/* where the row was, if the row was read without a statement */
 	bool		audited;		/* the state as read fulfilled ATP_IS_AUDITED */
+	bool		synchronized;	/* sync was synchronized in the row as read */
 	bool		changed;		/* the row has to be written */
 	bool		added;			/* the row was inserted for this batch */
 	bool		stranger;		/* H-34: only statuses of an account without records came, so there is to be no row */
@@ -98,6 +108,7 @@ typedef struct AtpRepoState
 	AtpRepoHead head;
 	AtpRepoAccount account;
 	AtpRepoSync sync;
+	AtpRepoProved proved;
 	AtpRepoRefill refill;
 	AtpRepoHold hold;			/* why events of the repository wait */
 	AtpRepoRow	row;
@@ -120,6 +131,7 @@ struct AtpRepos
 	TimestampTz now;			/* when the identities were read */
 	bool		judged;			/* the events have verdicts already */
 	List	   *others;			/* cache for atp_multi_source_has_other() */
+	List	   *followers;		/* cache of proved_claim.c: the running subscriptions of the target; NIL: not read yet */
 };
 
 static inline bool

@@ -79,6 +79,14 @@ static const AtpColumn columns[] = {
 	{"updated_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, "NOT NULL DEFAULT now()", "when this row was written last", MEMBER(row.updated_at)},
 	{"handle_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, NULL,
 	"time of the event that announced the handle: with version 1 of Jetstream, older announcements are ignored", MEMBER(account.handle_at), MEMBER(account.has_handle_at)},
+	{"proved", ATP_TYPE_INT8, ATP_VALUE, NULL,
+		"the collections (atproto.proved_set) of which the tables had exactly the account's records at proved_rev; 0: all; null: nothing was proven",
+	MEMBER(proved.set), MEMBER(proved.has_set),
+		/* subscribe() and resume() look for such repositories; the index is empty while each subscription keeps records */
+	"CREATE INDEX IF NOT EXISTS repo_unclaimed ON #.repo (did) WHERE proved IS NULL AND sync = 'synchronized'", "repo_unclaimed"},
+	{"proved_rev", ATP_TYPE_TID, ATP_VALUE, NULL,
+		"the last revision at which the records of the proved collections were exactly the account's; while sync is synchronized, rev",
+	MEMBER(proved.rev), MEMBER(proved.has_rev)},
 };
 
 StaticAssertDecl(lengthof(columns) <= ATP_REPO_COLUMNS_MAX, "more columns than ATP_REPO_COLUMNS_MAX");

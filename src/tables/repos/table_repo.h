@@ -10,7 +10,7 @@
 #include "tables/base/table.h"
 
 /* At most this many columns are read with a row. */
-#define ATP_REPO_COLUMNS_MAX	32
+#define ATP_REPO_COLUMNS_MAX	40
 
 /* Indexes in atp_repo_table.statements. */
 typedef enum AtpRepoStatement

@@ -54,13 +54,14 @@ sub settings
 	return $self->{network}->settings . "max_worker_processes = 30\natproto.reconnect_delay = 20ms\natproto.reconnect_max_delay = 100ms\n";
 }
 
-# Serves the rows as an archive with these options, and the stream with these switches.  seal => number of segments (0: all).
+# Serves the rows as an archive with these options, and the stream with these switches.  seal => number of segments (0: all);
+# texts => other texts of the stream.
 sub serve
 {
 	my ($self, $options, %o) = @_;
 
 	$self->{stream}->stop if $self->{stream};
-	$self->{stream} = AtprotoTest::Server->start($self->{texts}, @{ $o{stream} // [] });
+	$self->{stream} = AtprotoTest::Server->start($o{texts} // $self->{texts}, @{ $o{stream} // [] });
 	$self->{network}->hosts({ $HOST => { stream => $self->{stream}->port } });
 	$self->{network}->archives({ $HOST => { rows => $self->{rows}, %$options } });
 	return $self->do(seal => $o{seal} // 0);

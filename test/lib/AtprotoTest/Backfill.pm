@@ -153,17 +153,23 @@ sub finish
 }
 
 # Where the tables are not what the network has after all events: rows, and repositories of which an audit does not
-# say so.  Of another target than atproto: schema => its name.
+# say so.  Of another target than atproto: schema => its name.  With collections => [...], only records of these; no audit
+# is possible then.
 sub difference
 {
 	my ($self, %where) = @_;
 	my $schema = delete $where{schema} // 'atproto';
+	my $collections = delete $where{collections};
+	my %wanted = map { $_ => 1 } @{ $collections // [] };
 	my %rows = map { $_ => 1 } split /\n/, AtprotoTest::query("SELECT did, collection, rkey, cid FROM $schema.record", %where);
 	# one by one: where Citus has the rows, an audit cannot be part of a query that runs on them
 	my $dids = AtprotoTest::query("SELECT array_agg(did) FROM $schema.repo WHERE active", %where);
-	my @lacking = grep { !delete $rows{$_} } map { join '|', (split /\t/)[ 0 .. 3 ] } split /\n/, slurp_file("$self->{expect}/record");
+	my @expected = grep { !$collections || $wanted{ (split /\t/)[1] } } split /\n/, slurp_file("$self->{expect}/record");
+	my @lacking = grep { !delete $rows{$_} } map { join '|', (split /\t/)[ 0 .. 3 ] } @expected;
+	my @differences = ((map { "lacking $_" } @lacking), map { "too many $_" } sort keys %rows);
 
-	return join "\n", (map { "lacking $_" } @lacking), (map { "too many $_" } sort keys %rows), map { "audit $_" } split /\n/,
+	return join "\n", @differences if $collections;
+	return join "\n", @differences, map { "audit $_" } split /\n/,
 	  AtprotoTest::query("SELECT r.did, a.reason FROM unnest('$dids'::did[]) r (did), LATERAL atproto.audit(r.did, '$schema', deep => true) a WHERE a.equal IS NOT TRUE", %where);
 }
 

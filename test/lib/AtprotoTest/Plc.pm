@@ -20,7 +20,7 @@ use JSON::PP;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw($PLC plc_export plc_chains plc_entries plc_last plc_rows plc_rows_are);
+our @EXPORT = qw($PLC plc_export plc_chains plc_chains_file plc_entries plc_last plc_rows plc_rows_are);
 
 # The directory's host in AtprotoTest::Network.
 our $PLC = 'plc.example.com';
@@ -59,7 +59,14 @@ sub plc_export
 sub plc_chains
 {
 	my ($what, %o) = @_;
-	return map { decode_json($_) } split /\n/, slurp_file(made($what, %o));
+	return map { decode_json($_) } split /\n/, slurp_file(plc_chains_file($what, %o));
+}
+
+# The file of these, a JSON object a line.
+sub plc_chains_file
+{
+	my ($what, %o) = @_;
+	return made($what, %o);
 }
 
 # The lines of a directory's log.

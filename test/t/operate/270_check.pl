@@ -54,6 +54,12 @@ my @cases = (
 	[ 'repository that cannot be', "UPDATE atproto.repo SET refill_first = rev WHERE $of",                     qr/refill_first without refill_rev$/ ],
 	[ 'repository that cannot be', "UPDATE atproto.repo SET rev_paths = '\\x00' WHERE $of",                    qr/no hashes$/ ],
 	[ 'repository that cannot be', "INSERT INTO atproto.repo (did, sync) VALUES ('did:web:a.b', 'synchronized')", qr/without a revision$/ ],
+	[ 'proof that cannot be', "UPDATE atproto.repo SET proved_rev = NULL WHERE $of", qr/without its collections/ ],
+	[ 'proof that cannot be', "UPDATE atproto.repo SET proved_rev = '2222222222222' WHERE $of", qr/synchronized, but proven up to 2222222222222$/ ],
+	[ 'proof that cannot be', "UPDATE atproto.repo SET sync = 'partial', proved_rev = '3zzzzzzzzzz2z' WHERE $of", qr/newer than rev$/ ],
+	[ 'proof of an unknown set', "UPDATE atproto.repo SET proved = 5 WHERE $of", qr/^atproto\|$did\|repo\|no set of collections has the number 5$/ ],
+	[ 'synchronized without a collection', "UPDATE atproto.subscription SET enabled = true; INSERT INTO atproto.proved_set VALUES (5, '{app.bsky.feed.*}');
+		UPDATE atproto.repo SET proved = 5 WHERE $of", qr/^atproto\|$did\|s\|/ ],
 	[ 'records differ from the tree', "UPDATE atproto.repo SET data = (SELECT cid FROM atproto.record LIMIT 1) WHERE $of", qr/^atproto\|$did\|\|other records$/, deep => 1 ],
 	[ 'link is missing',
 		'DELETE FROM atproto.link WHERE (target, source, rkey, did) = (SELECT target, source, rkey, did FROM atproto.link LIMIT 1)',

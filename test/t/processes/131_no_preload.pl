@@ -38,6 +38,7 @@ like(notices(subscribe_sql('s', $server, cursor => 0)),
 wait_for('SELECT seq = 499 FROM atproto.cursor');
 is(query("SELECT atproto.subscribe('s2', '$url')"), '', 'another one');
 wait_for("SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
+$server->wait_for_log(request => 2);
 query("SELECT atproto.unsubscribe('s2')");
 wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
 
@@ -49,7 +50,7 @@ $server->wait_for_log(request => 3);
 is(($server->cursors)[-1], '499', 'killed, it comes back and goes on');
 $before = query("SELECT $pid");
 query("SELECT pg_terminate_backend($before)");
-wait_for("SELECT $pid <> $before");
+wait_for("SELECT $pid <> $before AND pid = $pid FROM atproto.stat_subscription");
 pass('so it does when it is terminated');
 is(notices("SELECT atproto.resume('s')"), '', 'resume() of a consumer that runs starts no other');
 
@@ -63,7 +64,8 @@ wait_for("SELECT $pid IS NULL");
 like(notices("SELECT atproto.resume('s')"), qr/NOTICE.*runs until the server stops/, 'resume() starts it again');
 $server->release;
 wait_for('SELECT seq = 999 FROM atproto.cursor');
-is(query("SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'atproto%'"), '1', 'there is one consumer and no manager');
+wait_for("SELECT count(*) = 1 AND min(backend_type) = 'atproto consumer' FROM pg_stat_activity WHERE backend_type LIKE 'atproto%'");
+pass('there is one consumer and no manager');
 
 $node->restart;
 is(query("SELECT $pid"), '', 'it does not survive a restart');

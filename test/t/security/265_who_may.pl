@@ -147,6 +147,8 @@ my %calls = (
 	audit_all           => "CALL atproto.audit_all('victim')",
 	await               => "CALL atproto.await('$did', '0 s')",
 	await_backfill      => "CALL atproto.await_backfill('victim', '0 s')",
+	await_history       => "CALL atproto.await_history('victim', '0 s')",
+	history_again       => "SELECT atproto.history_again('victim')",
 	backfill_repo       => "SELECT atproto.backfill_repo('$did', 'victim')",
 	backlink_count      => "SELECT atproto.backlink_count('at://$did', 'app.bsky.feed.like:subject.uri', 'victim')",
 	backlink_dids       => "SELECT * FROM atproto.backlink_dids('at://$did', 'app.bsky.feed.like:subject.uri', tables => 'victim')",

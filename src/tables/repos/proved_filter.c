@@ -1,0 +1,248 @@
+/*
+ * proved_filter.c
+ *		What a change of a subscription's filter does to the claims of its target (P-40).
+ *
+ * There are few sets, and one UPDATE for each set changes the claims.  Invariant: after the change, each synchronized
+ * repository that the subscription follows is proven in exactly the collections of the filter.  If a left-out collection
+ * stayed among the proved collections, commits in this collection would pass, and a filter with the collection would
+ * find the repository still synchronized.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/namespace.h"
+#include "commands/trigger.h"
+#include "config/spi.h"
+#include "config/target.h"
+#include "config/target_rename.h"
+#include "fmgr.h"
+#include "identity/identity.h"
+#include "source.h"
+#include "stream/rev_cache.h"
+#include "tables/base/distributed.h"
+#include "tables/base/table.h"
+#include "tables/base/proved_set.h"
+#include "tables/repos/multi_source.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+PG_FUNCTION_INFO_V1(atp_subscription_proved);
+
+/* A claim of repositories. */
+typedef struct OldClaim
+{
+	bool		has_set;		/* false: synchronized without a set, because a subscription keeps no records */
+	int64		id;
+	AtpProvedSet set;
+} OldClaim;
+
+/* Columns of a subscription that select records and accounts. */
+static const char *const deciding[] = {"target", "collections", "dids", "slice", "actions", "keep_records"};
+
+static bool
+is_runnable(AtpTuple row)
+{
+	return atp_is_true(row, "enabled") && atp_get_text_or_null(row, "stopped") == NULL;
+}
+
+static bool
+same_text(const char *a, const char *b)
+{
+	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+/* Has the selection of records or accounts changed? */
+static bool
+keeps_others(const AtpTuple *old, AtpTuple row)
+{
+	if (old == NULL || !is_runnable(*old))
+		return true;
+	for (int i = 0; i < lengthof(deciding); i++)
+		if (!same_text(atp_get_text_or_null(*old, deciding[i]), atp_get_text_or_null(row, deciding[i])))
+			return true;
+	return false;
+}
+
+static AtpProvedSet
+read_set(AtpTuple row)
+{
+	Datum	   *values;
+	bool	   *nulls;
+	int			n = atp_get_array(row, "collections", TEXTOID, &values, &nulls);
+	char	  **patterns = palloc(sizeof(char *) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+		patterns[i] = TextDatumGetCString(values[i]);
+	return atp_proved_set(n, patterns);
+}
+
+/* Find the possible claims of repositories, without the filter's own claim; returns the number of claims. */
+static int
+find_claims(const AtpProvedSet *kept, OldClaim **claims)
+{
+	AtpCaller	caller = atp_as_table_owner("proved_set");
+	AtpResult	found = atp_query("SELECT id, collections FROM atproto.proved_set WHERE id <> $1 UNION ALL SELECT NULL, NULL",
+								  ATP_ARGS(atp_int8_arg(kept->n > 0 ? atp_proved_id(kept) : -1)));
+	int			n = (int) found.n;
+
+	*claims = palloc0(sizeof(OldClaim) * Max(n, 1));
+	for (int i = 0; i < n; i++)
+	{
+		AtpTuple	row = atp_result_row(found, i);
+		OldClaim   *c = &(*claims)[i];
+
+		c->has_set = atp_get_text_or_null(row, "id") != NULL;
+		c->id = c->has_set ? atp_get_int8(row, "id") : 0;
+		if (c->has_set)
+			c->set = read_set(row);
+	}
+	atp_result_free(found);
+	atp_owner_end(caller);
+	return n;
+}
+
+/* The followed repositories of a claim; table_repo.c has an index of repositories without a set. */
+#define FOLLOWED \
+	" AND ($4 IS NULL OR did OPERATOR(@.=) ANY ($4)) AND CASE WHEN $5 = 0 THEN true ELSE @.did_slice(did, $5) = $6 END"
+#define OF_CLAIM	"proved = $1 AND (sync IN ('synchronized', 'unproven') OR refill_sync IS NOT NULL)" FOLLOWED
+#define OF_NO_CLAIM	"proved IS NULL AND $1 IS NULL AND sync = 'synchronized'" FOLLOWED
+#define CHANGED \
+	"proved = $2, proved_rev = CASE WHEN $2 IS NOT NULL THEN proved_rev END," \
+	" sync = CASE WHEN sync = 'synchronized' AND NOT $3 THEN 'partial' ELSE sync END," \
+	" refill_sync = CASE WHEN refill_sync = 'synchronized' AND NOT $3 THEN 'partial' ELSE refill_sync END, updated_at = now()"
+
+/* Rows are locked in the order of the DIDs, in which consumers lock them, too; Citus cannot lock rows of several nodes so. */
+#define CHANGE_IN_ORDER(which) \
+	"WITH l AS MATERIALIZED (SELECT did AS locked FROM #.repo WHERE " which " ORDER BY did FOR NO KEY UPDATE)" \
+	" UPDATE #.repo SET " CHANGED " FROM l WHERE did OPERATOR(@.=) l.locked"
+#define LOOK(which)		"SELECT FROM #.repo WHERE " which " LIMIT 1"
+#define CHANGE(which)	"UPDATE #.repo SET " CHANGED " WHERE " which
+
+/* Change the rows of one claim, with the rights of sub.  settings, kept: the filter of a subscription, and its collections. */
+static void
+change_claim(const AtpSubscription *sub, const AtpSettings *settings, const OldClaim *old, const AtpProvedSet *kept, bool distributed)
+{
+	AtpProvedSet common = atp_proved_common(&old->set, kept);
+	bool		covers = atp_proved_covers(&old->set, kept);
+	AtpArg		args[6] = {
+		atp_int8_arg(old->id), atp_int8_arg(common.n > 0 ? atp_proved_id(&common) : 0), atp_bool_arg(covers),
+		atp_dids_arg(settings->dids, Max(settings->ndids, 0)), atp_int4_arg((int32) settings->slice.of), atp_int4_arg((int32) settings->slice.number)
+	};
+	AtpCaller	caller;
+	AtpResult	found;
+
+	if (!old->has_set && covers)
+		return;
+	args[0].isnull = !old->has_set;
+	args[1].isnull = common.n == 0;
+	args[3].isnull = settings->ndids < 0;
+	atp_proved_note(&common);
+	caller = atp_target_begin(sub);
+	/* while a session has locked the table, subscribe() and resume() wait only if there is something to change */
+	found = atp_query(atp_expand_sql(old->has_set ? LOOK(OF_CLAIM) : LOOK(OF_NO_CLAIM), sub->target), args, lengthof(args));
+	if (found.n > 0)
+	{
+		atp_run(atp_expand_sql(distributed ? old->has_set ? CHANGE(OF_CLAIM) : CHANGE(OF_NO_CLAIM)
+							   : old->has_set ? CHANGE_IN_ORDER(OF_CLAIM) : CHANGE_IN_ORDER(OF_NO_CLAIM), sub->target), args, lengthof(args));
+		atp_rev_cache_forget_at_commit();
+	}
+	atp_result_free(found);
+	atp_owner_end(caller);
+}
+
+/* create_tables() adds the column to a table of an earlier version; until then no repository of the table has a set. */
+static Oid
+table_with_claims(const char *target)
+{
+	Oid			schema = get_namespace_oid(target, true);
+	Oid			relid = OidIsValid(schema) ? get_relname_relid("repo", schema) : InvalidOid;
+
+	return OidIsValid(relid) && get_attnum(relid, "proved") != InvalidAttrNumber ? relid : InvalidOid;
+}
+
+/* Change the claims by the filter of a subscription of the target, with the rights of sub. */
+static void
+change_by_filter(const AtpSubscription *sub, const AtpSubscription *filter, Oid relid)
+{
+	AtpProvedSet kept = atp_proved_kept(&filter->settings);
+	OldClaim   *claims;
+	int			n = find_claims(&kept, &claims);
+
+	for (int i = 0; i < n; i++)
+		change_claim(sub, &filter->settings, &claims[i], &kept, atp_is_distributed(relid));
+}
+
+/* Do all these subscriptions keep these collections, and no others? */
+static bool
+keep_all_same(const List *subs, const AtpProvedSet *kept)
+{
+	const ListCell *lc;
+
+	foreach(lc, subs)
+	{
+		AtpProvedSet set = atp_proved_kept(&((const AtpSubscription *) lfirst(lc))->settings);
+
+		if (!atp_proved_covers(&set, kept) || !atp_proved_covers(kept, &set))
+			return false;
+	}
+	return true;
+}
+
+/* is_new: the subscription has just been made, so that no transaction can claim a former filter of it. */
+static void
+change_claims(const AtpSubscription *sub, bool is_new)
+{
+	Oid			relid = table_with_claims(sub->target);
+	AtpProvedSet kept = atp_proved_kept(&sub->settings);
+	const List *subs = atp_running_subscriptions(sub->target);
+	const ListCell *lc;
+
+	if (!OidIsValid(relid))
+		return;
+	/* transactions that claim the same filter need not end first */
+	atp_proved_lock(sub->target, !is_new || !keep_all_same(subs, &kept));
+	change_by_filter(sub, sub, relid);
+	/* this filter may have taken a collection from a claim, and a second subscription of the same accounts may want the collection */
+	foreach(lc, subs)
+	{
+		const AtpSubscription *other = lfirst(lc);
+		AtpProvedSet wanted = atp_proved_kept(&other->settings);
+
+		if (strcmp(other->name, sub->name) != 0 && !atp_proved_covers(&kept, &wanted))
+			change_by_filter(sub, other, relid);
+	}
+}
+
+/* SQL: atproto_internal.subscription_proved(), AFTER INSERT or UPDATE, for each row */
+Datum
+atp_subscription_proved(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigger = (TriggerData *) fcinfo->context;
+	AtpTuple	first,
+				row;
+	const AtpSubscription *sub;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_AFTER(trigger->tg_event) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" must be fired after each row", "subscription_proved")));
+	row = first = (AtpTuple) {trigger->tg_trigtuple, RelationGetDescr(trigger->tg_relation)};
+	if (TRIGGER_FIRED_BY_UPDATE(trigger->tg_event))
+		row.tuple = trigger->tg_newtuple;
+	if (atp_target_is_renamed())
+		return PointerGetDatum(NULL);
+	SPI_connect();
+	sub = atp_subscription_get(atp_get_text(row, "name"), CurrentMemoryContext);
+	if (sub != NULL && sub->source->by_repo)
+	{
+		AtpProvedSet kept = atp_proved_kept(&sub->settings);
+
+		/* load_car() proves the filter of a paused subscription, too */
+		atp_proved_note(&kept);
+		if (is_runnable(row) && keeps_others(TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? &first : NULL, row))
+			change_claims(sub, !TRIGGER_FIRED_BY_UPDATE(trigger->tg_event));
+	}
+	SPI_finish();
+	return PointerGetDatum(NULL);
+}

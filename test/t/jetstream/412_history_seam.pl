@@ -1,0 +1,140 @@
+# 412_history_seam.pl
+#		The seam between the archive and the stream of a Jetstream (H-51, H-53): old cursors, rows without an event,
+#		servers with changed rows.  test/models/archive.pml has the rules.
+#
+#		ATPROTO_SEED is the seed of the run.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use AtprotoTest::Archive;
+use AtprotoTest::Jetstream;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $archive = AtprotoTest::Archive->begin('--events' => 900, '--accounts' => 40);
+my $node    = make_node('seam', start => $archive->preload, conf => $archive->settings . "atproto.history_interval = 1s\n");
+my $last    = $archive->last_seq;
+my @texts   = read_capture($archive->texts_of);
+my $dir     = PostgreSQL::Test::Utils::tempdir('texts');
+my $options = { block_rows => 10, segment_blocks => 5 };
+my $half    = int($last / 50 / 2);
+my $tip     = $half * 50;
+
+$archive->serve($options);
+query('CREATE SCHEMA whole');
+query($archive->subscription_sql('whole', history => "'none'", cursor => 0, target => "'whole'"));
+$archive->wait_for_end('whole');
+query("SELECT atproto.unsubscribe('whole')");
+
+sub history { my ($what, $name) = @_; return query("SELECT $what FROM atproto.history WHERE subscription = '$name'") }
+
+sub error_of { my ($sql) = @_; my (undef, undef, $error) = $node->psql('postgres', $sql); return $error }
+
+# The archive is sealed up to $tip, and the stream has these texts.
+sub begin_case
+{
+	my ($name, $stream_texts, @switches) = @_;
+
+	$archive->serve($options, seal => $half, texts => write_capture("$dir/$name", @$stream_texts), stream => \@switches);
+	query("CREATE SCHEMA $name");
+	query($archive->subscription_sql($name, target => "'$name'"));
+}
+
+sub end_case
+{
+	my ($name, $what) = @_;
+
+	same_rows($name, 'whole', $what, tables => [qw(record repo)]);
+	query("SELECT atproto.unsubscribe('$name')");
+}
+
+# --- H-51: the server calls the cursor too old ---
+
+begin_case('old', \@texts, '--oldest' => $tip + 60);
+wait_for(q{SELECT count(*) > 0 FROM atproto.subscription_log WHERE subscription = 'old' AND detail LIKE '%CursorTooOld%'});
+is(query('SELECT count(*) FROM atproto.gap'), '0', 'H-51: a cursor that is too old is no gap');
+$archive->wait_for_end('old');
+cmp_ok(history('cycles', 'old'), '>', 1, '... but another cycle');
+is(query('SELECT count(*) FROM atproto.gap'), '0', '... and what the archive does not have yet is a seam');
+$archive->do(seal => 0);
+wait_for(q{SELECT phase = 'live' FROM atproto.history WHERE subscription = 'old'});
+$archive->wait_for_end('old');
+is(query('SELECT count(*) FROM atproto.gap WHERE closed_at IS NULL'), '0', '... which is read from the archive later');
+query('DELETE FROM atproto.gap');
+end_case('old', 'H-51: nothing is lost');
+
+# --- H-53: the stream begins behind the archive's end, without a word ---
+
+begin_case('silent', [ @texts[ $tip + 30 .. $#texts ] ]);
+$archive->wait_for_end('silent');
+wait_for("SELECT seams @> (@{[ $tip + 5 ]})::bigint AND phase = 'seam' FROM atproto.history WHERE subscription = 'silent'");
+cmp_ok(query('SELECT count(*) FROM whole.record') - query('SELECT count(*) FROM silent.record'), '>', 0, 'the stream has left out rows');
+$archive->do(seal => 0);
+wait_for(q{SELECT phase = 'live' FROM atproto.history WHERE subscription = 'silent'});
+is(history('seam_missing', 'silent'), '30', 'H-53: the archive says how many');
+is(query(q{SELECT reason, closed_how, events FROM atproto.gap}), 'archive|read again from the archive|30', '... and a closed gap tells of them');
+end_case('silent', 'H-53: what the stream has left out is read from the archive');
+
+# --- after a disconnection, the stream begins with the next event ---
+
+begin_case('short', \@texts);
+$archive->wait_for_end('short');
+query(q{SELECT atproto.pause('short')});
+wait_for(q{SELECT state = 'paused' FROM atproto.stat_subscription WHERE name = 'short'});
+my $records = query('SELECT sum(record_ops) FROM atproto.cursor');
+$archive->serve($options, texts => write_capture("$dir/rest", @texts[ $tip .. $tip + 5 ], $texts[-1] =~ s/"seq":\d+/'"seq":' . ($last + 7)/er));
+query(q{SELECT atproto.resume('short')});
+wait_for(q{SELECT count(*) > 0 FROM atproto.subscription_log WHERE subscription = 'short' AND detail LIKE '%are read again%'});
+wait_for("SELECT seq > $last FROM atproto.cursor WHERE subscription = 'short'");
+same_rows('short', 'whole', 'rows after the last settled one are read again, with the same result', tables => ['record']);
+query(q{SELECT atproto.unsubscribe('short')});
+
+# --- rows of the stream get new numbers ---
+
+my $changed = $last - 20;
+my @others  = @texts;
+@others[ $changed - 1, $changed ] = @others[ $changed, $changed - 1 ];
+$others[ $changed - 1 ] =~ s/"seq":\d+/"seq":$changed/;
+$others[$changed] =~ s/"seq":\d+/'"seq":' . ($changed + 1)/e;
+begin_case('crash', [ @others[ 0 .. $changed - 1 ] ]);
+wait_for("SELECT seq = $changed FROM atproto.cursor WHERE subscription = 'crash'");
+query(q{SELECT atproto.pause('crash')});
+wait_for(q{SELECT state = 'paused' FROM atproto.stat_subscription WHERE name = 'crash'});
+$archive->serve($options, seal => $half);
+query(q{SELECT atproto.resume('crash')});
+$archive->wait_for_end('crash');
+wait_for(q{SELECT count(*) > 0 FROM atproto.subscription_log WHERE subscription = 'crash' AND detail LIKE '%are read again%'});
+end_case('crash', 'another row at the position: the rows after the last settled one are read again');
+
+# --- a quiet stream: the archive grows, and the stream brings nothing ---
+
+begin_case('quiet', [ @texts[ 0 .. $tip - 2 ] ]);
+wait_for(q{SELECT phase = 'seam' FROM atproto.history WHERE subscription = 'quiet'});
+$archive->do(seal => 0);
+wait_for("SELECT seq = $last FROM atproto.cursor WHERE subscription = 'quiet'");
+end_case('quiet', 'what the archive has is read, although the stream is silent');
+
+# --- the user's functions ---
+
+$archive->serve($options);
+query('CREATE SCHEMA again');
+query($archive->subscription_sql('again', target => "'again'"));
+query(q{CALL atproto.await_history('again', '1 min')});
+is(query(q{SELECT position >= tip OR tip IS NULL, phase IN ('seam', 'live'), waits_for IS NULL OR phase = 'seam', blocks > 0, bytes > 0, cycles FROM atproto.history_progress WHERE subscription = 'again'}), 't|t|t|t|t|1', 'history_progress tells how far it is');
+$archive->wait_for_end('again');
+query('DELETE FROM again.record WHERE rkey::text < $$3m$$ OR random() < 0.3');
+query(q{SELECT atproto.history_again('again')});
+wait_for(q{SELECT cycles = 2 AND phase IN ('seam', 'live') FROM atproto.history WHERE subscription = 'again'});
+$archive->wait_for_end('again');
+same_rows('again', 'whole', 'H-42: history_again() reads the archive once more', tables => ['record']);
+like(error_of(q{CALL atproto.await_history('nobody')}), qr/does not exist, or reads no archive/, 'no such subscription');
+query(q{SELECT atproto.pause('again')});
+query(q{SELECT atproto.history_again('again')});
+like(error_of(q{CALL atproto.await_history('again')}), qr/not read to its end/, 'a paused subscription reads nothing');
+
+done_testing();

@@ -1,0 +1,314 @@
+# 358_sparse.pl
+#		Fetches of some collections of a repository, with proof, by getRecord and getBlocks: few requests give
+#		the rows of a fetch of the whole repository.  Hostile servers answer with errors, refuse blocks, cut
+#		answers off, or move on between requests; hostile trees have wrong heights, intervals or blocks.
+#		P-02 to P-05, P-10 to P-16, P-20 to P-22, P-30, P-61.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use AtprotoTest::Network;
+use AtprotoTest::Preload;
+use IPC::Run;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $files = PostgreSQL::Test::Utils::tempdir('exports');
+IPC::Run::run([ $ENV{PYTHON} || '/usr/bin/python3', '-B', test_dir() . '/oracle/sparse.py', @$_ ]) or BAIL_OUT('no exports were made') foreach [$files], [ '--hostile', $files ];
+my $network = AtprotoTest::Network->start;
+my $node    = make_node(
+	'sparse',
+	start => AtprotoTest::Preload->make(network => $network),
+	conf  => $network->settings . "atproto.fetch_host_rate = 1000\natproto.fetch_retry = '1h'\nmax_worker_processes = 30\n");
+my $me     = did('a');
+my $recipe = '{exchange.recipe.recipe}';
+my $n      = 0;
+
+# A new server for each case, with this export.
+sub serve
+{
+	my ($car, %more) = @_;
+	my $host = 'pds' . ++$n . '.example.com';
+
+	$network->repos({ $host => { $me => { car => "$files/$car.car", %more } } });
+	return $host;
+}
+
+sub fetch_from
+{
+	my ($host, $target) = @_;
+
+	query("UPDATE atproto.subscription SET repo_source = 'https://$host' WHERE target = '$target'");
+	query("DELETE FROM atproto.repo_job; SELECT atproto.resync('$me', '$target')");
+	return;
+}
+
+# Wait until no job is left.  A failed fetch ends the wait.
+sub wait_for_fetch
+{
+	wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE NOT (state = 'queued' AND tries > 0))");
+	is(query("SELECT error FROM atproto.repo_job"), '', 'the fetch has ended well');
+	return;
+}
+
+# The requests of a host, in a word each.
+sub requests
+{
+	my ($host) = @_;
+	return map { $_->{path} =~ /com\.atproto\.sync\.(\w+)/ ? $1 : () } $network->log(kind => 'http', host => $host);
+}
+
+sub count { my ($what, @of) = @_; return scalar grep { $_ eq $what } @of }
+
+my $rows  = "SELECT md5(string_agg(concat_ws(' ', collection, rkey, cid, value), E'\\n' ORDER BY collection, rkey)), count(*) FROM %s.record WHERE collection = 'exchange.recipe.recipe'";
+my $state = "SELECT sync, hold IS NULL, rev IS NOT NULL FROM s.repo";
+
+foreach my $target ([ s => 'sparse' ], [ w => 'whole' ], [ a => 'auto' ])
+{
+	query("CREATE SCHEMA $target->[0]; SELECT atproto.create_tables('$target->[0]'); SELECT atproto.subscribe('$target->[0]', 'wss://quiet.example.com', target => '$target->[0]', backfill => 'repair', collections => '$recipe', fetch_as => '$target->[1]')");
+}
+
+# --- rows as after a fetch of the whole ---
+
+sub is_as_whole
+{
+	my ($car, $name, $host, $target) = @_;
+
+	query("UPDATE w.repo SET rev = NULL");
+	fetch_from(serve($car), 'w');
+	wait_for_fetch();
+	is(query(sprintf $rows, $target), query(sprintf $rows, 'w'), "P-20: $name: the rows are those of the whole");
+	is(query("SELECT r.rev = w.rev AND r.data = w.data AND r.commit = w.commit, r.sync, r.hold FROM $target.repo r, w.repo w"), 't|synchronized|', "P-23: $name: so is the state of the repository");
+	return;
+}
+
+my $host = serve('first');
+fetch_from($host, 's');
+wait_for_fetch();
+is_as_whole('first', 'into an empty table', $host, 's');
+my @asked = requests($host);
+is(count('getRecord', @asked), 2, 'P-02: a proof at either end');
+is(count('getRepo', @asked), 0, 'never the whole');
+cmp_ok(scalar @asked, '<=', 12, 'P-03: few requests');
+is(query("SELECT count(*) FROM s.record"), '60', 'P-01: nothing of the collections beside it');
+
+$host = serve('second');
+fetch_from($host, 's');
+wait_for_fetch();
+is_as_whole('second', 'a later commit', $host, 's');
+is(query("SELECT count(*) FROM s.record WHERE rev = (SELECT rev FROM s.repo)"), '2', 'P-20: only what differs is written');
+my @cids = map { $_->{path} =~ /getBlocks/ ? $_->{path} =~ /cids=(\w+)/g : () } $network->log(kind => 'http', host => $host);
+my %record = map { $_ => 1 } split /\n/, query("SELECT cid FROM s.record");
+is(scalar(grep { $record{$_} } @cids), 2, 'P-22: only records are asked for whose CID is not in the table');
+
+$host = serve('older');
+fetch_from($host, 's');
+wait_for("SELECT EXISTS (SELECT FROM atproto.repo_job WHERE tries = 1 AND state = 'queued')");
+like(query("SELECT error FROM atproto.repo_job"), qr/older than the repository's revision/, 'P-21: an older commit is refused');
+is(query($state), 'desynchronized|t|t', 'and the events are released');
+is(count('getBlocks', requests($host)) > 6, '', 'before its records are fetched');
+
+foreach my $case ([ 'none', 'no recipes', 0 ], [ 'empty', 'an empty repository', 0 ], [ 'letters', 'recipes that cannot be stored', 61 ], [ 'small', 'a small repository', 5 ], [ 'most', 'nearly all', 3000 ])
+{
+	my ($car, $name, $count) = @$case;
+
+	query("UPDATE s.repo SET rev = NULL");
+	$host = serve($car);
+	fetch_from($host, 's');
+	wait_for_fetch();
+	is_as_whole($car, $name, $host, 's');
+	is(query("SELECT count(*) FROM s.record"), $count, "$name: so many");
+	note(join ' ', requests($host));
+	is(scalar(requests($host)), 2, 'P-16: that there are none is proven by the proofs of either end') if $car eq 'none';
+}
+
+# --- servers without proofs ---
+
+query("UPDATE s.repo SET rev = NULL");
+$host = serve('first', old => JSON::PP::true);
+fetch_from($host, 's');
+wait_for_fetch();
+is_as_whole('first', 'a server that answers RecordNotFound', $host, 's');
+cmp_ok(count('getLatestCommit', requests($host)), '>=', 1, 'P-02: the commit comes by getLatestCommit and getBlocks');
+
+# --- P-30: the cheaper way ---
+
+sub fetch_auto
+{
+	my ($host) = @_;
+
+	query("UPDATE a.repo SET rev = NULL");
+	fetch_from($host, 'a');
+	wait_for_fetch();
+	return requests($host);
+}
+
+sub is_right
+{
+	my ($name) = @_;
+	is(query("SELECT count(*), (SELECT sync FROM a.repo) FROM a.record"), '60|synchronized', "$name: the rows are there");
+	return;
+}
+
+my $until = "SELECT whole_until > now() + interval '23 hours', whole_reason FROM atproto.stat_host WHERE host = '%s'";
+
+# Host, expected mark in atproto.stat_host, name of the check.
+my @marks;
+
+foreach my $case ([ 'small', 0 ], [ 'most', 1 ], [ 'first', 0 ], [ 'none', 0 ])
+{
+	my ($car, $whole) = @$case;
+
+	@asked = fetch_auto(serve($car));
+	is(count('getRepo', @asked), $whole, "P-30: $car: " . ($whole ? 'the whole is cheaper' : 'parts are cheaper'));
+	is(count('getBlocks', @asked), 0, "... and this is known before nodes are fetched") if $whole;
+}
+
+# --- servers that cannot ---
+
+my $json = { 'Content-Type' => 'application/json' };
+foreach my $case (
+	[ 'getRecord 501', qr/501/, path => 'getRecord', status => 501, headers => $json, body => '{"error":"MethodNotImplemented"}' ],
+	[ 'getBlocks 404', qr/404/, path => 'getBlocks', status => 404, body => 'no' ],
+	[ 'getRecord 400 for ever', qr/400/, path => 'getRecord', status => 400, headers => $json, body => '{"error":"InvalidRequest"}' ],
+	[ 'getRecord 500 for ever', qr/500/, path => 'getRecord', status => 500 ],
+	[ 'getRecord RepoNotFound', qr/RepoNotFound|400/, path => 'getRecord', status => 400, headers => $json, body => '{"error":"RepoNotFound"}' ],
+	[ 'getBlocks 400 for ever', qr/refuses block \w+ of its latest commit/, path => 'getBlocks', status => 400, headers => $json, body => '{"error":"InvalidRequest"}' ],
+	[ 'getBlocks without the blocks', qr/refuses block/, path => 'getBlocks', status => 200, file => "$files/empty.car" ],
+	[ 'a wrong block', qr/invalid CAR file at byte \d+/, path => 'getBlocks', xor => 500 ],
+	[ 'no CAR file', qr/invalid CAR file/, path => 'getRecord', status => 200, body => '<html>no</html>' ],
+	[ 'a bomb', qr/invalid CAR file/, path => 'getRecord', bomb => 100 ],
+	[ 'a late 500', qr/500/, path => 'getBlocks', after => 1, status => 500 ],
+	[ 'getLatestCommit 500', qr/500/, path => 'getLatestCommit', status => 500, and => { path => 'getBlocks', status => 400 } ])
+{
+	my ($name, $why, %fault) = @$case;
+	my $and = delete $fault{and};
+
+	$host = serve('first');
+	$network->fault({ host => $host, %fault });
+	$network->fault({ host => $host, %$and }) if $and;
+	is(count('getRepo', fetch_auto($host)), 1, "P-61: $name: the whole is tried");
+	is_right($name);
+	push @marks, [ $host, qr/^t\|.*$why/, "P-61: $name: the host is remembered, with the reason" ];
+	my $before = requests($host);
+	@asked = fetch_auto($host);
+	is(join(' ', @asked[ $before .. $#asked ]), 'getRepo', "P-30: $name: and asked for the whole only");
+}
+
+# --- limits of one account; answers without an end ---
+
+my $private = 'private.example.com';
+$network->names({ $private => ['10.0.0.1'] });
+foreach my $case (
+	[ 'a proof of 10 MB', path => 'getRecord', status => 200, file => "$files/fat.car" ],
+	[ 'cut off', path => 'getBlocks', truncate => 300 ],
+	[ 'reset', path => 'getRecord', reset => 100 ],
+	[ 'a redirect to a private address', path => 'getBlocks', redirect => "https://$private/" ])
+{
+	my ($name, %fault) = @$case;
+
+	$host = serve('first');
+	$network->fault({ host => $host, %fault });
+	is(count('getRepo', fetch_auto($host)), 1, "$name: the whole is tried");
+	is_right($name);
+	push @marks, [ $host, qr/^\|$/, "$name: the host is not blamed" ];
+}
+
+# --- neither parts nor the whole ---
+
+sub fails_at
+{
+	my ($host, $target) = @_;
+
+	query("UPDATE $target.repo SET rev = NULL");
+	fetch_from($host, $target);
+	wait_for("SELECT EXISTS (SELECT FROM atproto.repo_job WHERE state = 'queued' AND error IS NOT NULL)");
+	is(query("SELECT count(*) FILTER (WHERE hold IS NOT NULL OR sync = 'resyncing') FROM $target.repo"), '0', 'nothing waits for it');
+	return query("SELECT error FROM atproto.repo_problem WHERE did = '$me'");
+}
+
+$host = serve('first');
+$network->fault({ host => $host, path => 'getRecord', status => 500 });
+$network->fault({ host => $host, path => 'getRepo\b', status => 502 });
+like(fails_at($host, 'a'), qr/502.*; of its collections alone: .*500/, 'P-61: both reasons are visible');
+is(query("SELECT whole FROM atproto.repo_job"), 't', 'P-61: and only the whole is tried again');
+push @marks, [ $host, qr/^\|$/, 'the host is not remembered: the whole is not good' ];
+
+$host = serve('first');
+$network->fault({ host => $host, path => 'getRecord', status => 429, times => 1 });
+like(fails_at($host, 'a'), qr/429/, 'R-21: 429 at once: later');
+is(query("SELECT whole, tries FROM atproto.repo_job"), 'f|0', 'and then parts again');
+
+$host = serve('first');
+$network->fault({ host => $host, path => 'getBlocks', status => 503, times => 1 });
+like(fails_at($host, 'a'), qr/503/, 'R-21: a late 503: later');
+is(query("SELECT whole, tries FROM atproto.repo_job"), 't|0', 'and then the whole, which is one request');
+
+$host = serve('first');
+$network->fault({ host => $host, path => 'getBlocks', status => 501 });
+my $kept = query(sprintf $rows, 's');
+like(fails_at($host, 's'), qr/501/, 'P-32: sparse forces: a server that cannot is told of');
+is(count('getRepo', requests($host)), 0, 'and not asked for the whole');
+is(query(sprintf $rows, 's'), $kept, 'P-15: nothing is applied from a part');
+
+# --- a repository moves on between requests ---
+
+query("UPDATE s.repo SET rev = NULL");
+$host = serve('first', every => 2, moves => [ map { "$files/move$_.car" } 0 .. 1 ]);
+fetch_from($host, 's');
+wait_for_fetch();
+is_as_whole('move1', 'P-04: a repository that moves on twice', $host, 's');
+is(count('getRepo', requests($host)), 0, 'P-04: with the blocks that are there');
+note(join ' ', requests($host));
+
+query("UPDATE a.repo SET rev = NULL");
+$host = serve('first', every => 1, moves => [ map { "$files/move$_.car" } (0 .. 7) x 5 ]);
+is(count('getRepo', fetch_auto($host)), 1, 'P-05: one that moves on too often is fetched as a whole');
+is(query("SELECT sync FROM a.repo"), 'synchronized', 'and is synchronized');
+push @marks, [ $host, qr/^\|$/, 'P-05: its host is not blamed' ];
+
+# --- wrong trees ---
+
+foreach my $case (
+	[ shifted    => qr/after path|invalid repository/ ],
+	[ heights    => qr/invalid repository/ ],
+	[ descending => qr/invalid repository/ ],
+	[ twice      => qr/invalid repository/ ],
+	[ keyless    => qr/invalid repository/ ],
+	[ garbage    => qr/invalid repository/ ],
+	[ nowhere    => qr/refuses block/ ],
+	[ codec      => qr/CID of a record|invalid repository/ ],
+	[ other      => qr/of another account/ ])
+{
+	my ($car, $why) = @$case;
+
+	$kept = query(sprintf $rows, 's');
+	$host = serve($car);
+	like(fails_at($host, 's'), $why, "P-12: $car: it is told");
+	is(query(sprintf $rows, 's'), $kept, "P-15: $car: no row has changed");
+	cmp_ok(scalar requests($host), '<', 40, "P-14: $car: requests are bounded");
+	push @marks, [ $host, qr/^\|$/, "$car: the host is not blamed" ];
+}
+query("UPDATE s.repo SET rev = NULL");
+fetch_from(serve('right'), 's');
+wait_for_fetch();
+is(query('SELECT count(*) FROM s.record'), '1', 'a right tree beside them');
+
+# --- remembered hosts ---
+
+foreach my $mark (@marks)
+{
+	my ($of, $expected, $name) = @$mark;
+	wait_for("SELECT requests > 0 FROM atproto.host WHERE host = '$of'");
+	like(query(sprintf $until, $of), $expected, $name);
+}
+$host = $marks[0][0];
+query("SELECT atproto.reset_backoff('$host')");
+is(query("SELECT whole_until IS NULL FROM atproto.stat_host WHERE host = '$host'"), 't', 'until somebody asks');
+
+$node->stop;
+done_testing();
