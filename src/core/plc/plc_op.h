@@ -59,7 +59,7 @@ extern size_t atp_plc_op_room(size_t n);
 extern AtpErr atp_plc_op_read(AtpSpan json, uint8_t *room, size_t size, AtpSha256Fn sha256, void *ctx,
 							  AtpPlcOp *op, size_t *at);
 
-/* What an operation says of its account. */
+/* The account's keys, server and handle, by one operation. */
 typedef struct AtpPlcState
 {
 	AtpPlcKind	kind;
@@ -69,10 +69,10 @@ typedef struct AtpPlcState
 	AtpSpan		handle;			/* of the first alias with at://, as written */
 } AtpPlcState;
 
-/* Reads kind and rotation keys of an operation that was read before, from its DAG-CBOR.  False: it is none. */
+/* Reads kind and rotation keys of an operation from its DAG-CBOR.  False: no operation. */
 extern bool atp_plc_op_stored(AtpBytes cbor, AtpPlcOp *op);
 
-/* M-06: what the operation says of its account; a create operation by its meaning.  False: it is none. */
+/* M-06: reads the state of the account from an operation's DAG-CBOR; a create operation by its meaning.  False: no operation. */
 extern bool atp_plc_op_state(AtpBytes cbor, AtpPlcState *state);
 
 /* M-02: the DID of the account created by this genesis. */

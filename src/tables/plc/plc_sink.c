@@ -1,9 +1,9 @@
 /*
  * plc_sink.c
- *		The sink for the entries of a did:plc directory: judges each operation by the account's log, as the tables and the
- *		batch have it, and writes what holds and what is refused (M-01, M-05, M-10).
+ *		The sink for the entries of a did:plc directory: judges each operation by the account's log in tables and batch,
+ *		and writes accepted and refused operations (M-01, M-05, M-10).
  *
- * Most operations follow the newest one of their account, so only this one is read.  Where an operation of the batch
+ * Most operations follow the newest operation of their account, so only the newest is read.  Where an operation of the batch
  * follows another, the account's whole log is read, without the operations themselves.
  */
 #include "postgres.h"
@@ -76,7 +76,7 @@ is_cid(const uint8_t *a, const uint8_t *b)
 	return memcmp(a, b, ATP_CID_BLESSED_LEN) == 0;
 }
 
-/* Does each operation follow the newest stored one, or one before it in the batch?  Or is it the newest itself? */
+/* Does each operation repeat or follow the newest stored operation, or follow an earlier operation of the batch? */
 static bool
 follows_newest(const AtpApply *a, const Account *account)
 {
@@ -95,7 +95,7 @@ follows_newest(const AtpApply *a, const Account *account)
 	return true;
 }
 
-/* The keys of a stored operation; a body that is no operation has none, so that nothing can follow. */
+/* The keys of a stored operation; bytes of a user that are no operation give no keys, so that nothing can follow. */
 static void
 load_keys(AtpPlcPlace *place, AtpBytes body)
 {
@@ -187,7 +187,7 @@ judge_event(AtpApply *a, Account *account, const AtpEvent *event, AtpPlcWriter *
 	a->rows++;
 }
 
-/* Puts the new operations of the account, and the stored ones that were nullified. */
+/* Puts the account's new operations, and the stored operations that were nullified. */
 static void
 put_account(const AtpApply *a, const Account *account, AtpPlcWriter *w)
 {

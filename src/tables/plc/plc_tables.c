@@ -80,7 +80,7 @@ static const AtpStatement refused_statements[] = {
 		"INSERT INTO #.plc_refused (subscription, {columns}) SELECT $1, * FROM unnest({arrays}) ON CONFLICT (did, digest) DO NOTHING",
 		SPI_OK_INSERT, {ATP_TYPE_TEXT}, {0}, &atp_plc_refused_table, ATP_ROWS_IN
 	},
-	/* M-01: an operation that is accepted later is no longer refused */
+	/* M-01: the refusal of an operation ends when the operation is accepted */
 	[FORGIVE] = {
 		"DELETE FROM #.plc_refused r USING unnest($1, $2) u (did, digest) WHERE r.did OPERATOR(@.=) u.did AND r.digest = u.digest",
 		SPI_OK_DELETE, {ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_BYTEA)}, {0}, &atp_plc_refused_table, ATP_BY_INDEX
@@ -132,7 +132,7 @@ bytes_of(Datum value)
 	return (AtpBytes) {(uint8_t *) VARDATA(copy), VARSIZE(copy) - VARHDRSZ};
 }
 
-/* A table that a user has altered may have anything: values that no operation has make a row that nothing follows. */
+/* A user may have altered the table: a row with impossible values is an operation that nothing follows. */
 static AtpPlcStored
 take_row(HeapTuple tuple, TupleDesc desc, int columns)
 {
@@ -172,7 +172,7 @@ take_rows(uint64 n, int columns, int *found)
 }
 
 static Datum
-did_array(AtpStatements *set, struct varlena **dids, int n)
+accounts_arg(AtpStatements *set, struct varlena **dids, int n)
 {
 	Datum	   *values = palloc(Max(n, 1) * sizeof(Datum));
 
@@ -184,7 +184,7 @@ did_array(AtpStatements *set, struct varlena **dids, int n)
 AtpPlcStored *
 atp_plc_read_newest(AtpStatements *set, struct varlena **dids, int n, int *found)
 {
-	Datum		args[1] = {did_array(set, dids, n)};
+	Datum		args[1] = {accounts_arg(set, dids, n)};
 
 	return take_rows(atp_execute(set, &operation_statements[FIND_NEWEST], args, NULL), LIGHT_COLUMNS + 1, found);
 }

@@ -13,7 +13,7 @@
 #include "core/plc/plc_log.h"
 #include "tables/base/sink.h"
 
-/* A stored operation, as far as later ones are judged by it. */
+/* The parts of a stored operation by which later operations are judged. */
 typedef struct AtpPlcStored
 {
 	struct varlena *did;
@@ -23,7 +23,7 @@ typedef struct AtpPlcStored
 	int32		signer;
 	int64		created_at;		/* microseconds since the Unix epoch */
 	uint8_t		cid[ATP_CID_BLESSED_LEN];
-	AtpBytes	body;			/* only of the newest operation, and of one that is asked for by number */
+	AtpBytes	body;			/* only of an account's newest operation */
 } AtpPlcStored;
 
 /* The newest operation of each of these accounts, or an account's whole log without bodies.  palloc'd. */

@@ -28,7 +28,8 @@ atproto.reconnect_delay = 50ms
 atproto.reconnect_max_delay = 200ms
 CONF
 my $log     = plc_export(operations => $ENV{ATPROTO_PLC_OPERATIONS} // 1200, wrong => 60, seed => $seed);
-my @entries = plc_entries($log);
+# not decoded: Perl's JSON refuses some of the forged texts
+my @entries = map { { seq => (/"seq": ?(\d+)/)[0] } } split /\n/, slurp_file($log);
 my $last    = $entries[-1]{seq};
 
 # Tells the directory something; the answer is its state.

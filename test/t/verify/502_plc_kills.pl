@@ -31,7 +31,8 @@ atproto.reconnect_max_delay = 200ms
 synchronous_commit = off
 CONF
 my $log     = plc_export(operations => 1200, wrong => 60, seed => $seed);
-my @entries = plc_entries($log);
+# not decoded: Perl's JSON refuses some of the forged texts
+my @entries = map { { seq => (/"seq": ?(\d+)/)[0] } } split /\n/, slurp_file($log);
 my $wanted  = () = plc_rows('operation', $log) =~ /\n/g;
 my $told    = 0;
 
