@@ -374,7 +374,7 @@ fault("plc-genesis-twice", "core/plc/plc_log.c", "return log->n > 0 ? ATP_E_PLC_
 fault("plc-nullified", "core/plc/plc_log.c", "if (log->places[*prev].nullified_by != ATP_PLC_NONE)", "if (false)", "unit/test_plc")
 fault("plc-tombstone", "core/plc/plc_log.c", "log->places[*prev].kind == ATP_PLC_TOMBSTONE ? ATP_E_PLC_TOMBSTONE : ATP_OK", "log->places[*prev].nkeys == 255 ? ATP_E_PLC_TOMBSTONE : ATP_OK", "unit/test_plc")
 fault("plc-signer", "core/plc/plc_log.c", "*signer = (uint8_t) i;", "*signer = 0;", "unit/test_plc")
-fault("plc-key-text", "core/plc/plc_log.c", "		if (err == ATP_OK && unreadable)\n			return ATP_E_PLC_KEY_TEXT;\n", "", "unit/test_plc")
+fault("plc-key-text", "core/plc/plc_log.c", "		if (err == ATP_E_KEY_POINT)\n			return ATP_E_PLC_KEY_TEXT;\n", "", "unit/test_plc")
 fault("plc-high-s", "core/plc/plc_log.c", "ATP_E_KEY_POINT : atp_sig_check(atp_multikey_curve(keys[i]), sig);", "ATP_E_KEY_POINT : ATP_OK;", "t/500_plc_check")
 fault("plc-rank", "core/plc/plc_log.c", "verdict->signer >= replaced->signer", "verdict->signer > replaced->signer", "unit/test_plc")
 fault("plc-order", "core/plc/plc_log.c", "created_at <= log->places[log->n - 1].created_at", "created_at < log->places[log->n - 1].created_at", "unit/test_plc")

@@ -91,7 +91,6 @@ static AtpErr
 find_signer(const AtpPlcOp *op, const AtpPlcKey *keys, unsigned nkeys, AtpVerifyFn verify, void *ctx, uint8_t *signer)
 {
 	AtpBytes	sig = {op->sig, sizeof(op->sig)};
-	bool		unreadable = false;
 
 	for (unsigned i = 0; i < nkeys && op->has_sig; i++)
 	{
@@ -100,10 +99,9 @@ find_signer(const AtpPlcOp *op, const AtpPlcKey *keys, unsigned nkeys, AtpVerify
 		err = keys[i][0] == 0 ? ATP_E_KEY_POINT : atp_sig_check(atp_multikey_curve(keys[i]), sig);
 		if (err == ATP_OK)
 			err = verify(ctx, keys[i], op->digest, op->sig);
-		unreadable |= err == ATP_E_KEY_POINT;
-		*signer = (uint8_t) i;
-		if (err == ATP_OK && unreadable)
+		if (err == ATP_E_KEY_POINT)
 			return ATP_E_PLC_KEY_TEXT;
+		*signer = (uint8_t) i;
 		if (err == ATP_OK || err == ATP_E_KEY_BUILD)
 			return err;
 	}
@@ -218,8 +216,8 @@ atp_plc_reason(AtpErr err)
 		case ATP_E_PLC_DID:
 			return "did";
 		case ATP_E_PLC_SIGNATURE:
-			return "signature";
 		case ATP_E_PLC_KEY_TEXT:
+			return "signature";
 		case ATP_E_PLC_KEY:
 			return "key";
 		case ATP_E_PLC_ORDER:

@@ -29,7 +29,7 @@ atproto.reconnect_max_delay = 200ms
 CONF
 my $log     = plc_export(operations => $ENV{ATPROTO_PLC_OPERATIONS} // 1200, wrong => 60, seed => $seed);
 # not decoded: Perl's JSON refuses some of the forged texts
-my @entries = map { { seq => (/"seq": ?(\d+)/)[0] } } split /\n/, slurp_file($log);
+my @entries = map { { seq => 0 + (/"seq": ?(\d+)/)[0] } } split /\n/, slurp_file($log);
 my $last    = $entries[-1]{seq};
 
 # Tells the directory something; the answer is its state.

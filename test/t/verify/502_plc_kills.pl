@@ -32,7 +32,7 @@ synchronous_commit = off
 CONF
 my $log     = plc_export(operations => 1200, wrong => 60, seed => $seed);
 # not decoded: Perl's JSON refuses some of the forged texts
-my @entries = map { { seq => (/"seq": ?(\d+)/)[0] } } split /\n/, slurp_file($log);
+my @entries = map { { seq => 0 + (/"seq": ?(\d+)/)[0] } } split /\n/, slurp_file($log);
 my $wanted  = () = plc_rows('operation', $log) =~ /\n/g;
 my $told    = 0;
 
