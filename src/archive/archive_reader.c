@@ -284,6 +284,12 @@ atp_archive_again(AtpArchive *a)
  */
 
 void
+atp_archive_filter(AtpArchive *a, const AtpPlanRequest *filter)
+{
+	a->options.filter = *filter;
+}
+
+void
 atp_archive_plan(AtpArchive *a, int64 after, int64 tip)
 {
 	AtpPlanRequest request = a->options.filter;

@@ -3,7 +3,7 @@
  *		Reads the archive of a Jetstream over HTTP: asks for plans, receives segments and blocks, and hands out rows in the
  *		order of their numbers (H-10 to H-16, H-20 to H-23).
  *
- * No function here waits, or touches a table.  The caller pumps net/http.h, and calls atp_archive_next() again and again. The
+ * H-02: no function here waits, or touches a table.  The caller pumps net/http.h, and calls atp_archive_next() again and again. The
  * buffers of net/http.h bound the bytes received ahead; one decoded block is in memory, too.
  */
 #ifndef ATP_ARCHIVE_READER_H
@@ -45,6 +45,9 @@ typedef struct AtpArchiveCounts
 } AtpArchiveCounts;
 
 extern AtpArchive *atp_archive_new(const AtpArchiveOptions *options);
+
+/* Change the filter of the pages asked for from now on; its lists must live as long. */
+extern void atp_archive_filter(AtpArchive *a, const AtpPlanRequest *filter);
 
 /* Ask for a page: rows above after, up to the tip; tip 0: up to the end of the archive.  Transfers of the page before end. */
 extern void atp_archive_plan(AtpArchive *a, int64 after, int64 tip);

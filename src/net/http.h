@@ -48,6 +48,7 @@ typedef struct AtpHttpRequest
 	const void *owner;			/* atp_http_next() returns requests by owner */
 	void	   *arg;			/* the owner's own data */
 	void	   *place;			/* fetch.c's */
+	bool		shared;			/* fetch.c's: the host's requests for other purposes come first (P-60) */
 	const char *url;
 	const char *accept;			/* media types; NULL: no Accept header */
 	int			redirects;		/* redirects to follow at most */

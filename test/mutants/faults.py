@@ -515,6 +515,9 @@ fault("again-status", "tables/repos/repo_effect.c", "	if (same_stream && event->
 fault("again-inactive", "tables/repos/repo_effect.c", " && !(atp_repo_has_status_of(repo, s->endpoint) && repo->account.status_seq > event->seq)", "", "t/412_history_seam")
 fault("again-archived", "stream/format_jetstream.c", "event->seq <= decoder->settings->archived_until", "false", "t/412_history_seam")
 fault("position-covered", "stream/position.c", " && !position->is_covered", "", "t/412_history_seam")
+fault("passes-accounts", "process/consumer/consumer_history.c", "	if (c->history.phase == ATP_HISTORY_MARKERS && !is_of_accounts(c, row->did))\n		return false;\n", "", "t/413_history_passes")
+fault("passes-second", "process/consumer/consumer_history.c", "c->history.passes == 2 && (c->history.phase == ATP_HISTORY_ROWS ||", "false && (c->history.phase == ATP_HISTORY_ROWS ||", "t/413_history_passes")
+fault("passes-events", "process/consumer/consumer_history.c", "settings->events == ATP_EVENTS_NONE && ", "", "t/413_history_passes")
 
 # --- src/types ---
 
@@ -702,9 +705,12 @@ fault("progress-trigger", "common/command_progress.c", "DirectFunctionCall1(pg_t
 fault("revalidate-memory", "tables/commands/revalidate.c", "		MemoryContextReset(r->row);\n", "", "t/361_validate")
 fault("revalidate-left", "tables/commands/revalidate.c", "r->left += d->n - changed;", "r->left += 0;", "t/361_validate")
 fault("revalidate-settings", "tables/commands/revalidate.c", "if (value == NULL || !is_validated(r, name))", "if (value == NULL || (r->target == NULL && !is_validated(r, name)))", "t/361_validate")
-fault("settings-due", "fetch/repositories/task_settings.c", "\tif (changed)\n\t\tmake_all_due();\n", "\tif (changed && looked == 0)\n\t\tmake_all_due();\n", "t/349_await")
+fault("settings-due", "fetch/repositories/task_settings.c", "\tif (changed)\n\t\tatp_make_due(", "\tif (changed && looked == 0)\n\t\tatp_make_due(", "t/349_await")
 fault("revalidate-range", "tables/commands/revalidate.c", "KEY \" OPERATOR(@.<=) ($5, $6, $7)", "KEY \" OPERATOR(@.<) ($5, $6, $7)", "t/361_validate")
-fault("settings-steps", "fetch/repositories/task_settings.c", "\t\twhile (make_some_due(&kinds[i], places))\n", "\t\tif (make_some_due(&kinds[i], places))\n", "t/349_await")
+fault("settings-steps", "fetch/repositories/make_due.c", "\t\twhile (make_some_due(&kinds[i], places, activity))\n", "\t\tif (make_some_due(&kinds[i], places, activity))\n", "t/349_await")
+fault("clock-back", "fetch/repositories/task_clock.c", "seen - day > MARGIN_S * INT64CONST(1000000)", "false", "t/348_repo_clock")
+fault("clock-rows", "fetch/repositories/task_clock.c", "back || has_future_rows()", "back || (has_future_rows() && false)", "t/348_repo_clock")
+fault("clock-never", "fetch/repositories/task_clock.c", " AND \" column \" < 'infinity' THEN", " THEN", "t/348_repo_clock")
 fault("settings-wanted", "fetch/repositories/task_settings.c", "\treturn is_changed(digest);\n", "\treturn is_changed(digest) && looked != 0;\n", "t/349_await")
 fault("starting-state", "process/manager/control.sql", "ELSE 'starting'", "ELSE 'not running'", "t/134_reasons")
 fault("unlogged-batch", "tables/base/table_locks.c", "\tatp_check_table_logged(relid);\n", "", "t/238_unlogged")
@@ -949,6 +955,10 @@ fault("sparse-values", "fetch/repositories/repo_parts.c", "&& !atp_compare_is_sa
 fault("sparse-early-look", "fetch/repositories/repo_parts.c", "	if (n->why != NULL)\n		return;\n", "", SPARSE)
 fault("sparse-reasons", "fetch/repositories/repo_transfer.c", "t->parts_failed == NULL ? pstrdup(why)", "true ? pstrdup(why)", SPARSE)
 fault("sparse-later-whole", "fetch/repositories/repo_parts.c", "t->job.whole = !is_forced(t) && atp_sparse_fetch_has_head(t->parts);", "t->job.whole = false;", SPARSE)
+fault("sparse-trickles", "fetch/repositories/task_repo.c", "t->bytes - t->slow_bytes >= SLOW_BYTES)", "t->bytes > t->slow_bytes)", SPARSE)
+fault("sparse-share", "fetch/engine/host_limit.c", "	m->shared -= 1;\n", "", "unit/test_host_limit")
+fault("sparse-share-ends", "fetch/engine/host_limit.c", "if (now >= m->wanted_until)\n		m->shared = 1;", "if (m->wanted_until == 0)\n		m->shared = 1;", "unit/test_host_limit")
+fault("sparse-latest-cid", "core/wire/repo_status.c", "if (!atp_cid_is_node((AtpBytes) {bytes, len}))", "if (len == 0)", "unit/test_list_page")
 fault("sparse-moving-nodes", "tables/export/export.c", ".read = e->ranges != NULL ? copy_node : read_node", ".read = read_node", SPARSE)
 
 # --- what a server says instead of a repository ---

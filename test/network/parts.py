@@ -77,6 +77,7 @@ class Repository:
             self.blocks[data[at : at + 36]] = data[at + 36 : at + n]
             at += n
         self.commit = item(self.blocks[self.root], 0)[0]
+        self.by_text = {text(cid): cid for cid in self.blocks}
 
     def node(self, cid):
         node = item(self.blocks[cid], 0)[0]
@@ -147,7 +148,7 @@ class Parts:
     def get_blocks(self, known, cids):
         """All blocks or none; the texts of the CIDs that are missing."""
         repository = self.present(known)
-        of = {text(cid): cid for cid in repository.blocks}
+        of = repository.by_text
         missing = [cid for cid in cids if cid not in of]
         return (None, missing) if missing else (repository.car([of[cid] for cid in cids]), missing)
 

@@ -171,5 +171,29 @@ main(void)
 	told(&m, ATP_HOST_REFUSED, 4, 1000, now);
 	atp_host_limit_reset(&m);
 	ok(begin(&m, now) > 0, "a rest is ended by hand");
+	/* P-60: a host of 10 requests a second */
+	{
+		static const AtpHostLimits many = {1000, 10, 10};
+		long		wait;
+		int			n;
+
+		m = (AtpHostLimiter) {.known = true};
+		for (n = 0; n < 100 && atp_host_limit_ask_shared(&m, &many, now, &wait); n++)
+			;
+		ok(n == 10, "P-60: fetches of parts have the whole rate while nothing waits: %d", n);
+		ok(!atp_host_limit_ask(&m, &many, now, &wait), "P-60: a request waits");
+		m = (AtpHostLimiter) {.known = true};
+		now += MINUTE;
+		while (atp_host_limit_ask(&m, &many, now, &wait))
+			;
+		n = 0;
+		for (int i = 0; i < 80; i++)
+			n += atp_host_limit_ask_shared(&m, &many, now += SECOND / 10, &wait);
+		ok(n >= 19 && n <= 21, "P-60: then a quarter, for 10 s: %d in 8 s", n);
+		now += 3 * SECOND;
+		for (n = 0; n < 100 && atp_host_limit_ask_shared(&m, &many, now, &wait); n++)
+			;
+		ok(n == 10, "P-60: then the whole again: %d", n);
+	}
 	return done_testing();
 }

@@ -97,7 +97,7 @@ atp_fetch_start(const AtpHttpRequest *request, const AtpHostLimits *limits, long
 
 		*wait_ms = -1;
 		may = atp_share_ask(shares, nkinds, atp_host_concurrency(), kind, atp_now()) &&
-			atp_host_ask(host, limits, atp_now(), wait_ms);
+			atp_host_ask(host, limits, request->shared, atp_now(), wait_ms);
 		pfree(host);
 		if (!may)
 			return NULL;

@@ -190,7 +190,7 @@ suffix_is_full(const AtpHost *host)
 }
 
 bool
-atp_host_ask(const char *name, const AtpHostLimits *limits, AtpTime now, long *wait_ms)
+atp_host_ask(const char *name, const AtpHostLimits *limits, bool shared, AtpTime now, long *wait_ms)
 {
 	AtpHostLimits usual = {fetch_host_parallel, fetch_host_rate, Min(fetch_host_rate, BURST)};
 	AtpHost    *host;
@@ -198,7 +198,7 @@ atp_host_ask(const char *name, const AtpHostLimits *limits, AtpTime now, long *w
 	*wait_ms = -1;
 	if (nrunning >= fetch_concurrency || (host = atp_host_get(name)) == NULL || suffix_is_full(host))
 		return false;
-	if (!atp_host_limit_ask(&host->limiter, limits != NULL ? limits : &usual, now, wait_ms))
+	if (!(shared ? atp_host_limit_ask_shared : atp_host_limit_ask) (&host->limiter, limits != NULL ? limits : &usual, now, wait_ms))
 		return false;
 	nrunning++;
 	return true;
@@ -280,7 +280,7 @@ atp_host_move(const char *from, const char *to, AtpTime now)
 
 	/* the request to the old host ends here: its slot is free for the new host */
 	nrunning--;
-	if (!atp_host_ask(to, NULL, now, &wait_ms))
+	if (!atp_host_ask(to, NULL, false, now, &wait_ms))
 	{
 		nrunning++;
 		return false;

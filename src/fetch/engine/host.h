@@ -24,11 +24,11 @@ extern void atp_host_init(void);
 extern void atp_host_begin(void);
 
 /*
- * May a request to this host start now?  True: the request counts as started, until atp_host_told()
+ * May a request to this host, shared: for a part of a repository (P-60), start now?  True: the request counts as started, until atp_host_told()
  * or atp_host_left().  False: not before *wait_ms milliseconds have passed; -1: when a running
  * request has ended.
  */
-extern bool atp_host_ask(const char *host, const AtpHostLimits *limits, AtpTime now, long *wait_ms);
+extern bool atp_host_ask(const char *host, const AtpHostLimits *limits, bool shared, AtpTime now, long *wait_ms);
 
 /* How many requests may run at a time, over all hosts. */
 extern int	atp_host_concurrency(void);

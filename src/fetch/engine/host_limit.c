@@ -17,6 +17,8 @@
 								 * this */
 #define FAILURES_MAX	5		/* failures in a row */
 #define DOUBLINGS_MAX	16
+#define WANTED_S		10		/* P-60: how long a refused request keeps the share of parts small ... */
+#define SHARE			4		/* ... a quarter of the rate */
 
 static int64_t
 doubled_seconds(int64_t first, int times, int64_t most)
@@ -44,8 +46,8 @@ most_at_a_time(const AtpHostLimiter *m, const AtpHostLimits *limits)
 	return m->known && m->failures < FAILURES_MAX ? limits->parallel : 1;
 }
 
-bool
-atp_host_limit_ask(AtpHostLimiter *m, const AtpHostLimits *limits, int64_t now, long *wait_ms)
+static bool
+ask_now(AtpHostLimiter *m, const AtpHostLimits *limits, int64_t now, long *wait_ms)
 {
 	double		rate = now < m->sparing_until ? limits->rate / 2.0 : limits->rate;
 
@@ -71,6 +73,39 @@ atp_host_limit_ask(AtpHostLimiter *m, const AtpHostLimits *limits, int64_t now, 
 	}
 	m->tokens -= 1;
 	m->running++;
+	return true;
+}
+
+bool
+atp_host_limit_ask(AtpHostLimiter *m, const AtpHostLimits *limits, int64_t now, long *wait_ms)
+{
+	bool		may = ask_now(m, limits, now, wait_ms);
+
+	if (!may)
+		m->wanted_until = now + WANTED_S * SECOND;
+	return may;
+}
+
+bool
+atp_host_limit_ask_shared(AtpHostLimiter *m, const AtpHostLimits *limits, int64_t now, long *wait_ms)
+{
+	double		rate = (double) limits->rate / SHARE;
+
+	if (now >= m->wanted_until)
+		m->shared = 1;
+	else if (now > m->shared_filled)
+		m->shared += (double) (now - m->shared_filled) * rate / SECOND;
+	if (m->shared > 1)
+		m->shared = 1;
+	m->shared_filled = now;
+	if (m->shared < 1)
+	{
+		*wait_ms = (long) ((1 - m->shared) / rate * 1000) + 1;
+		return false;
+	}
+	if (!ask_now(m, limits, now, wait_ms))
+		return false;
+	m->shared -= 1;
 	return true;
 }
 

@@ -30,6 +30,9 @@ typedef struct AtpHostLimiter
 	int			failures;		/* failures in a row */
 	int			backoffs;		/* backoffs for failures in a row; each doubles the next */
 	bool		known;			/* an answer arrived at some time */
+	int64_t		wanted_until;	/* P-60: requests for other than parts wait; 0: never */
+	double		shared;			/* the number of requests for parts that might have started meanwhile ... */
+	int64_t		shared_filled;	/* ... at this time */
 } AtpHostLimiter;
 
 /* The outcome of a request, as the limiter distinguishes outcomes. */
@@ -46,6 +49,12 @@ typedef enum AtpHostOutcome
  * milliseconds have passed; -1: when a running request has ended.
  */
 extern bool atp_host_limit_ask(AtpHostLimiter *m, const AtpHostLimits *limits, int64_t now, long *wait_ms);
+
+/*
+ * P-60: may a request for a part of a repository start now?  A fetch of parts makes many requests: for 10 s after
+ * atp_host_limit_ask() has refused a request, all fetches of parts together have a quarter of the host's rate.
+ */
+extern bool atp_host_limit_ask_shared(AtpHostLimiter *m, const AtpHostLimits *limits, int64_t now, long *wait_ms);
 
 /*
  * A request has ended.  wait_s: seconds of a Retry-After or reset header; -1: no such header.

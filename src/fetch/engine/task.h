@@ -46,6 +46,7 @@ typedef struct AtpTask
 } AtpTask;
 
 extern const AtpTask atp_settings_task;
+extern const AtpTask atp_clock_task;
 extern const AtpTask atp_identity_task;
 extern const AtpTask atp_audit_task;
 extern const AtpTask atp_repo_task;

@@ -15,19 +15,15 @@
 #include "config/extension.h"
 #include "config/spi.h"
 #include "config/transaction.h"
-#include "config/wake.h"
-#include "executor/spi.h"
 #include "fetch/engine/task.h"
-#include "identity/identity.h"
+#include "fetch/repositories/make_due.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
-#include "utils/portal.h"
 
 #define LOOK_MS		1000	/* between two looks at the file with the authorities */
-#define ROWS		1000	/* in a transaction */
 
 static const char *const settings[] = {
 	"atproto.fetch_allow", "atproto.fetch_any_port", "atproto.fetch_ca_file", "atproto.fetch_proxy", "atproto.name_servers", "atproto.plc_url"
@@ -93,110 +89,26 @@ settings_wanted(void)
 }
 
 /*
- * A kind of rows that wait for their next try: the query finds the rows, the update makes some of them due.
- * Rows that are due, or that sessions have locked, stay as they are.
- */
-typedef struct Waiting
-{
-	const char *find;
-	const char *make_due;
-} Waiting;
-
-#define WAITING(table, condition, set) \
-	{ \
-		"SELECT ctid FROM " table " t WHERE " condition, \
-		"UPDATE " table " t SET " set \
-		" WHERE ctid = ANY (ARRAY (SELECT ctid FROM " table " t WHERE ctid = ANY ($1) AND " condition " FOR UPDATE SKIP LOCKED))" \
-	}
-
-/*
  * A job whose account is not known waits for a new look-up, as a job that doubts the account's
  * document (W-36): otherwise the job would fail once more before the look-up.
  */
-static const Waiting kinds[] = {
-	WAITING("atproto.host", "failures > 0 AND backoff_until > now()",
+static const AtpWaiting kinds[] = {
+	ATP_WAITING("atproto.host", "failures > 0 AND backoff_until > now()",
 			"backoff_until = NULL, failures = 0, backoffs = 0, reset_backoff = true"),
-	WAITING("atproto.identity", "error IS NOT NULL AND next_try > now()",
+	ATP_WAITING("atproto.identity", "error IS NOT NULL AND next_try > now()",
 			"next_try = now(), tries = 0"),
-	WAITING("atproto.identity", "handle_state = 'unreachable' AND handle_next > now()",
+	ATP_WAITING("atproto.identity", "handle_state = 'unreachable' AND handle_next > now()",
 			"handle_next = 'epoch', handle_tries = 0"),
-	WAITING("atproto.identity_request", "next_try > now()", "next_try = 'epoch'"),
-	WAITING("atproto.handle_request", "next_try > now()", "next_try = 'epoch'"),
-	WAITING("atproto.repo_job", "error IS NOT NULL AND state = 'queued' AND tries > 0 AND next_try > now()",
+	ATP_WAITING("atproto.identity_request", "next_try > now()", "next_try = 'epoch'"),
+	ATP_WAITING("atproto.handle_request", "next_try > now()", "next_try = 'epoch'"),
+	ATP_WAITING("atproto.repo_job", "error IS NOT NULL AND state = 'queued' AND tries > 0 AND next_try > now()",
 			"next_try = 'epoch', tries = 0, (doubted_at, doubted) ="
 			" (SELECT CASE WHEN unknown THEN now() ELSE t.doubted_at END, CASE WHEN unknown THEN '' ELSE t.doubted END"
 			"  FROM (SELECT EXISTS (SELECT FROM atproto.identity i WHERE i.did OPERATOR(@.=) t.did AND i.error IS NOT NULL AND i.pds IS NULL)) u (unknown))"),
-	WAITING("atproto.status_request", "error IS NOT NULL AND answered_at IS NULL AND next_try > now()", "next_try = 'epoch'"),
-	WAITING("atproto.enumeration", "finished_at IS NULL AND next_try > now()", "next_try = 'epoch', tries = 0"),
-	WAITING("atproto.zstd_dictionary", "error IS NOT NULL AND url IS NOT NULL AND due_at > now()", "due_at = now()"),
+	ATP_WAITING("atproto.status_request", "error IS NOT NULL AND answered_at IS NULL AND next_try > now()", "next_try = 'epoch'"),
+	ATP_WAITING("atproto.enumeration", "finished_at IS NULL AND next_try > now()", "next_try = 'epoch', tries = 0"),
+	ATP_WAITING("atproto.zstd_dictionary", "error IS NOT NULL AND url IS NOT NULL AND due_at > now()", "due_at = now()"),
 };
-
-/* The ctids of all waiting rows, in a cursor that outlives the transaction. */
-static Portal
-find_waiting(const Waiting *kind)
-{
-	Portal		places;
-
-	atp_begin("looking for what failed under earlier settings");
-	places = SPI_cursor_open_with_args(NULL, kind->find, 0, NULL, NULL, NULL, true, CURSOR_OPT_HOLD | CURSOR_OPT_NO_SCROLL);
-	atp_commit();
-	return places;
-}
-
-/* Until the end of the transaction: a small table would be read whole to find 1000 of its rows by ctid. */
-static void
-plan_by_ctid(void)
-{
-	static const char *const other_ways[] = {"enable_seqscan", "enable_bitmapscan", "enable_indexscan"};
-
-	for (int i = 0; i < lengthof(other_ways); i++)
-		(void) set_config_option(other_ways[i], "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
-}
-
-/* Returns false after the last rows. */
-static bool
-make_some_due(const Waiting *kind, Portal places)
-{
-	Datum		ctids[ROWS];
-	uint64		n;
-
-	atp_begin("making due what failed under earlier settings");
-	SPI_cursor_fetch(places, true, ROWS);
-	n = SPI_processed;
-	for (uint64 i = 0; i < n; i++)
-	{
-		bool		isnull;
-
-		ctids[i] = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull);
-	}
-	if (n > 0)
-	{
-		plan_by_ctid();
-		atp_run(atp_identity_sql(kind->make_due), ATP_ARGS(atp_array_arg(TIDOID, ctids, NULL, n)));
-		atp_wake_fetcher();
-	}
-	else
-		SPI_cursor_close(places);
-	atp_commit();
-	return n > 0;
-}
-
-/*
- * One transaction for some rows of one table: transactions that lock rows of several of these tables do so
- * in different orders.  Each table is read once: a query for the next rows of a table would read again the rows
- * that are due already.
- */
-static void
-make_all_due(void)
-{
-	for (int i = 0; i < lengthof(kinds); i++)
-	{
-		Portal		places = find_waiting(&kinds[i]);
-
-		while (make_some_due(&kinds[i], places))
-			CHECK_FOR_INTERRUPTS();
-	}
-}
 
 static void
 take_digest(const uint8_t digest[32])
@@ -246,7 +158,7 @@ step_settings(AtpTime now)
 	changed = is_changed(digest);
 	atp_commit();
 	if (changed)
-		make_all_due();
+		atp_make_due(kinds, lengthof(kinds), "making due what failed under earlier settings");
 	MemoryContextSwitchTo(cxt);
 	take_digest(digest);
 	return LOOK_MS;

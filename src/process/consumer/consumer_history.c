@@ -21,8 +21,12 @@
 #include "process/consumer/consumer_private.h"
 #include "process/status/process.h"
 #include "stream/filter.h"
+#include "types/types.h"
 #include "utils/memutils.h"
 
+#define ACCOUNTS_MAX	ATP_PLAN_DIDS_MAX	/* of a group in phase markers */
+#define MORE_BLOCKS	4			/* H-26: two passes, if all kinds of rows need so many times the blocks of the commits ... */
+#define MORE_BLOCKS_MIN	50		/* ... and so many more */
 #define STEPS_MAX	20000		/* rows of one call: the loop has other work, too */
 #define NOTE_MS		1000		/* the row of atproto.history is written so often */
 #define DENIED_MS	60000		/* H-15 */
@@ -119,6 +123,89 @@ filter_of(Consumer *c)
 	return request;
 }
 
+/* In phase markers: the next accounts. */
+static void
+find_accounts(Consumer *c, AtpPlanRequest *request)
+{
+	MemoryContext old = MemoryContextSwitchTo(c->cxt);
+	AtpSpan    *spans;
+
+	c->accounts = palloc(sizeof(struct varlena *) * ACCOUNTS_MAX);
+	c->naccounts = 0;
+	atp_begin("finding the accounts with records");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+	{
+		MemoryContextSwitchTo(c->cxt);
+		c->naccounts = atp_history_accounts(c->name, c->sub->target, c->accounts, ACCOUNTS_MAX);
+	}
+	atp_commit();
+	MemoryContextSwitchTo(c->cxt);
+	request->dids = spans = palloc(sizeof(AtpSpan) * Max(c->naccounts, 1));
+	request->ndids = c->naccounts;
+	for (int i = 0; i < c->naccounts; i++)
+		spans[i] = did_text(c->accounts[i]);
+	MemoryContextSwitchTo(old);
+}
+
+/* The filter of this phase. */
+static void
+set_filter(Consumer *c)
+{
+	c->filter = filter_of(c);
+	c->accounts = NULL;
+	if (c->history.phase == ATP_HISTORY_ROWS && c->history.passes == 2)
+		c->filter.kinds = ATP_PLAN_COMMIT;
+	if (c->history.phase == ATP_HISTORY_MARKERS)
+		find_accounts(c, &c->filter);
+	atp_archive_filter(c->archive, &c->filter);
+}
+
+/*
+ * H-26: may the rows be read in two passes?  The second pass reads operations again, which record_event and
+ * collection_count would have twice.
+ */
+static bool
+may_divide(const Consumer *c)
+{
+	const AtpSettings *settings = &c->sub->settings;
+
+	return c->filter.ncollections > 0 && settings->ndids < 0 && settings->events == ATP_EVENTS_NONE && !settings->count_collections;
+}
+
+/*
+ * The first page of a cycle has come.  Two plans are compared: of all kinds of rows, and of commits only.  Planning transfers no block.
+ * True: the number of passes is decided, and the page is of the first pass.
+ */
+static bool
+decide_passes(Consumer *c, const AtpPlan *plan, int *passes)
+{
+	bool		two;
+
+	*passes = 1;
+	if (c->decided || !may_divide(c))
+		return true;
+	if (c->filter.kinds == 0)
+	{
+		c->blocks_of_all = (int64) plan->blocks_matched;
+		if (c->blocks_of_all < MORE_BLOCKS_MIN)
+			return true;
+		c->filter.kinds = ATP_PLAN_COMMIT;
+	}
+	else
+	{
+		two = c->blocks_of_all > MORE_BLOCKS * (int64) plan->blocks_matched && c->blocks_of_all > (int64) plan->blocks_matched + MORE_BLOCKS_MIN;
+		if (two)
+		{
+			*passes = 2;
+			return true;
+		}
+		c->filter.kinds = 0;
+		c->decided = true;
+	}
+	atp_archive_filter(c->archive, &c->filter);
+	return false;
+}
+
 void
 atp_consumer_open_archive(Consumer *c)
 {
@@ -128,6 +215,9 @@ atp_consumer_open_archive(Consumer *c)
 		.ca_file = c->sub->ca_file, .proxy = c->sub->proxy, .filter = filter_of(c)
 	});
 }
+
+static void move_position(Consumer *c, int64 seq);
+static void decode_rows(Consumer *c);
 
 /* Ask for the next page. */
 static void
@@ -152,12 +242,22 @@ atp_consumer_history_begin(Consumer *c)
 	}
 	atp_consumer_check_ca_file(c);
 	atp_consumer_open_archive(c);
+	set_filter(c);
+	c->decided = false;
 	c->position = atp_position_after(c->cursor, 0);
 	c->position.overlap = false;
 	if (c->history.tip == 0 && atp_consumer_check_position(c))
 		return;
 	if (c->history.tip > 0 && c->cursor >= c->history.tip)
 		c->archive_ready = true;
+	/* no account is left */
+	else if (c->accounts != NULL && c->naccounts == 0)
+	{
+		c->received = c->position.last;
+		move_position(c, c->history.tip);
+		decode_rows(c);
+		c->archive_ready = true;
+	}
 	else
 		ask_for_page(c);
 }
@@ -184,11 +284,29 @@ atp_consumer_archive_failed(Consumer *c)
 	atp_consumer_is_waiting(c, delay);
 }
 
-/* The rows up to the tip were applied: the stream is next. */
+/* H-26: the next pass begins where the cycle began, with the accounts after the last one of this pass. */
+pg_noreturn static void
+begin_pass(Consumer *c)
+{
+	const struct varlena *did = c->accounts != NULL ? c->accounts[c->naccounts - 1] : NULL;
+
+	atp_begin("beginning to read changes of accounts");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		atp_history_markers(c->name, c->sub->ep->scope, did);
+	atp_commit();
+	atp_consumer_leave(c, "it reads changes of accounts from the archive", true);
+}
+
+/* The rows up to the tip were applied: the stream is next, or the second pass. */
 static void
 end_cycle(Consumer *c)
 {
 	atp_consumer_flush(c);
+	if (c->history.passes == 2 && (c->history.phase == ATP_HISTORY_ROWS || c->naccounts == ACCOUNTS_MAX))
+	{
+		note_counts(c, NULL, 0);
+		begin_pass(c);
+	}
 	note_counts(c, NULL, 0);
 	atp_begin("ending the reading of the archive");
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
@@ -208,8 +326,10 @@ static void
 take_plan(Consumer *c)
 {
 	const AtpPlan *plan = atp_archive_plan_of(c->archive);
+	int			passes;
 
-	c->read.planned_blocks += plan->blocks_matched;
+	if (c->history.tip > 0)
+		c->read.planned_blocks += plan->blocks_matched;
 	/* H-55 */
 	if (c->history.tip > 0 && (int64) plan->sealed_tip_seq < c->history.tip)
 	{
@@ -219,10 +339,15 @@ take_plan(Consumer *c)
 	}
 	if (c->history.tip > 0)
 		return;
+	if (!decide_passes(c, plan, &passes))
+	{
+		ask_for_page(c);
+		return;
+	}
 	atp_begin("beginning to read the archive");
 	if (atp_extension_lock() == ATP_EXTENSION_READY && plan->sealed_tip_seq > 0)
 	{
-		atp_history_planned(c->name, (int64) plan->sealed_tip_seq);
+		atp_history_planned(c->name, (int64) plan->sealed_tip_seq, passes, c->cursor);
 		c->has_history = atp_history_get(c->name, &c->history);
 	}
 	atp_commit();
@@ -256,9 +381,32 @@ move_position(Consumer *c, int64 seq)
 }
 
 /* H-25: the server's filter is one-sided.  Filters by account are applied when the row is decoded. */
+static int
+compare_with_account(const void *key, const void *account)
+{
+	return atp_compare_dids(key, *(struct varlena *const *) account);
+}
+
+/* H-26: is the row of one of the accounts that are read in phase markers?  The others' rows come along in part only. */
+static bool
+is_of_accounts(const Consumer *c, AtpSpan did)
+{
+	size_t		at;
+
+	return c->accounts == NULL ||
+		(atp_did_check(did.ptr, did.len, &at) == ATP_OK &&
+		 bsearch(atp_did_make(did.ptr, did.len), c->accounts, c->naccounts, sizeof(struct varlena *), compare_with_account) != NULL);
+}
+
 static bool
 is_wanted(const Consumer *c, const AtpArchiveRow *row)
 {
+	if (c->history.phase == ATP_HISTORY_MARKERS && !is_of_accounts(c, row->did))
+		return false;
+	/* the second pass reads the markers in their order */
+	if (c->history.passes == 2 && c->history.phase == ATP_HISTORY_ROWS &&
+		(row->kind == ATP_ARCHIVE_IDENTITY || row->kind == ATP_ARCHIVE_ACCOUNT || row->kind == ATP_ARCHIVE_SYNC))
+		return false;
 	if ((int64) row->seq <= c->received || (int64) row->seq > c->history.tip)
 		return false;
 	return row->kind == ATP_ARCHIVE_IDENTITY || row->kind == ATP_ARCHIVE_ACCOUNT || row->kind == ATP_ARCHIVE_SYNC ||
@@ -337,6 +485,9 @@ atp_consumer_history_read(Consumer *c)
 			/* H-51: the cursor is too old, and the archive ends at the cursor: the stream's oldest event begins a seam */
 			if (c->history.tip > 0 && c->history.tip <= c->cursor && c->cursor == c->was_too_old)
 				c->too_old = c->cursor;
+			/* another plan was asked for */
+			if (!c->archive_ready)
+				break;
 			/* the archive is empty, or ends at the position */
 			if (c->history.tip == 0)
 			{

@@ -87,6 +87,11 @@ typedef struct Consumer
 	/* the archive of the stream's server */
 	bool		has_history;	/* it is to be read, and history is its row */
 	AtpHistory	history;
+	int64		blocks_of_all;	/* while it is decided how many passes to make: blocks that all kinds of rows need; 0: not known ... */
+	bool		decided;		/* ... or it is decided */
+	AtpPlanRequest filter;		/* of the pages asked for */
+	struct varlena **accounts;	/* in phase markers: those whose rows are read now, sorted ... */
+	int			naccounts;		/* ... of this number */
 	int64		last_row;		/* digest of the row at the position that was applied or handed on last; 0: not known */
 	bool		seam_open;		/* of this connection, no event has been compared with the position yet */
 	AtpQuestion	audit;			/* what the archive is asked while the stream runs, or before a cycle */

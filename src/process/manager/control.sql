@@ -401,3 +401,4 @@ COMMENT ON COLUMN atproto.history_progress.cycles IS 'how often the archive was 
 COMMENT ON COLUMN atproto.history_progress.seam_missing IS 'rows that the stream had left out, and the archive has brought';
 COMMENT ON COLUMN atproto.history_progress.started_at IS 'when the reading began';
 COMMENT ON COLUMN atproto.history_progress.finished_at IS 'when the phase became live last';
+GRANT SELECT ON atproto.history_progress TO pg_monitor;

@@ -38,6 +38,7 @@ const AtpTask *atp_task_for_tests = NULL;
 /* The tasks, in the order of their calls in each round. */
 static const AtpTask *const tasks[] = {
 	&atp_settings_task,
+	&atp_clock_task,
 	&atp_identity_task,
 	&atp_audit_task,
 	&atp_list_task,

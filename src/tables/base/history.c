@@ -10,6 +10,7 @@
 #include "config/spi.h"
 #include "identity/identity.h"
 #include "tables/base/history.h"
+#include "tables/base/table.h"
 
 static const char *const phase_words[] = {"plan", "rows", "markers", "seam", "live", NULL};
 
@@ -39,7 +40,7 @@ bool
 atp_history_get(const char *name, AtpHistory *history)
 {
 	AtpCaller	caller = atp_as_table_owner("history");
-	AtpResult	found = atp_query("SELECT phase, COALESCE(tip, 0) AS tip, settled, again_until, COALESCE(lower(s.seam), 0) AS seam_from, COALESCE(upper(s.seam), 0) AS seam_to"
+	AtpResult	found = atp_query("SELECT phase, COALESCE(tip, 0) AS tip, COALESCE(passes, 0) AS passes, began_after, settled, again_until, COALESCE(lower(s.seam), 0) AS seam_from, COALESCE(upper(s.seam), 0) AS seam_to"
 								  " FROM atproto.history LEFT JOIN LATERAL (SELECT r AS seam FROM unnest(seams) r ORDER BY 1 LIMIT 1) s ON true WHERE subscription = $1",
 								  ATP_ARGS(atp_text_arg(name)));
 
@@ -49,6 +50,8 @@ atp_history_get(const char *name, AtpHistory *history)
 
 		history->phase = (AtpHistoryPhase) Max(atp_word_number(phase_words, atp_get_text(row, "phase")), 0);
 		history->tip = atp_get_int8(row, "tip");
+		history->passes = atp_get_int4(row, "passes");
+		history->began_after = atp_get_int8(row, "began_after");
 		history->settled = atp_get_int8(row, "settled");
 		history->seam_from = atp_get_int8(row, "seam_from");
 		history->seam_to = atp_get_int8(row, "seam_to");
@@ -60,10 +63,11 @@ atp_history_get(const char *name, AtpHistory *history)
 }
 
 void
-atp_history_planned(const char *name, int64 tip)
+atp_history_planned(const char *name, int64 tip, int passes, int64 began_after)
 {
-	change_row("UPDATE atproto.history SET phase = 'rows', tip = $2, passes = 1, planned_blocks = NULL, blocks = 0, planned_bytes = NULL, bytes = 0,"
-			   " error = NULL, next_try = NULL WHERE subscription = $1", ATP_ARGS(atp_text_arg(name), atp_int8_arg(tip)));
+	change_row("UPDATE atproto.history SET phase = 'rows', tip = $2, passes = $3, began_after = $4, markers_after = NULL, planned_blocks = NULL, blocks = 0, planned_bytes = NULL, bytes = 0,"
+			   " error = NULL, next_try = NULL WHERE subscription = $1",
+			   ATP_ARGS(atp_text_arg(name), atp_int8_arg(tip), atp_int4_arg(passes), atp_int8_arg(began_after)));
 }
 
 void
@@ -142,4 +146,52 @@ atp_history_cursor_set(const char *name, AtpArg seq)
 			   " settled = COALESCE($2, 0), seams = '{}', error = NULL, next_try = NULL, finished_at = NULL, started_at = now(),"
 			   " again_until = GREATEST(again_until, (SELECT max(c.seq) FROM atproto.cursor c WHERE c.subscription = h.subscription AND c.endpoint = h.endpoint))"
 			   " WHERE subscription = $1", ATP_ARGS(atp_text_arg(name), seq));
+}
+
+/* Set the cursors to the value of an expression over atproto.history h. */
+#define SET_CURSORS(value) \
+	"UPDATE atproto.cursor c SET seq = " value ", last_row = NULL, left_at = NULL, read_from = " value ", updated_at = now()" \
+	" FROM atproto.history h WHERE h.subscription = $1 AND c.subscription = $1 AND c.endpoint = $2"
+
+void
+atp_history_markers(const char *name, const char *endpoint, const struct varlena *did)
+{
+	AtpCaller	caller = atp_as_table_owner("history");
+	AtpArg		after = {PointerGetDatum(did), atp_type("did"), did == NULL};
+
+	atp_run("SELECT FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2 ORDER BY shard FOR NO KEY UPDATE",
+			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint)));
+	atp_run("UPDATE atproto.history SET phase = 'markers', markers_after = $2, again_until = GREATEST(again_until, tip) WHERE subscription = $1",
+			ATP_ARGS(atp_text_arg(name), after));
+	atp_run(SET_CURSORS("h.began_after"), ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint)));
+	atp_owner_end(caller);
+}
+
+int
+atp_history_accounts(const char *name, const char *target, struct varlena **dids, int max)
+{
+	AtpCaller	caller = atp_as_table_owner("history");
+	AtpResult	found = atp_query("SELECT markers_after FROM atproto.history WHERE subscription = $1", ATP_ARGS(atp_text_arg(name)));
+	AtpArg		after = {(Datum) 0, atp_type("did"), true};
+	MemoryContext cxt = CurrentMemoryContext;
+	int			n;
+
+	if (found.n > 0)
+		after = atp_get_arg(atp_result_row(found, 0), "markers_after", atp_type("did"));
+	if (!after.isnull)
+		after.value = PointerGetDatum(PG_DETOAST_DATUM_COPY(after.value));
+	atp_owner_end(caller);
+	found = atp_query(atp_expand_sql("SELECT did FROM #.repo WHERE $1 IS NULL OR did OPERATOR(@.>) $1 ORDER BY did USING OPERATOR(@.<) LIMIT $2", target),
+					  ATP_ARGS(after, atp_int4_arg(max)));
+	n = (int) found.n;
+	for (int i = 0; i < n; i++)
+	{
+		AtpArg		did = atp_get_arg(atp_result_row(found, i), "did", atp_type("did"));
+		MemoryContext old = MemoryContextSwitchTo(cxt);
+
+		dids[i] = (struct varlena *) PG_DETOAST_DATUM_COPY(did.value);
+		MemoryContextSwitchTo(old);
+	}
+	atp_result_free(found);
+	return n;
 }

@@ -26,6 +26,8 @@ typedef struct AtpHistory
 {
 	AtpHistoryPhase phase;
 	int64		tip;			/* 0: not known yet */
+	int			passes;			/* 2: commits first, and then all rows of the accounts that have records; 0: not decided yet */
+	int64		began_after;	/* the position at which the cycle began */
 	int64		settled;		/* up to this number, the rows were read from the archive, or compared with the archive */
 	int64		seam_from;		/* the first seam: rows from here on ... */
 	int64		seam_to;		/* ... to this number, exclusive; 0: no seam */
@@ -51,7 +53,19 @@ extern void atp_history_begin(const char *name);
 extern bool atp_history_get(const char *name, AtpHistory *history);
 
 /* The tip of the cycle is known, and the rows up to it are read next. */
-extern void atp_history_planned(const char *name, int64 tip);
+extern void atp_history_planned(const char *name, int64 tip, int passes, int64 began_after);
+
+/*
+ * H-26: begin the pass of the accounts after this DID (stored form; NULL: from the first one on).  The cursors are set back to
+ * the begin of the cycle, and the consumer has to restart.
+ */
+extern void atp_history_markers(const char *name, const char *endpoint, const struct varlena *did);
+
+/*
+ * At most max DIDs of the target's repositories, in their order, after those that were read; returns their number.  Runs as
+ * the current user.
+ */
+extern int	atp_history_accounts(const char *name, const char *target, struct varlena **dids, int max);
 
 /* Add to the counts; error NULL: nothing hinders the reading. */
 extern void atp_history_note(const char *name, const AtpHistoryCounts *counts, const char *error, TimestampTz next_try);

@@ -12,6 +12,9 @@ CREATE TABLE atproto.history (
         CHECK (tip BETWEEN 1 AND 999999999999999),
     passes integer
         CHECK (passes IN (1, 2)),
+    began_after bigint NOT NULL DEFAULT 0
+        CHECK (began_after BETWEEN 0 AND 999999999999999),
+    markers_after @extschema@.did,
     settled bigint NOT NULL DEFAULT 0
         CHECK (settled BETWEEN 0 AND 999999999999999),
     seams int8multirange NOT NULL DEFAULT '{}',
@@ -42,6 +45,8 @@ COMMENT ON COLUMN atproto.history.endpoint IS 'the stream whose archive is read,
 COMMENT ON COLUMN atproto.history.phase IS 'plan: the server is asked what to read; rows: rows up to tip are read; markers: then changes of accounts, if they are read apart; seam: the stream has begun, and the rows around its beginning are still to be compared with the archive; live: all is done';
 COMMENT ON COLUMN atproto.history.tip IS 'the last sequence number of the archive when this cycle began: rows up to it are read; NULL: not known yet';
 COMMENT ON COLUMN atproto.history.passes IS '2: records are read first, and changes of accounts afterwards; 1: all in one pass; NULL: not decided yet';
+COMMENT ON COLUMN atproto.history.began_after IS 'the position at which this cycle began';
+COMMENT ON COLUMN atproto.history.markers_after IS 'in phase markers: the changes of accounts up to this one were read; NULL: of none yet';
 COMMENT ON COLUMN atproto.history.settled IS 'rows up to this sequence number were read from the archive, or compared with it: no crash of the server changes them any more';
 COMMENT ON COLUMN atproto.history.seams IS 'sequence numbers at which the stream has left out rows, or may have: the archive is to be asked';
 COMMENT ON COLUMN atproto.history.again_until IS 'rows up to this sequence number are read again';

@@ -41,6 +41,7 @@ sub begin
 sub network  { return $_[0]{network} }
 sub last_seq { return $_[0]{last} }
 sub texts_of { return $_[0]{texts} }
+sub rows_file { return $_[0]{rows} }
 
 sub preload
 {

@@ -133,6 +133,21 @@ foreach my $case (@once)
 }
 is((grep { $_->{kind} eq 'http' } $archive->network->log(host => 'other.example.com')), 0, 'H-01: no redirect is followed');
 
+# --- a server that sends nothing more ---
+
+reads_all('H-02: a server that stops in the middle of a segment', {},
+	before => sub { $archive->network->fault({ host => $AtprotoTest::Archive::HOST, path => 'getSegment', hang => 2000, times => 1 }) },
+	meanwhile => sub {
+		my ($name) = @_;
+		wait_for("SELECT state = 'history' FROM atproto.stat_subscription WHERE name = '$name'");
+		wait_for("SELECT tip = $last FROM atproto.history WHERE subscription = '$name'");
+		is(query(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'atproto consumer' AND xact_start IS NOT NULL}), '0', 'no transaction is open meanwhile');
+		query("SELECT atproto.pause('$name')");
+		wait_for("SELECT state = 'paused' FROM atproto.stat_subscription WHERE name = '$name'");
+		$archive->network->unfault(undef);
+		query("SELECT atproto.resume('$name')");
+	});
+
 # --- a block that stays bad: the row of atproto.history names the block ---
 
 reads_all('a block that stays bad until it is mended', { whole => 2 },
@@ -231,6 +246,8 @@ is(query("SELECT string_agg(rkey || ' ' || (value ->> 'text'), ' ') FROM syncs.r
 is(query("SELECT value ->> 'text' FROM syncs.record WHERE did = '$dids[2]' AND rkey = 'good'"), 'good', 'H-25: a wrong row does not hinder the next one');
 is(query("SELECT string_agg(stage, ' ' ORDER BY seq) FROM atproto.dead_letter WHERE subscription = 'syncs'"), 'record message commit message message', '... and each becomes a dead letter');
 is(query("SELECT count(*) FROM syncs.record WHERE did = '$dids[2]' AND rkey::text ~ 'bad|ahead'"), '0', '... and no record');
+is(query(q{SELECT count(*) FROM (SELECT atproto.retry(id) FROM atproto.dead_letter WHERE subscription = 'syncs') r}), '5', 'retry() reads rows of an archive');
+is(query(q{SELECT count(*), min(attempts) > 1 FROM atproto.dead_letter WHERE subscription = 'syncs'}), '5|t', '... which are still wrong');
 query("SELECT atproto.unsubscribe('syncs')");
 
 done_testing();

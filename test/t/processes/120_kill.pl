@@ -22,7 +22,8 @@ my $workers = $ENV{ATPROTO_WORKERS} || 1;
 my $seed  = seed();
 
 my $pds  = capture('pds.frames.gz');
-my @rate = ('--rate', int(2600 / $kills) || 1);    # messages a second, so that the stream lasts for all kills
+# messages a second, so that the stream lasts for all kills; on a slow machine the last message waits for them
+my @rate = ('--rate', int(2600 / $kills) || 1, '--hold-at', $PDS_LAST);
 my $node = make_node(
 	'kill', conf => <<'EOF');
 max_worker_processes = 20
@@ -79,18 +80,16 @@ my @times = sort { $a <=> $b } map { 1 + int rand($PDS_LAST - 100) } @todo;
 
 # A kill may lose the last commits, but not the subscription itself.
 $node->safe_psql('postgres', 'SET synchronous_commit = on; ' . subscribe_sql('s', $server, cursor => 0, workers => $workers, events => "'keep'", count_collections => 'true', links => "'all'"));
-my $late = 0;
 foreach my $i (0 .. $#todo)
 {
 	wait_for_value("SELECT 1 FROM atproto.stat_subscription WHERE seq >= $times[$i]");
 	usleep(rand 100_000);    # in the middle of a batch, perhaps
 	my $seq = wait_for_value('SELECT seq FROM atproto.stat_subscription');
 	note("$todo[$i] after event $seq");
-	$late++ if $seq == $PDS_LAST;
 	$kinds{ $todo[$i] }->();
 }
+$server->release;
 wait_for_value("SELECT 1 FROM atproto.stat_subscription WHERE seq = $PDS_LAST");
-cmp_ok($late, '<=', $kills / 10, "of $kills kills, those after the stream's end are few");
 
 # --- nothing lost, nothing twice ---
 

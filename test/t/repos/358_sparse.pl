@@ -11,6 +11,7 @@ use FindBin;
 use lib "$FindBin::RealBin/../../lib";
 
 use AtprotoTest;
+use AtprotoTest::Clock;
 use AtprotoTest::Network;
 use AtprotoTest::Preload;
 use IPC::Run;
@@ -67,10 +68,15 @@ sub count { my ($what, @of) = @_; return scalar grep { $_ eq $what } @of }
 my $rows  = "SELECT md5(string_agg(concat_ws(' ', collection, rkey, cid, value), E'\\n' ORDER BY collection, rkey)), count(*) FROM %s.record WHERE collection = 'exchange.recipe.recipe'";
 my $state = "SELECT sync, hold IS NULL, rev IS NOT NULL FROM s.repo";
 
-foreach my $target ([ s => 'sparse' ], [ w => 'whole' ], [ a => 'auto' ])
+sub make_target
 {
-	query("CREATE SCHEMA $target->[0]; SELECT atproto.create_tables('$target->[0]'); SELECT atproto.subscribe('$target->[0]', 'wss://quiet.example.com', target => '$target->[0]', backfill => 'repair', collections => '$recipe', fetch_as => '$target->[1]')");
+	my ($target, $fetch_as) = @_;
+
+	query("CREATE SCHEMA $target; SELECT atproto.create_tables('$target'); SELECT atproto.subscribe('$target', 'wss://quiet.example.com', target => '$target', backfill => 'repair', collections => '$recipe', fetch_as => '$fetch_as')");
+	return $target;
 }
+
+make_target(@$_) foreach [ s => 'sparse' ], [ w => 'whole' ], [ a => 'auto' ];
 
 # --- rows as after a fetch of the whole ---
 
@@ -147,13 +153,6 @@ sub fetch_auto
 	return requests($host);
 }
 
-sub is_right
-{
-	my ($name) = @_;
-	is(query("SELECT count(*), (SELECT sync FROM a.repo) FROM a.record"), '60|synchronized', "$name: the rows are there");
-	return;
-}
-
 my $until = "SELECT whole_until > now() + interval '23 hours', whole_reason FROM atproto.stat_host WHERE host = '%s'";
 
 # Host, expected mark in atproto.stat_host, name of the check.
@@ -168,9 +167,12 @@ foreach my $case ([ 'small', 0 ], [ 'most', 1 ], [ 'first', 0 ], [ 'none', 0 ])
 	is(count('getBlocks', @asked), 0, "... and this is known before nodes are fetched") if $whole;
 }
 
-# --- servers that cannot ---
+# --- servers that cannot; limits of one account; answers without an end ---
 
-my $json = { 'Content-Type' => 'application/json' };
+my $json    = { 'Content-Type' => 'application/json' };
+my $private = 'private.example.com';
+my @servers;
+$network->names({ $private => ['10.0.0.1'] });
 foreach my $case (
 	[ 'getRecord 501', qr/501/, path => 'getRecord', status => 501, headers => $json, body => '{"error":"MethodNotImplemented"}' ],
 	[ 'getBlocks 404', qr/404/, path => 'getBlocks', status => 404, body => 'no' ],
@@ -183,39 +185,37 @@ foreach my $case (
 	[ 'no CAR file', qr/invalid CAR file/, path => 'getRecord', status => 200, body => '<html>no</html>' ],
 	[ 'a bomb', qr/invalid CAR file/, path => 'getRecord', bomb => 100 ],
 	[ 'a late 500', qr/500/, path => 'getBlocks', after => 1, status => 500 ],
-	[ 'getLatestCommit 500', qr/500/, path => 'getLatestCommit', status => 500, and => { path => 'getBlocks', status => 400 } ])
+	[ 'getLatestCommit 500', qr/500/, path => 'getLatestCommit', status => 500, and => { path => 'getBlocks', status => 400 } ],
+	[ 'a proof of 10 MB', undef, path => 'getRecord', status => 200, file => "$files/fat.car" ],
+	[ 'cut off', undef, path => 'getBlocks', truncate => 300 ],
+	[ 'reset', undef, path => 'getRecord', reset => 100 ],
+	[ 'a redirect to a private address', undef, path => 'getBlocks', redirect => "https://$private/" ])
 {
 	my ($name, $why, %fault) = @$case;
 	my $and = delete $fault{and};
+	my $of  = { name => $name, why => $why, host => serve('first'), target => make_target('a' . @servers, 'auto') };
 
-	$host = serve('first');
-	$network->fault({ host => $host, %fault });
-	$network->fault({ host => $host, %$and }) if $and;
-	is(count('getRepo', fetch_auto($host)), 1, "P-61: $name: the whole is tried");
-	is_right($name);
-	push @marks, [ $host, qr/^t\|.*$why/, "P-61: $name: the host is remembered, with the reason" ];
-	my $before = requests($host);
-	@asked = fetch_auto($host);
-	is(join(' ', @asked[ $before .. $#asked ]), 'getRepo', "P-30: $name: and asked for the whole only");
+	$network->fault({ host => $of->{host}, %fault });
+	$network->fault({ host => $of->{host}, %$and }) if $and;
+	query("UPDATE atproto.subscription SET repo_source = 'https://$of->{host}' WHERE target = '$of->{target}'; SELECT atproto.resync('$me', '$of->{target}')");
+	push @servers, $of;
 }
-
-# --- limits of one account; answers without an end ---
-
-my $private = 'private.example.com';
-$network->names({ $private => ['10.0.0.1'] });
-foreach my $case (
-	[ 'a proof of 10 MB', path => 'getRecord', status => 200, file => "$files/fat.car" ],
-	[ 'cut off', path => 'getBlocks', truncate => 300 ],
-	[ 'reset', path => 'getRecord', reset => 100 ],
-	[ 'a redirect to a private address', path => 'getBlocks', redirect => "https://$private/" ])
+wait_for_fetch();
+foreach my $of (@servers)
 {
-	my ($name, %fault) = @$case;
+	my @of = requests($of->{host});
 
-	$host = serve('first');
-	$network->fault({ host => $host, %fault });
-	is(count('getRepo', fetch_auto($host)), 1, "$name: the whole is tried");
-	is_right($name);
-	push @marks, [ $host, qr/^\|$/, "$name: the host is not blamed" ];
+	$of->{before} = @of;
+	is(count('getRepo', @of), 1, "P-61: $of->{name}: the whole is tried");
+	is(query("SELECT count(*), (SELECT sync FROM $of->{target}.repo) FROM $of->{target}.record"), '60|synchronized', "$of->{name}: the rows are there");
+	push @marks, [ $of->{host}, $of->{why} ? qr/^t\|.*$of->{why}/ : qr/^\|$/, "P-61: $of->{name}: " . ($of->{why} ? 'the host is remembered, with the reason' : 'the host is not blamed') ];
+	query("SELECT atproto.resync('$me', '$of->{target}')") if $of->{why};
+}
+wait_for_fetch();
+foreach my $of (grep { $_->{why} } @servers)
+{
+	my @of = requests($of->{host});
+	is(join(' ', @of[ $of->{before} .. $#of ]), 'getRepo', "P-30: $of->{name}: and asked for the whole only");
 }
 
 # --- neither parts nor the whole ---
@@ -273,6 +273,7 @@ push @marks, [ $host, qr/^\|$/, 'P-05: its host is not blamed' ];
 
 # --- wrong trees ---
 
+my @trees;
 foreach my $case (
 	[ shifted    => qr/after path|invalid repository/ ],
 	[ heights    => qr/invalid repository/ ],
@@ -285,18 +286,47 @@ foreach my $case (
 	[ other      => qr/of another account/ ])
 {
 	my ($car, $why) = @$case;
+	my $of = { name => $car, why => $why, host => serve($car), target => make_target("t_$car", 'sparse') };
 
-	$kept = query(sprintf $rows, 's');
-	$host = serve($car);
-	like(fails_at($host, 's'), $why, "P-12: $car: it is told");
-	is(query(sprintf $rows, 's'), $kept, "P-15: $car: no row has changed");
-	cmp_ok(scalar requests($host), '<', 40, "P-14: $car: requests are bounded");
-	push @marks, [ $host, qr/^\|$/, "$car: the host is not blamed" ];
+	query("UPDATE atproto.subscription SET repo_source = 'https://$of->{host}' WHERE target = '$of->{target}'; SELECT atproto.resync('$me', '$of->{target}')");
+	push @trees, $of;
 }
+wait_for("SELECT count(*) = @{[ scalar @trees ]} FROM atproto.repo_job WHERE target::text LIKE 't\\_%' AND state = 'queued' AND error IS NOT NULL");
+foreach my $of (@trees)
+{
+	like(query("SELECT error FROM atproto.repo_problem WHERE target = '$of->{target}'"), $of->{why}, "P-12: $of->{name}: it is told");
+	is(query("SELECT (SELECT count(*) FROM $of->{target}.record), sync, hold FROM $of->{target}.repo"), '0|partial|', "P-15: $of->{name}: nothing is taken, and nothing waits");
+	cmp_ok(scalar requests($of->{host}), '<', 40, "P-14: $of->{name}: requests are bounded");
+	push @marks, [ $of->{host}, qr/^\|$/, "$of->{name}: the host is not blamed" ];
+}
+query('DELETE FROM atproto.repo_job');
 query("UPDATE s.repo SET rev = NULL");
 fetch_from(serve('right'), 's');
 wait_for_fetch();
 is(query('SELECT count(*) FROM s.record'), '1', 'a right tree beside them');
+
+# --- slow servers while no place is free ---
+
+my $clock = AtprotoTest::Clock->new($node);
+query($_) foreach "ALTER SYSTEM SET atproto.fetch_memory = '1MB'", 'SELECT pg_reload_conf()';
+wait_for("SELECT setting = '1024' FROM pg_settings WHERE name = 'atproto.fetch_memory'");
+my ($slow, $good) = (serve('first'), serve('first'));
+$network->fault({ host => $slow, path => 'getBlocks', rate => 1200 });
+query("UPDATE s.repo SET rev = NULL; UPDATE w.repo SET rev = NULL; DELETE FROM s.record");
+fetch_from($slow, 's');
+wait_until(sub { count('getBlocks', requests($slow)) > 0 }, 'the slow answer');
+query("UPDATE atproto.subscription SET repo_source = 'https://$good' WHERE target = 'w'; SELECT atproto.resync('$me', 'w')");
+wait_until(
+	sub {
+		return 1 if query("SELECT EXISTS (SELECT FROM atproto.repo_job WHERE target = 's' AND error ~ 'too slowly, while others waited for a place')") eq 't';
+		$clock->advance(301);
+		return 0;
+	},
+	'the slow fetch to be given up');
+wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE target = 'w')");
+is(query("SELECT sync FROM w.repo"), 'synchronized', 'a slow server does not keep the places of others');
+fetch_from($good, 's');
+wait_for_fetch();
 
 # --- remembered hosts ---
 

@@ -1,0 +1,96 @@
+# 413_history_passes.pl
+#		A rare collection is read in two passes: the commits, and then all rows of the accounts that have records (H-26).
+#
+#		ATPROTO_SEED is the seed of the run.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use AtprotoTest::Archive;
+use AtprotoTest::Jetstream;
+use AtprotoTest::Kills;
+use JSON::PP;
+use Test::More;
+
+my $archive = AtprotoTest::Archive->begin('--events' => 1500, '--accounts' => 60);
+my $preload = $archive->preload;
+my $node    = make_node('passes', start => $preload, conf => $archive->settings);
+my $last    = $archive->last_seq;
+my $profile = 'app.bsky.actor.profile';
+
+$archive->serve({});
+query('CREATE SCHEMA whole');
+query($archive->subscription_sql('whole', history => "'none'", cursor => 0, target => "'whole'"));
+$archive->wait_for_end('whole');
+query("SELECT atproto.unsubscribe('whole')");
+
+# Handles of 400 accounts without records: each in a block of its own with an event of the capture.
+my @rows = split /\n/, PostgreSQL::Test::Utils::slurp_file($archive->rows_file);
+my ($identity) = grep { decode_json($_)->[2] == 4 } @rows;
+my @strangers = map { my $r = decode_json($identity); $r->[0] = $last + $_; $r->[3] = 'did:plc:' . 'z' x 20 . join '', map { chr(ord('a') + $_) } (int($_ / 400), int($_ / 20) % 20, $_ % 20, 0); encode_json($r) } 1 .. 400;
+my $file = PostgreSQL::Test::Utils::tempdir('strangers') . '/rows';
+PostgreSQL::Test::Utils::append_to_file($file, join '', map { "$_\n" } @strangers);
+
+sub begin_case
+{
+	my ($name, $options, %args) = @_;
+
+	$archive->serve({ block_rows => 2, segment_blocks => 50, %$options }, seal => 1);
+	$archive->do(append => $file);
+	$archive->do(seal => 0);
+	query("CREATE SCHEMA $name");
+	query('SET synchronous_commit = on; ' . $archive->subscription_sql($name, target => "'$name'", collections => "'{$profile}'", %args));
+}
+
+sub is_whole
+{
+	my ($name, $what) = @_;
+	my $columns = 'did, collection, rkey, cid, rev, value';
+	my @sides = ("SELECT $columns FROM $name.record", "SELECT $columns FROM whole.record WHERE collection = '$profile'");
+
+	wait_for("SELECT phase IN ('seam', 'live') FROM atproto.history WHERE subscription = '$name'");
+	is(query("SELECT count(*) FROM (($sides[0] EXCEPT ALL $sides[1]) UNION ALL ($sides[1] EXCEPT ALL $sides[0])) d"), '0', "$what: the records");
+	is(query("SELECT count(*) FROM $name.repo r JOIN whole.repo w USING (did) WHERE (r.active, r.status, r.handle) IS DISTINCT FROM (w.active, w.status, w.handle)"), '0', "$what: statuses and handles");
+	is(query("SELECT count(*) FROM whole.record w WHERE collection = '$profile' AND did NOT IN (SELECT did FROM $name.repo)"), '0', "$what: all accounts with records");
+	is(query("SELECT count(*) FROM $name.repo WHERE did::text LIKE 'did:plc:zzz%'"), '0', "$what: no account without records");
+	return;
+}
+
+begin_case('two', {});
+is_whole('two', 'two passes');
+my @plans = map { decode_json($_->{body}) } $archive->requests('planSnapshot');
+is((grep { @{ $_->{kinds} // [] } == 1 } @plans) > 0, 1, 'H-26: a plan of commits is compared with a plan of all kinds');
+my ($dids) = grep { @{ $_->{dids} // [] } } @plans;
+ok($dids, '... and the second pass asks for the accounts with records');
+cmp_ok(scalar @{ $dids->{dids} }, '<', 70, '... and for no others');
+query(q{SELECT atproto.unsubscribe('two')});
+
+begin_case('compacted', {});
+$archive->do(compact => undef);
+query(q{SELECT atproto.history_again('compacted')});
+wait_for(q{SELECT cycles > 0 FROM atproto.history WHERE subscription = 'compacted'});
+is_whole('compacted', 'after compaction');
+query(q{SELECT atproto.unsubscribe('compacted')});
+
+# events are kept: the second pass would bring operations twice
+begin_case('events', {}, events => "'keep'");
+wait_for(q{SELECT phase IN ('seam', 'live') FROM atproto.history WHERE subscription = 'events'});
+is(query('SELECT count(*) - count(DISTINCT (seq, did, collection, rkey)) FROM events.record_event'), '0', 'with events, one pass is made, and no event comes twice');
+query(q{SELECT atproto.unsubscribe('events')});
+
+# --- kills between the passes ---
+
+$archive->network->fault({ host => $AtprotoTest::Archive::HOST, path => 'getBlock', delay => 0.02 });
+begin_case('killed', { whole => 1.1 }, workers => 2);
+my %met;
+AtprotoTest::Kills->new($node, $preload)->settle(8,
+	sub { (try_query(q{SELECT cycles > 0 FROM atproto.history WHERE subscription = 'killed'}) // 'no answer') eq 't' ? 'done' : 'not yet' }, 'done',
+	sub { $met{ try_query(q{SELECT phase FROM atproto.history WHERE subscription = 'killed'}) // '' }++ });
+note(join ', ', map { "$_: $met{$_}" } sort keys %met);
+is_whole('killed', 'killed in both passes');
+
+done_testing();
