@@ -87,6 +87,7 @@ static const AtpStatement refused_statements[] = {
 	},
 };
 
+/* No shard_by: the newest operations of many accounts are found by a join that Citus does not divide. */
 const AtpTable atp_plc_operation_table = {
 	.name = "plc_operation",
 	.use = ATP_USE_PLC,
@@ -107,7 +108,6 @@ const AtpTable atp_plc_operation_table = {
 	"COMMENT ON COLUMN #.plc_history.gone IS 'the operation is a tombstone'",
 	.statements = operation_statements,
 	.nstatements = lengthof(operation_statements),
-	.shard_by = "did",
 };
 
 const AtpTable atp_plc_refused_table = {
@@ -119,7 +119,6 @@ const AtpTable atp_plc_refused_table = {
 	.comment = "entries of a did:plc directory that do not hold, with the reason",
 	.statements = refused_statements,
 	.nstatements = lengthof(refused_statements),
-	.shard_by = "did",
 };
 
 /* --- rows out --- */
