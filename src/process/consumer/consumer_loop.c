@@ -222,7 +222,11 @@ atp_consumer_loop(Consumer *c)
 		else if (c->audit != ATP_ASK_NONE || atp_consumer_audit_due(c) == 0)
 			atp_consumer_audit(c);
 		else if (c->archive != NULL)
+		{
+			/* transfers go on while the consumer waits; without this, their news would keep it from sleeping */
 			atp_http_pump();
+			(void) atp_http_news();
+		}
 		if (atp_consumer_purge_look_due(c) == 0)
 			atp_consumer_purge_look(c);
 		if (atp_consumer_nodes_look_due(c) == 0)
