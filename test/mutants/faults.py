@@ -551,6 +551,13 @@ fault("gap-oldest", "stream/position.c", "if (position->outdated && position->la
 fault("filter-did", "stream/format_repos.c", "if (atp_wants_did(decoder->settings, event->did))", "if (msg->nops == 0 || atp_wants_did(decoder->settings, event->did))",
       "t/220_filters")
 fault("filter-action", "stream/format_repos.c", "if (decoder->settings->actions[op->action] &&", "if (decoder->settings->actions[ATP_CREATE] &&", "t/220_filters")
+fault("proof-provisional", "fetch/repositories/proof_rows.c", "$4 OR $6 OR COALESCE(open_since", "$4 OR $6 OR true OR COALESCE(open_since", "t/283_proofs")
+fault("proof-letters", "tables/export/proof_compare.c", "		p->counts.letters++;\n		return;", "		p->counts.letters++;", "t/283_proofs")
+fault("proof-ahead", "fetch/repositories/task_prove.c", "slice->later = stored != slice->p->before;", "slice->later = true;", "t/283_proofs")
+fault("proof-extra", "tables/export/proof_compare.c", "			p->counts.extra++;\n", "", "t/283_proofs")
+fault("proof-sample", "fetch/repositories/prove_sql.c", "GREATEST(p.share, excluded.share), asked_at", "GREATEST(p.share, excluded.share), seed = excluded.seed, asked_at", "t/283_proofs")
+fault("proof-owner", "fetch/repositories/prove_sql.c", "	(void) atp_owner_of_table(target, \"repo\");\n	(void) atp_owner_of_table(target, \"record\");\n", "", "t/283_proofs")
+fault("proof-desynchronized", "fetch/repositories/task_prove.c", "		atp_repo_export_differs(repo);\n", "", "t/283_proofs")
 fault("proved-goes-on", "tables/repos/proved_claim.c", "	if (!atp_repo_is_sync(repo, ATP_SYNC_SYNCHRONIZED))\n		return;\n	if (", "	if (", "t/283_proved_sets")
 fault("proved-stays", "tables/repos/proved_claim.c", "	else if (repo->proved.has_set)\n		repo->proved.rev = repo->head.rev;", "", "t/283_proved_sets")
 fault("proved-widened", "tables/repos/proved_filter.c", "'synchronized' AND NOT $3 THEN 'partial' ELSE sync END,", "'synchronized' AND NOT $3 THEN sync ELSE sync END,", "t/283_proved_sets")
@@ -952,14 +959,12 @@ fault("sparse-host-blamed", "fetch/repositories/repo_parts.c", "fault->kind == A
 fault("sparse-host-forgotten", "fetch/repositories/repo_transfer.c", "			atp_parts_whole_is_good(t);\n", "", SPARSE)
 fault("sparse-cheaper", "fetch/repositories/sparse_fetch.c", "estimate.in_ranges > estimate.records / 2", "false", SPARSE)
 fault("sparse-values", "fetch/repositories/repo_parts.c", "&& !atp_compare_is_same(t->naming, row)", "", SPARSE)
-fault("sparse-early-look", "fetch/repositories/repo_parts.c", "	if (n->why != NULL)\n		return;\n", "", SPARSE)
 fault("sparse-reasons", "fetch/repositories/repo_transfer.c", "t->parts_failed == NULL ? pstrdup(why)", "true ? pstrdup(why)", SPARSE)
 fault("sparse-later-whole", "fetch/repositories/repo_parts.c", "t->job.whole = !is_forced(t) && atp_sparse_fetch_has_head(t->parts);", "t->job.whole = false;", SPARSE)
 fault("sparse-trickles", "fetch/repositories/task_repo.c", "t->bytes - t->slow_bytes >= SLOW_BYTES)", "t->bytes > t->slow_bytes)", SPARSE)
 fault("sparse-share", "fetch/engine/host_limit.c", "	m->shared -= 1;\n", "", "unit/test_host_limit")
 fault("sparse-share-ends", "fetch/engine/host_limit.c", "if (now >= m->wanted_until)\n		m->shared = 1;", "if (m->wanted_until == 0)\n		m->shared = 1;", "unit/test_host_limit")
 fault("sparse-latest-cid", "core/wire/repo_status.c", "if (!atp_cid_is_node((AtpBytes) {bytes, len}))", "if (len == 0)", "unit/test_list_page")
-fault("sparse-moving-nodes", "tables/export/export.c", ".read = e->ranges != NULL ? copy_node : read_node", ".read = read_node", SPARSE)
 
 # --- what a server says instead of a repository ---
 

@@ -99,6 +99,23 @@ atp_repo_export_refused(AtpRepoExport *r, const AtpCommit *commit, bool force, b
 	return ATP_REFUSED_NOT;
 }
 
+uint64
+atp_repo_export_rev(const AtpRepoExport *r)
+{
+	return r->repo->head.has_rev ? r->repo->head.rev : 0;
+}
+
+void
+atp_repo_export_differs(AtpRepoExport *r)
+{
+	AtpRepoState *repo = r->repo;
+
+	if (!atp_repo_is_sync(repo, ATP_SYNC_SYNCHRONIZED) && !atp_repo_is_sync(repo, ATP_SYNC_UNPROVEN))
+		return;
+	repo->row.changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
+	atp_repos_store(r->repos);
+}
+
 AtpAccountSaid
 atp_repo_export_account(const AtpRepoExport *r)
 {

@@ -33,6 +33,12 @@ extern AtpRepoExport *atp_repo_export_begin(AtpApply *a, struct varlena *did);
  */
 extern AtpRefusal atp_repo_export_refused(AtpRepoExport *r, const AtpCommit *commit, bool force, bool held, const char **why);
 
+/* The revision of the repository's row; 0: none. */
+extern uint64 atp_repo_export_rev(const AtpRepoExport *r);
+
+/* P-50: the rows are not the account's: a synchronized or unproven repository becomes desynchronized. */
+extern void atp_repo_export_differs(AtpRepoExport *r);
+
 /* The #account event that the repository's row is based on. */
 typedef struct AtpAccountSaid
 {
