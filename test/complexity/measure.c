@@ -28,7 +28,7 @@ static const struct
 	const char *name;
 	const Shape *shapes;
 }			groups[] = {
-	{"answer", answer_shapes}, {"archive", archive_shapes}, {"codec", codec_shapes}, {"net", net_shapes}, {"plc", plc_shapes}, {"repo", repo_shapes}, {"syntax", syntax_shapes}, {"wire", wire_shapes}
+	{"answer", answer_shapes}, {"archive", archive_shapes}, {"codec", codec_shapes}, {"link", link_shapes}, {"net", net_shapes}, {"plc", plc_shapes}, {"repo", repo_shapes}, {"syntax", syntax_shapes}, {"wire", wire_shapes}
 };
 
 static uint8_t *stack;

@@ -27,6 +27,7 @@ typedef struct Shape
 extern const Shape wire_shapes[];
 extern const Shape archive_shapes[];
 extern const Shape answer_shapes[];
+extern const Shape link_shapes[];
 extern const Shape repo_shapes[];
 extern const Shape codec_shapes[];
 extern const Shape plc_shapes[];

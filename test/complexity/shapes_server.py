@@ -56,7 +56,7 @@ shape("links", RECORD_MAX // 18, 2048, series("'did:web:a.b' || i"), "SELECT cou
 shape("links-types", RECORD_MAX // 64, 0, series("jsonb_build_object('$type', 'a.b.c#d', 'a', 'did:web:a.b')"), "SELECT count(*) FROM record_links($1)")
 shape("links-nested", RECORD_MAX // 2048, 32, series("(repeat('{{\"a\": [', 60) || '\"did:web:a.b\"' || repeat('], \"$type\": \"b\"}}', 60))::jsonb"),
       "SELECT count(*) FROM record_links($1)")
-shape("links-dagcbor", 60000, 1024, "repo/links-types", "SELECT count(*) FROM dagcbor_links($1)")
+shape("links-dagcbor", 60000, 1024, "link/links-types", "SELECT count(*) FROM dagcbor_links($1)")
 FACET = "jsonb_build_object('features', jsonb_build_array(jsonb_build_object('$type', 'app.bsky.richtext.facet#%s', '%s', %s)))"
 shape("tags", RECORD_MAX // 128, 1024, "jsonb_build_object('facets', " + series(FACET % ("tag", "tag", "'tag' || i")) + ")", "SELECT record_hashtags($1)")
 shape("tags-bad", RECORD_MAX // 128, 1024, "jsonb_build_object('facets', " + series(FACET % ("tag", "tag", "repeat('#', 64)")) + ")", "SELECT record_hashtags($1)")
