@@ -29,6 +29,7 @@ LOAD=$(cut -d' ' -f1 /proc/loadavg)
 
 . "$HERE/server"
 . "$HERE/figures"
+. "$HERE/hosts_setup"
 . "$HERE/archive_setup"
 
 make_archive "$EVENTS" "$ACCOUNTS" 0 0
@@ -131,7 +132,7 @@ if [ -n "${PERF:-}" ]; then
 	old=$(pids | paste -sd'|')
 	(
 		until pid=$(pids | grep -vxE "${old:-none}" | head -1) && [ -n "$pid" ]; do sleep 0.05; done
-		exec perf record -q -g -F 999 -o "$PERF" -p "$pid"
+		exec perf record -q --call-graph dwarf,16384 -F 999 -o "$PERF" -p "$pid"
 	) &
 	perf=$!
 	read_archive 1

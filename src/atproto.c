@@ -36,6 +36,8 @@
 #include "tables/export/export.h"
 #include "tables/direct/direct.h"
 #include "tables/base/job.h"
+#include "tables/apply/apply.h"
+#include "tables/apply/sweep_end.h"
 #include "tables/export/merge.h"
 #include "tables/repos/status_request.h"
 #include "tables/repos/held.h"
@@ -65,6 +67,8 @@ _PG_init(void)
 	atp_direct_init();
 	atp_job_init();
 	atp_merge_init();
+	atp_apply_init();
+	atp_sweep_init();
 	atp_status_request_init();
 	atp_multi_source_init();
 	atp_held_init();

@@ -157,6 +157,7 @@ CREATE TABLE atproto.cursor (
     skips jsonb NOT NULL DEFAULT '{}'
         CHECK (jsonb_typeof(skips) = 'object' AND NOT jsonb_path_exists(skips, '$.* ? (@.type() != "number")')),
     updated_at timestamptz NOT NULL DEFAULT now(),
+    passed_at timestamptz CHECK (isfinite(passed_at)),
     PRIMARY KEY (subscription, endpoint, shard)
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 COMMENT ON TABLE atproto.cursor IS 'last event processed of each subscription and endpoint, committed in the same transaction as its rows';
@@ -175,6 +176,7 @@ COMMENT ON COLUMN atproto.cursor.skips IS 'kinds of events passed over and of fi
 COMMENT ON COLUMN atproto.cursor.subscription IS 'the subscription';
 COMMENT ON COLUMN atproto.cursor.endpoint IS 'the stream of the position: subscription.endpoint at the time of reading';
 COMMENT ON COLUMN atproto.cursor.updated_at IS 'when this row was written last';
+COMMENT ON COLUMN atproto.cursor.passed_at IS 'while an archive is read into the same tables: the events of most accounts are later than this time, the median of their last times; NULL: not known';
 
 SELECT pg_catalog.pg_extension_config_dump('atproto.subscription', '');
 SELECT pg_catalog.pg_extension_config_dump('atproto.cursor', '');

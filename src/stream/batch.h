@@ -54,6 +54,7 @@ typedef struct AtpRecordRow
 	bytea	   *raw;			/* set when value is NULL, or when keep_raw asks for the bytes */
 	text	   *fault;			/* the violation of the record's Lexicon; NULL: no violation, or not validated */
 	bool		reread;			/* read again after atproto.refill(): must not replace a row of the same or a newer rev */
+	bool		unkept;			/* a deletion that need not be kept while a sweep runs (sweep_deletion.h) */
 } AtpRecordRow;
 
 /* At level full: the signature of a commit or label, and whether the key tried last has made it. */
@@ -278,7 +279,7 @@ typedef struct AtpEvent
 	 * records follow
 	 */
 	bool		partial;
-	bool		archived;		/* a row of an archive (H-31): its number alone says what it comes after */
+	bool		archived;		/* a row of the stream's archive, which may be older than the tables (H-43) */
 	uint64		path;			/* partial #commit: hash of the operation's path */
 	bool		lacking;		/* some of the event's records became dead letters */
 	bool		omits;			/* S-10: labels of the message qualify, and have no rows */

@@ -66,6 +66,7 @@ def files(n):
     yield "empty", export({}, tid(41))
     yield "small", export({**posts(10), **recipes(5)}, tid(42))
     yield "most", export({**posts(60), **recipes(n)}, tid(43))
+    yield "half", export({**posts(20), **recipes(900)}, tid(44))
     yield "other", export(first(n), tid(50), who=synth.did(2))
     yield "letters", export({**first(n), f"{RECIPE}/bad": encode(17), f"{RECIPE}/zero": note("\0"), f"{RECIPE}/a b": note("no key")}, tid(60))
     for i in range(8):

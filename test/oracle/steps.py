@@ -7,13 +7,13 @@ A step is one event of an account, named by a letter:
 
     a 3 +x =y -z    its commit of revision 3: creates x, updates y, deletes z;
                     !x creates an invalid record; >x creates a like, which has a link; @TIME is the time written in the event;
-                    a name with a slash is a path, a name without is the key of a post
-    a deleted       an #account event: deleted, deactivated, ..., or active; the next commit of a deleted account is a first one
+                    a name with a slash is a path, a name without is the key of a post; +x:2 creates x with the text of revision 2
+    a deleted       an #account event: deleted, deactivated, ..., or active; the next commit of a deleted account is a first one; @TIME
     a is NAME       an #identity event with this handle
     a sync 4        a #sync of revision 4, with an unknown tree
 
 The text of a record is its key and its revision.  An #account event carries the time of its
-place in the stream.
+place in the stream, or the time named.
 """
 
 import sys
@@ -32,7 +32,7 @@ class Stream(synth.Stream):
             subject = {"uri": "at://did:plc:z72i7hdynmk6r22z27h6tvur/app.bsky.feed.post/3l6oveex3ii2l",
                        "cid": "bafyreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy"}
             return {"$type": "app.bsky.feed.like", "subject": subject, "createdAt": "2026-01-01T00:00:00.000Z"}
-        return {"no": "type"} if op[0] == "!" else synth.post(f"{op[1:]} {rev}")
+        return {"no": "type"} if op[0] == "!" else synth.post(" ".join(op[1:].split(":")) if ":" in op else f"{op[1:]} {rev}")
 
     def step(self, words):
         who = synth.did(ord(words[0]) - ord("a") + 1)
@@ -46,9 +46,9 @@ class Stream(synth.Stream):
             if words[1] == "deleted":
                 self.heads.pop(who, None)
                 self.records.pop(who, None)
-            time = f"2026-01-01T00:00:{self.seq:02}Z"
+            time = words[2][1:] if len(words) > 2 else f"2026-01-01T00:00:{self.seq:02}Z"
             return self.message("#account", {"did": who, "active": active, "time": time, **extra})
-        ops = [(ACTIONS[op[0]], op[1:] if "/" in op else POST + op[1:], self.record(op, words[1]))
+        ops = [(ACTIONS[op[0]], ("" if "/" in op else POST) + op[1:].split(":")[0], self.record(op, words[1]))
                for op in words[2:] if op[0] != "@"]
         at = {"time": op[1:] for op in words[2:] if op[0] == "@"}
         return self.commit(who, synth.tid(int(words[1])), ops, **at)

@@ -50,6 +50,7 @@ extern const AtpTask atp_clock_task;
 extern const AtpTask atp_identity_task;
 extern const AtpTask atp_audit_task;
 extern const AtpTask atp_repo_task;
+extern const AtpTask atp_prove_task;
 extern const AtpTask atp_list_task;
 extern const AtpTask atp_status_task;
 extern const AtpTask atp_handle_task;

@@ -121,6 +121,11 @@ CREATE VIEW atproto.repo_problem WITH (security_barrier) AS
     WHERE e.error IS NOT NULL
         AND (pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE'))
     UNION ALL
+    SELECT p.subscription, p.target, p.did, 'proof', p.host, p.tries, p.next_try, p.error
+    FROM atproto.proof_result p JOIN atproto.subscription s ON s.name = p.subscription
+    WHERE p.state <> 'done' AND p.error IS NOT NULL
+        AND (pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE'))
+    UNION ALL
     SELECT NULL, NULL, NULL, 'backoff', host, backoffs, backoff_until, backoff_reason
     FROM atproto.host
     WHERE backoff_until > now()
@@ -136,7 +141,7 @@ COMMENT ON VIEW atproto.repo_problem IS 'repositories that are not fetched (fail
 COMMENT ON COLUMN atproto.repo_problem.subscription IS 'subscription of the job or list; NULL: the problem concerns all subscriptions';
 COMMENT ON COLUMN atproto.repo_problem.target IS 'schema of the subscription''s tables';
 COMMENT ON COLUMN atproto.repo_problem.did IS 'the account; NULL: the problem concerns more than one account';
-COMMENT ON COLUMN atproto.repo_problem.problem IS 'failed, throttled, suspended, waits: a repository; list: a list; backoff: a host in backoff; storm: too many broken repositories at once; gone, invalid, no_key, no_pds, unreachable: an identity';
+COMMENT ON COLUMN atproto.repo_problem.problem IS 'failed, throttled, suspended, waits: a repository; proof: an account that could not be compared (prove()); list: a list; backoff: a host in backoff; storm: too many broken repositories at once; gone, invalid, no_key, no_pds, unreachable: an identity';
 COMMENT ON COLUMN atproto.repo_problem.host IS 'host of the request';
 COMMENT ON COLUMN atproto.repo_problem.tries IS 'failures in a row';
 COMMENT ON COLUMN atproto.repo_problem.next_try IS 'the fetcher does not try before this time';

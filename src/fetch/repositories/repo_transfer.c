@@ -415,6 +415,7 @@ atp_transfer_fault_of(const AtpTransfer *t, AtpRefusal refusal, bool before)
 			/* a row that is there again is a new job */
 			return ATP_REPO_NOTED;
 		case ATP_REFUSED_CHANGED:
+		case ATP_REFUSED_BEHIND:
 			return ATP_REPO_LATER;
 		default:
 			return ATP_REPO_FAULT;

@@ -21,6 +21,7 @@
 #include "process/consumer/consumer_private.h"
 #include "process/status/process.h"
 #include "stream/filter.h"
+#include "tables/base/sweep.h"
 #include "types/types.h"
 #include "utils/memutils.h"
 
@@ -241,6 +242,7 @@ atp_consumer_history_begin(Consumer *c)
 		return;
 	}
 	atp_consumer_check_ca_file(c);
+	atp_sweep_begins(c->sub);
 	atp_consumer_open_archive(c);
 	set_filter(c);
 	c->decided = false;

@@ -22,6 +22,7 @@
 #include "process/consumer/consumer_private.h"
 #include "process/status/process.h"
 #include "stream/filter.h"
+#include "tables/apply/sweep_end.h"
 #include "types/types.h"
 #include "utils/guc.h"
 
@@ -161,6 +162,22 @@ atp_consumer_audit_due(const Consumer *c)
 	return c->audited == 0 ? 0 : atp_remaining(atp_now(), c->audited, INTERVAL_MS);
 }
 
+/* H-43: all is read and compared; the other streams of the target may still bring what the archive has deleted. */
+static void
+end_sweep(Consumer *c)
+{
+	char	   *waits_for;
+
+	if (atp_sweep_may_end(c->sub, &waits_for))
+	{
+		CHANGE_HISTORY(c, "ending the reading of the archive", atp_history_live(c->name));
+		atp_sweep_tidy(c->sub, c->statements);
+	}
+	else if (waits_for != NULL)
+		CHANGE_HISTORY(c, "waiting for another subscription",
+					   atp_history_note(c->name, &(AtpHistoryCounts) {0}, psprintf("subscription \"%s\" of the same tables is behind", waits_for), atp_time_of_day()));
+}
+
 /* Choose the next question. */
 static void
 begin_audit(Consumer *c)
@@ -178,7 +195,7 @@ begin_audit(Consumer *c)
 	else
 	{
 		if (c->history.phase == ATP_HISTORY_SEAM)
-			CHANGE_HISTORY(c, "ending the reading of the archive", atp_history_live(c->name));
+			end_sweep(c);
 		if (c->candidate > c->history.settled)
 			ask_archive(c, ATP_ASK_SETTLE, c->candidate, c->candidate, c->candidate_row);
 		else

@@ -47,6 +47,8 @@ static const AtpTask *const tasks[] = {
 	&atp_server_info_task,
 	&atp_dictionary_task,
 	&atp_repo_task,
+	/* the least urgent: a proof repairs nothing by itself */
+	&atp_prove_task,
 };
 
 /* The task at this place of the order; NULL after the last task. */

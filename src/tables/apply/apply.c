@@ -28,11 +28,14 @@
 #include "tables/repos/dead_letter.h"
 #include "tables/base/node_mark.h"
 #include "tables/base/progress.h"
+#include "tables/base/sweep.h"
 #include "tables/apply/suspect.h"
+#include "tables/apply/sweep_end.h"
 #include "tables/base/table_locks.h"
 #include "tables/repos/multi_source.h"
 #include "tables/apply/validate.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/memutils.h"
 
 /* The number of batches applied with statements after a direct insert has met a conflict. */
@@ -60,6 +63,8 @@ tables_used(const AtpApply *a)
 
 	if (uses & ATP_USE_REPOS)
 		uses |= atp_derived_uses(a->sub);
+	if ((uses & ATP_USE_REPOS) && atp_sweep_known(a->sub->target) == ATP_SWEEP_SHARED)
+		uses |= ATP_USE_SWEEP;
 	return uses;
 }
 
@@ -482,6 +487,45 @@ validate_records(const AtpSubscription *sub, const AtpSink *sink, AtpBatch *batc
 	atp_commit();
 }
 
+/* H-43: bound what is kept while a sweep runs, and empty it when the sweep has ended. */
+static void
+look_after_sweep(const AtpApply *a)
+{
+	static bool keeps = false;
+
+	if (a->sweep == ATP_SWEEP_SHARED)
+		atp_sweep_bound(a->sub, a->statements);
+	else if (keeps)
+		atp_sweep_tidy(a->sub, a->statements);
+	keeps = a->sweep == ATP_SWEEP_SHARED;
+}
+
+#ifdef ATP_INJECTION_POINTS
+
+/* For tests: the events of this subscription's stream count as rows of its archive. */
+static char *archived;
+
+void
+atp_apply_init(void)
+{
+	DefineCustomStringVariable("atproto.test_archived",
+							   "For tests: name of a subscription whose events count as rows of an archive.",
+							   NULL, &archived, "", PGC_SIGHUP, 0, NULL, NULL, NULL);
+}
+
+static void
+mark_archived(const AtpSubscription *sub, AtpBatch *batch)
+{
+	for (int i = 0; i < batch->nevents && strcmp(sub->name, archived) == 0; i++)
+		batch->events[i].archived = true;
+}
+
+#else
+
+#define mark_archived(sub, batch)	((void) 0)
+
+#endif
+
 AtpApplied
 atp_apply(const AtpSubscription *sub, const AtpSink *sink, AtpStatements *statements, AtpBatch *batch,
 		  AtpProgress *progress, const char **reason)
@@ -493,6 +537,7 @@ atp_apply(const AtpSubscription *sub, const AtpSink *sink, AtpStatements *statem
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
 	validate_records(sub, sink, batch);
+	mark_archived(sub, batch);
 	do
 	{
 		a.lo = a.hi;
@@ -502,6 +547,8 @@ atp_apply(const AtpSubscription *sub, const AtpSink *sink, AtpStatements *statem
 				batch->skips[i] += a.skips[i];
 	} while (result == ATP_APPLIED && a.hi < batch->nevents);
 	error_context_stack = callback.previous;
+	if (result == ATP_APPLIED)
+		look_after_sweep(&a);
 	return result;
 }
 

@@ -34,6 +34,13 @@ typedef enum AtpApplied
 extern AtpApplied atp_apply(const AtpSubscription *sub, const AtpSink *sink, AtpStatements *statements,
 							AtpBatch *batch, AtpProgress *progress, const char **reason);
 
+/* From _PG_init(): a setting for tests. */
+#ifdef ATP_INJECTION_POINTS
+extern void atp_apply_init(void);
+#else
+#define atp_apply_init()	((void) 0)
+#endif
+
 /* Delete a limited number of records of deleted accounts, which events have left to be purged; false: no more records are left. */
 extern bool atp_purge(const AtpSubscription *sub, const AtpSink *sink, AtpStatements *statements, MemoryContext cxt);
 

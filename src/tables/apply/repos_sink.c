@@ -15,7 +15,9 @@
 #include "tables/repos/admission.h"
 #include "tables/repos/dead_letter.h"
 #include "tables/records/record.h"
+#include "tables/records/sweep_deletion.h"
 #include "tables/repos/repo.h"
+#include "tables/repos/repo_state.h"
 #include "tables/base/rows.h"
 #include "types/types.h"
 #include "utils/builtins.h"
@@ -49,6 +51,41 @@ erase_export(AtpApply *a, const AtpEvent *event, const AtpEffect *effect, bool n
 }
 
 /*
+ * H-43: the deletion of an account while a sweep runs.  Records up to the time of the deletion go, and no others: an archive may have
+ * brought records of the account's next life, and this stream may bring the deletion late.
+ */
+static void
+erase_in_sweep(AtpApply *a, const AtpEvent *event, const AtpEffect *effect, bool now)
+{
+	uint64		bound = atp_repo_event_bound(event);
+
+	if (!event->archived)
+	{
+		atp_jobs_remove(atp_target(a->statements), &event->did, 1);
+		/* what this stream had brought before is of the deleted life, whatever the clocks say */
+		if (effect->has_rev)
+			bound = Max(bound, effect->rev);
+	}
+	if (now)
+		atp_records_erase(a, event->did, bound, event->seq);
+	if (atp_repo_leave_to_purge(a, event, bound))
+		a->batch->purge = true;
+	if (a->sweep == ATP_SWEEP_SHARED && !effect->unkept)
+		atp_sweep_keep_account(a, event->did, bound);
+}
+
+/*
+ * H-43: a #sync while a sweep runs: records up to the revision before go, those that another source has brought later stay.
+ */
+static void
+replace_in_sweep(AtpApply *a, const AtpEvent *event, const AtpEffect *effect)
+{
+	atp_records_replace(a, event->did, effect->rev, event->seq);
+	if (a->sweep == ATP_SWEEP_SHARED && !effect->unkept)
+		atp_sweep_keep_sync(a, event->did, effect->rev);
+}
+
+/*
  * F-15: erase the records of a deleted account.  A bounded number of records is deleted now (unless now is false);
  * atp_purge() deletes the rest later.
  */
@@ -58,8 +95,13 @@ erase_repo(AtpApply *a, int index, const AtpEffect *effect, bool now)
 	const AtpEvent *event = &a->batch->events[index];
 	uint64		rev = effect->rev;
 
-	if (atp_is_deletion(event))
+	if (atp_is_deletion(event) && !event->archived)
 		atp_held_erase(a, index);
+	if (atp_is_deletion(event) && (event->archived || a->sweep == ATP_SWEEP_SHARED))
+	{
+		erase_in_sweep(a, event, effect, now);
+		return;
+	}
 	if ((!effect->has_rev || effect->beyond) && !erase_export(a, event, effect, now, &rev))
 		return;
 	if (now && rev == effect->rev)
@@ -113,6 +155,11 @@ apply_repo_events(AtpApply *a, int lo, int hi)
 			atp_records_flush(records);
 			erase_repo(a, i, effect, true);
 		}
+		if (effect->replace)
+		{
+			atp_records_flush(records);
+			replace_in_sweep(a, event, effect);
+		}
 	}
 	atp_records_flush(records);
 	/* a replay does not call conclude(), which would request the status look-ups */
@@ -165,6 +212,8 @@ apply_rest(AtpApply *a, int index, int unused)
 		atp_repo_mark(a, event->did);
 	if (effect.erase)
 		erase_repo(a, index, &effect, false);
+	if (effect.replace)
+		replace_in_sweep(a, &a->batch->events[index], &effect);
 }
 
 /* The path of a dead letter about an #identity or #account event.  No record has such a path, since record paths contain a slash. */
@@ -243,9 +292,14 @@ drop_superseded_letters(AtpApply *a)
 					put_removed(removed, event, batch->rows[r].path, event->rev - 1);
 			}
 		/* F-42: all records before this #sync were deleted */
-		if (event->kind == ATP_REPOS_SYNC && event->partial && event->rev > 0)
+		if (event->kind == ATP_REPOS_SYNC && event->rev > 0 && (event->archived || (event->partial && a->sweep == ATP_SWEEP_SHARED)))
+			atp_dead_letters_supersede_within(a, event->did, event->rev - 1);
+		else if (event->kind == ATP_REPOS_SYNC && event->partial && event->rev > 0)
 			put_removed(removed, event, (AtpSpan) {NULL, 0}, event->rev - 1);
-		if (atp_is_deletion(event) && !event->effects.unconfirmed)
+		/* H-43: an archive's deletion may be of years ago, and says nothing of later letters */
+		if (atp_is_deletion(event) && event->archived)
+			put_removed(removed, event, (AtpSpan) {NULL, 0}, atp_repo_event_bound(event));
+		else if (atp_is_deletion(event) && !event->effects.unconfirmed)
 			put_overtaken(a, rows, event, (AtpSpan) {NULL, 0});
 		else if (event->kind == ATP_REPOS_ACCOUNT || (event->kind == ATP_REPOS_IDENTITY && event->handle != NULL))
 			put_overtaken(a, rows, event, name_event(event));

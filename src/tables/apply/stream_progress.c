@@ -9,6 +9,7 @@
 
 #include "config/extension.h"
 #include "config/transaction.h"
+#include "tables/apply/sweep_passed.h"
 #include "tables/base/progress.h"
 #include "types/foreign_time.h"
 #include "utils/builtins.h"
@@ -77,6 +78,11 @@ static const AtpStatement add_gap = {
 static const AtpStatement read_from_gap = {
 	"UPDATE atproto.cursor SET read_from = $4 WHERE subscription = $1 AND endpoint = $2 AND shard = $3",
 	SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_INT4, ATP_TYPE_INT8}
+};
+
+static const AtpStatement pass_time = {
+	"UPDATE atproto.cursor SET passed_at = GREATEST(passed_at, $4) WHERE subscription = $1 AND endpoint = $2 AND shard = $3",
+	SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_INT4, ATP_TYPE_TIMESTAMP}
 };
 
 /* A stream without sequence numbers (D30) has no position: next stays at -1. */
@@ -169,7 +175,15 @@ move_progress(AtpProgress *progress, const AtpApply *a)
 	Datum		args[14];
 	char		nulls[15] = "              ";
 	int64		more[ATP_SKIP_COUNT];
+	TimestampTz passed_at;
 
+	/* H-43: the end of a sweep waits for the other streams of the target */
+	if (a->sweep == ATP_SWEEP_SHARED && atp_sweep_passed(a, &passed_at))
+	{
+		cursor_args(p, args);
+		args[3] = TimestampTzGetDatum(passed_at);
+		(void) atp_execute(a->statements, &pass_time, args, NULL);
+	}
 	/* the server reports a gap at the start of a connection, so the gap precedes the batch's first event */
 	if (a->lo == 0)
 		store_gaps(p, a);

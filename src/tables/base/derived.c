@@ -61,14 +61,14 @@ atp_derived_prepare(AtpApply *a)
 }
 
 /*
- * True: the change left the table record as it was.  Only an event that is read again can find the same or a newer
+ * True: the change left the table record as it was.  Of changes that were not passed over (H-43), only an event that is read again can find the same or a newer
  * revision in the table.
  */
 static bool
 is_idle(const AtpChange *change)
 {
-	return change->reread &&
-		(change->found ? change->old_rev >= change->row->rev : change->row->action == ATP_DELETE);
+	return change->passed || (change->reread &&
+		(change->found ? change->old_rev >= change->row->rev : change->row->action == ATP_DELETE));
 }
 
 void

@@ -26,6 +26,7 @@ typedef struct AtpChange
 	const AtpRecordRow *row;	/* for a record removed with its account: ATP_DELETE, with the record's own revision */
 	int64		seq;			/* sequence number of the event, or ATP_SEQ_NONE */
 	bool		reread;			/* the event is read again */
+	bool		passed;			/* the table record is not changed: a kept deletion is newer (records/sweep_deletion.h) */
 	/*
 	 * the record in the table before this change; looked up only for subscriptions that keep records, and if the event
 	 * is read again or a derived table does not forget

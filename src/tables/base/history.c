@@ -33,7 +33,7 @@ atp_history_begin(const char *name)
 			   " FROM atproto.subscription s WHERE name = $1 AND history = 'archive'"
 			   " ON CONFLICT (subscription) DO UPDATE SET endpoint = EXCLUDED.endpoint, phase = 'plan', tip = NULL, passes = NULL,"
 			   "  settled = EXCLUDED.settled, seams = '{}', again_until = 0, planned_blocks = NULL, blocks = 0, planned_bytes = NULL, bytes = 0, error = NULL, next_try = NULL,"
-			   "  started_at = now(), finished_at = NULL WHERE h.endpoint <> EXCLUDED.endpoint", ATP_ARGS(atp_text_arg(name)));
+			   "  started_at = now(), finished_at = NULL, incomplete = NULL, incomplete_at = NULL WHERE h.endpoint <> EXCLUDED.endpoint", ATP_ARGS(atp_text_arg(name)));
 }
 
 bool

@@ -37,7 +37,10 @@ CREATE TABLE atproto.history (
     error text,
     next_try timestamptz,
     started_at timestamptz NOT NULL DEFAULT now(),
-    finished_at timestamptz
+    finished_at timestamptz,
+    incomplete text
+        CHECK (incomplete IN ('number', 'age', 'behind', 'joined')),
+    incomplete_at timestamptz
 );
 COMMENT ON TABLE atproto.history IS 'archives that are read before a stream (option history): one row for each subscription. The position is in atproto.cursor';
 COMMENT ON COLUMN atproto.history.subscription IS 'the subscription';
@@ -61,7 +64,23 @@ COMMENT ON COLUMN atproto.history.error IS 'what the reading waits for; NULL: no
 COMMENT ON COLUMN atproto.history.next_try IS 'when the next try is due';
 COMMENT ON COLUMN atproto.history.started_at IS 'when the reading began';
 COMMENT ON COLUMN atproto.history.finished_at IS 'when the phase became live last';
+COMMENT ON COLUMN atproto.history.incomplete IS 'why records that another subscription of the target has deleted may have come back; number: too many deletions were kept (atproto.sweep_max_deletions); age: they were kept for too long (atproto.sweep_max_age); behind: the end has waited for a subscription for too long; joined: a subscription was added after the reading had begun; NULL: they have not';
+COMMENT ON COLUMN atproto.history.incomplete_at IS 'when incomplete was set';
 SELECT pg_catalog.pg_extension_config_dump('atproto.history', '');
+
+CREATE FUNCTION atproto_internal.history_changed() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'atp_history_changed';
+COMMENT ON FUNCTION atproto_internal.history_changed() IS 'trigger: all processes ask again whether an archive is being read';
+CREATE TRIGGER history_changed AFTER INSERT OR DELETE ON atproto.history
+    FOR EACH ROW EXECUTE FUNCTION atproto_internal.history_changed();
+CREATE TRIGGER history_phase AFTER UPDATE OF phase ON atproto.history
+    FOR EACH ROW WHEN (OLD.phase <> NEW.phase) EXECUTE FUNCTION atproto_internal.history_changed();
+CREATE TRIGGER history_none AFTER TRUNCATE ON atproto.history
+    FOR EACH STATEMENT EXECUTE FUNCTION atproto_internal.history_changed();
+ALTER TABLE atproto.history ENABLE ALWAYS TRIGGER history_changed;
+ALTER TABLE atproto.history ENABLE ALWAYS TRIGGER history_phase;
+ALTER TABLE atproto.history ENABLE ALWAYS TRIGGER history_none;
+REVOKE ALL ON FUNCTION atproto_internal.history_changed() FROM PUBLIC;
 
 -- a role sees the rows of the subscriptions that the role sees
 ALTER TABLE atproto.history ENABLE ROW LEVEL SECURITY;

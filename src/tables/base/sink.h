@@ -28,6 +28,14 @@ typedef enum AtpStanding
 	ATP_STANDING_UNJUDGED		/* nothing yet proves or disproves the message: see atp_admission_reason() */
 } AtpStanding;
 
+/* Is an archive being read into the target (sweep.h)? */
+typedef enum AtpSweep
+{
+	ATP_SWEEP_NONE,
+	ATP_SWEEP_ALONE,			/* only one subscription fills the tables */
+	ATP_SWEEP_SHARED			/* deletions are kept */
+} AtpSweep;
+
 /* A batch on the way into the tables. */
 typedef struct AtpApply
 {
@@ -41,6 +49,7 @@ typedef struct AtpApply
 	int64		noop_rows;		/* of rows: deletions without a row to delete */
 	int64		removed;		/* of rows: deletions of an existing row */
 	bool		direct;			/* rows may be written without statements where direct.h allows that */
+	AtpSweep	sweep;			/* set when the states of repositories are read */
 	bool		accepted;		/* result of the last accepts(), which runs as a step */
 	bool		replay;			/* a message is processed again: a row as new as the message is not overwritten */
 	bool		force;			/* rows are overwritten even where the table has newer data */

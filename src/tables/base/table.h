@@ -145,6 +145,7 @@ typedef struct AtpTable
 #define ATP_USE_MESSAGES	8
 #define ATP_USE_LINKS		16	/* link, link_source */
 #define ATP_USE_COUNTS		32	/* collection_count */
+#define ATP_USE_SWEEP		64	/* sweep_deletion, while a sweep runs */
 
 extern const AtpTable atp_record_table;
 extern const AtpTable atp_repo_table;
@@ -154,6 +155,7 @@ extern const AtpTable atp_message_table;
 extern const AtpTable atp_link_source_table;
 extern const AtpTable atp_link_table;
 extern const AtpTable atp_collection_count_table;
+extern const AtpTable atp_sweep_deletion_table;
 
 /* All data tables, in the order in which they are made; ends with NULL. */
 extern const AtpTable *const atp_tables[];

@@ -58,14 +58,16 @@ const AtpInvariant atp_check_repos[] = {
 		"Delete the record."
 	},
 	{
-		"record newer than its repository", "#.record #.repo", 0,
+		"record newer than its repository", "#.record #.repo.history_rev", 0,
 		"SELECT r.did, format('%s/%s', r.collection, r.rkey), format('revision %s, the repository''s is %s', r.rev, p.rev)"
 		" FROM #.record r{sample} JOIN #.repo p ON p.did OPERATOR(@.=) r.did"
-		" WHERE r.rev OPERATOR(@.>) p.rev AND p.sync IN ('synchronized', 'unproven')",
+		" WHERE r.rev OPERATOR(@.>) p.rev AND p.sync IN ('synchronized', 'unproven')"
+		/* an archive may have shown a record with a later revision before an export had the same record */
+		" AND (p.history_rev IS NULL OR r.rev OPERATOR(@.>) p.history_rev)",
 		"SELECT atproto.resync({did}, {target}, true)"
 	},
 	{
-		"repository that cannot be", "#.repo", 0,
+		"repository that cannot be", "#.repo.proved_rev", 0,
 		"SELECT did, 'repo', detail FROM (SELECT p.did, " CONTRADICTIONS " AS detail FROM #.repo p{sample}) c WHERE detail IS NOT NULL",
 		"SELECT atproto.resync({did}, {target}, true)"
 	},
@@ -93,6 +95,23 @@ const AtpInvariant atp_check_repos[] = {
 		"SELECT p.did, NULL, a.reason FROM #.repo p{sample} CROSS JOIN LATERAL atproto.audit(p.did, $1, true) a"
 		" WHERE p.sync = 'synchronized' AND p.rev_paths IS NULL AND NOT a.equal",
 		"SELECT atproto.resync({did}, {target}, true)"
+	},
+	{
+		/* H-43 */
+		"record that was deleted", "#.record #.repo #.sweep_deletion", 0,
+		"SELECT r.did, format('%s/%s', r.collection, r.rkey), format('revision %s, deleted at %s', r.rev, s.rev)"
+		" FROM #.sweep_deletion s JOIN #.repo p ON p.did OPERATOR(@.=) s.did JOIN #.record r ON r.did OPERATOR(@.=) s.did"
+		"  AND r.rev OPERATOR(@.<=) s.rev AND (s.path = '#account' OR s.path = r.collection::text || '/' || r.rkey::text)"
+		" WHERE (p.purge_rev IS NULL OR r.rev OPERATOR(@.>) p.purge_rev) AND (p.proved_rev IS NULL OR r.rev OPERATOR(@.>) p.proved_rev)",
+		"Delete the record, or SELECT atproto.resync({did}, {target}, true)"
+	},
+	{
+		/* the consumer of the archive empties the table some seconds after the end */
+		"deletion kept without a sweep", "#.sweep_deletion atproto.history! atproto.subscription!", 0,
+		"SELECT s.did, s.path, format('kept at %s', s.kept_at) FROM #.sweep_deletion s WHERE s.kept_at < now() - interval '1 hour'"
+		" AND NOT EXISTS (SELECT FROM atproto.history h JOIN atproto.subscription u ON u.name = h.subscription"
+		"  WHERE h.phase <> 'live' AND u.history = 'archive' AND u.target = $1)",
+		"Delete the row."
 	},
 	{NULL}
 };

@@ -89,7 +89,31 @@ atp_repo_export_refused(AtpRepoExport *r, const AtpCommit *commit, bool force, b
 		*why = psprintf("the export is older than the repository's revision %.*s", ATP_TID_TEXT, rev);
 		return ATP_REFUSED_OLD;
 	}
+	/* H-43: the archive's reader has deleted a record that the export still has, or is going to; a later export has neither */
+	if (commit != NULL && repo->head.has_history && commit->rev < repo->head.history_rev && !force && r->apply->sweep != ATP_SWEEP_NONE)
+	{
+		atp_tid_format(repo->head.history_rev, rev);
+		*why = psprintf("the export is older than revision %.*s, which the archive has shown", ATP_TID_TEXT, rev);
+		return ATP_REFUSED_BEHIND;
+	}
 	return ATP_REFUSED_NOT;
+}
+
+uint64
+atp_repo_export_rev(const AtpRepoExport *r)
+{
+	return r->repo->head.has_rev ? r->repo->head.rev : 0;
+}
+
+void
+atp_repo_export_differs(AtpRepoExport *r)
+{
+	AtpRepoState *repo = r->repo;
+
+	if (!atp_repo_is_sync(repo, ATP_SYNC_SYNCHRONIZED) && !atp_repo_is_sync(repo, ATP_SYNC_UNPROVEN))
+		return;
+	repo->row.changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
+	atp_repos_store(r->repos);
 }
 
 AtpAccountSaid

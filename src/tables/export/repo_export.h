@@ -18,6 +18,7 @@ typedef enum AtpRefusal
 	ATP_REFUSED_WAITING,		/* events are held for a different reason, or were released by a
 								 * session, or records are being purged */
 	ATP_REFUSED_OLD,			/* the export is older than the stored repository */
+	ATP_REFUSED_BEHIND,			/* H-43: the export is older than what an archive has shown */
 	ATP_REFUSED_REMOVED,		/* the job was removed: the account was deleted, for example */
 	ATP_REFUSED_CHANGED			/* the subscription's filter or owner has changed since the export
 								 * was requested */
@@ -31,6 +32,12 @@ extern AtpRepoExport *atp_repo_export_begin(AtpApply *a, struct varlena *did);
  * atp_repo_export_hold() was called for this fetch.  *why: the reason as text.
  */
 extern AtpRefusal atp_repo_export_refused(AtpRepoExport *r, const AtpCommit *commit, bool force, bool held, const char **why);
+
+/* The revision of the repository's row; 0: none. */
+extern uint64 atp_repo_export_rev(const AtpRepoExport *r);
+
+/* P-50: the rows are not the account's: a synchronized or unproven repository becomes desynchronized. */
+extern void atp_repo_export_differs(AtpRepoExport *r);
 
 /* The #account event that the repository's row is based on. */
 typedef struct AtpAccountSaid

@@ -15,6 +15,7 @@
 #include "tables/base/derived.h"
 #include "tables/base/keyset.h"
 #include "tables/records/record_direct.h"
+#include "tables/records/sweep_deletion.h"
 #include "types/types.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
@@ -279,13 +280,75 @@ take_some(AtpRecords *r, int from)
 	return i;
 }
 
+/* Take the operations out of a list that a kept deletion is newer than; returns how many stay. */
+static int
+leave_passed(AtpRecords *r, const AtpRecordRow **rows, int n, AtpKept limit)
+{
+	AtpKept    *kept = palloc(sizeof(AtpKept) * Max(n, 1));
+	int			left = 0;
+
+	atp_sweep_find(r->apply, rows, n, kept);
+	for (int i = 0; i < n; i++)
+		if (kept[i] < limit)
+			rows[left++] = rows[i];
+		else
+		{
+			r->apply->skips[ATP_SKIP_OLD]++;
+			r->apply->noop_rows += limit == ATP_KEPT_ALL;
+		}
+	return left;
+}
+
+static int
+compare_pointers(const void *a, const void *b)
+{
+	const AtpRecordRow *x = *(const AtpRecordRow *const *) a;
+	const AtpRecordRow *y = *(const AtpRecordRow *const *) b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Derived tables are not told of an operation that is in neither list any more. */
+static void
+note_passed(AtpRecords *r, AtpChange *changes, int n)
+{
+	int			nleft = r->nputs + r->ndeletes;
+	const AtpRecordRow **left = palloc(sizeof(AtpRecordRow *) * Max(nleft, 1));
+
+	memcpy(left, r->puts, sizeof(AtpRecordRow *) * r->nputs);
+	memcpy(left + r->nputs, r->deletes, sizeof(AtpRecordRow *) * r->ndeletes);
+	qsort(left, nleft, sizeof(AtpRecordRow *), compare_pointers);
+	for (int i = 0; i < n; i++)
+		changes[i].passed = bsearch(&changes[i].row, left, nleft, sizeof(AtpRecordRow *), compare_pointers) == NULL;
+}
+
+/* H-43: leave out what is older than a kept deletion, and keep the other deletions. */
+static void
+obey_sweep(AtpRecords *r, int from, int to)
+{
+	const AtpRecordRow **kept = palloc(sizeof(AtpRecordRow *) * Max(r->ndeletes, 1));
+	int			nkept = 0;
+
+	r->nputs = leave_passed(r, r->puts, r->nputs, ATP_KEPT_DELETION);
+	r->ndeletes = leave_passed(r, r->deletes, r->ndeletes, ATP_KEPT_ALL);
+	if (r->changes != NULL)
+		note_passed(r, r->changes + from, to - from);
+	for (int i = 0; i < r->ndeletes; i++)
+		if (!r->deletes[i]->unkept)
+			kept[nkept++] = r->deletes[i];
+	atp_sweep_keep(r->apply, kept, nkept);
+}
+
 /* Write operations with distinct keys by statements, and tell derived tables. */
 static void
 write_some(AtpRecords *r, int from, int to)
 {
 	bool		keep = r->apply->sub->settings.keep_records;
-	bool		created = keep && r->nputs > 0 && create_records(r);
+	bool		created;
 
+	if (keep && r->apply->sweep == ATP_SWEEP_SHARED)
+		obey_sweep(r, from, to);
+	created = keep && r->nputs > 0 && create_records(r);
 	if (r->changes != NULL && keep)
 		find_old_records(r, r->changes + from, to - from, created);
 	if (keep && r->nputs > 0)

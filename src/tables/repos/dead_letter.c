@@ -19,6 +19,7 @@
 #include "common/sha256.h"
 #include "source.h"
 #include "tables/base/error_class.h"
+#include "tables/records/sweep_deletion.h"
 #include "tables/repos/dead_letter.h"
 #include "tables/repos/repo.h"
 #include "types/types.h"
@@ -503,6 +504,22 @@ void
 atp_dead_letters_supersede(AtpApply *a, const AtpRows *removed)
 {
 	supersede_letters(a, removed, false);
+}
+
+void
+atp_dead_letters_supersede_within(AtpApply *a, struct varlena *did, uint64 rev)
+{
+	text	   *filter = atp_sweep_filter(&a->sub->settings);
+	AtpCaller	caller = atp_as_table_owner("dead_letter");
+
+	atp_run(atp_identity_sql("UPDATE atproto.dead_letter d SET superseded_rev = $3 FROM atproto.subscription s"
+							 " WHERE s.name = d.subscription AND s.target = $1::name AND d.did OPERATOR(@.=) $2 AND d.path NOT LIKE '#%' AND d.seq IS NOT NULL"
+							 " AND " ATP_SQL_ARCHIVED("split_part(d.path, '/', 1)", "split_part(d.path, '/', 2)", "$4")
+							 " AND (d.superseded_rev IS NULL OR d.superseded_rev OPERATOR(@.<) $3)"),
+			ATP_ARGS(atp_text_arg(atp_target(a->statements)), (AtpArg) {PointerGetDatum(did), atp_element(a->statements, ATP_TYPE_DID), false},
+					 (AtpArg) {AtpTidGetDatum(rev), atp_element(a->statements, ATP_TYPE_TID), false},
+					 (AtpArg) {PointerGetDatum(filter), TEXTOID, filter == NULL}));
+	atp_owner_end(caller);
 }
 
 void

@@ -40,6 +40,12 @@ extern void atp_dead_letters_forget_account(const char *subscription, struct var
  */
 extern void atp_dead_letters_supersede(AtpApply *a, const AtpRows *removed);
 
+/*
+ * Note in the letters about an account's records within the subscription's filter that a #sync has named the records left at this
+ * revision (H-43).
+ */
+extern void atp_dead_letters_supersede_within(AtpApply *a, struct varlena *did, uint64 rev);
+
 /* Note in the letters about a repository's records that an export of revision rev has been applied since. */
 extern void atp_dead_letters_supersede_repo(AtpApply *a, struct varlena *did, uint64 rev);
 

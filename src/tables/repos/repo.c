@@ -13,10 +13,12 @@
 #include "common/injection.h"
 #include "core/syntax/did.h"
 #include "executor/spi.h"
+#include "storage/lmgr.h"
 #include "stream/rev_cache.h"
 #include "tables/base/audit_request.h"
 #include "tables/base/error_class.h"
 #include "tables/base/rows.h"
+#include "tables/base/sweep.h"
 #include "tables/repos/admission.h"
 #include "tables/repos/proved_claim.h"
 #include "tables/repos/repo_state.h"
@@ -227,6 +229,22 @@ find_repos(AtpRepos *s)
 	}
 }
 
+/*
+ * H-43: does a sweep run?  Asked behind the lock that atp_sweep_begins() waits for, which most callers have.  While deletions are
+ * kept, the locks on the repositories' rows come first, and rows are written by statements, which look at the kept deletions.
+ */
+static void
+obey_sweep(AtpApply *apply)
+{
+	Oid			relid = atp_target_table(apply->statements, "repo");
+
+	if (OidIsValid(relid))
+		LockRelationOid(relid, RowExclusiveLock);
+	apply->sweep = atp_sweep_of(atp_target(apply->statements));
+	if (apply->sweep == ATP_SWEEP_SHARED)
+		apply->direct = false;
+}
+
 AtpRepos *
 atp_repos_load(AtpApply *apply, int lo, int hi)
 {
@@ -258,6 +276,7 @@ atp_repos_load(AtpApply *apply, int lo, int hi)
 			s->repos[s->nrepos++].did = dids[i].did;
 		s->of_event[dids[i].event] = &s->repos[s->nrepos - 1];
 	}
+	obey_sweep(apply);
 	if (apply->direct)
 		s->direct = atp_direct_open(apply->statements, &atp_repo_table);
 	if (s->direct != NULL)
@@ -398,7 +417,8 @@ atp_repos_store(AtpRepos *s)
 		store_directly(s);
 	else
 		store_by_statement(s);
-	if (s->apply->shared)
+	/* H-43: the archive's rows are older than the repositories, and count all the same */
+	if (s->apply->shared && s->apply->sweep != ATP_SWEEP_SHARED)
 		make_rev_entries(s);
 	/* V-27: only an audit can prove the records of an unproven repository */
 	request_audits(s);

@@ -133,29 +133,22 @@ is_older_deletion(const AtpRepoState *repo, const AtpEvent *event)
 	return repo->head.has_rev && event->time != 0 && (int64) atp_tid_micros(repo->head.rev) - event->time > USECS_PER_SEC;
 }
 
-static void
-take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
+uint64
+atp_repo_event_bound(const AtpEvent *event)
+{
+	int64		now = atp_time_of_day() + (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
+	int64		time = event->time == 0 ? now : Max(Min(event->time, now), 0);
+
+	return atp_tid_make(time, ATP_TID_MAX_CLOCK);
+}
+
+bool
+atp_repo_take_status(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 {
 	TimestampTz status_at = own_time(s, event);
 
-	bool		full = s->apply->sub->settings.verify == ATP_VERIFY_FULL;
-	bool		is_doubted = full && atp_purge_after_s > 0 && atp_is_deletion(event);
-
-	/* V-47; a repository that is being fetched for the first time, or whose first fetch was given up, may have records without a revision */
-	bool		has_some = !atp_repo_is_empty(repo) || repo->hold.state == ATP_HOLD_RESYNC || (full && !event->active && has_remains(s, repo));
-
-	event->effects.unconfirmed = is_doubted && has_some;
-	/* the events of nothers stay, and are ignored when they are judged */
-	event->effects.drops_held = is_doubted && !has_some && (repo->hold.nheld > 0 || repo->hold.nothers > 0 || repo->hold.adds);
 	if (is_old_status(s, repo, event, status_at))
-	{
-		s->apply->skips[ATP_SKIP_OLD]++;
-		event->effects.passed = true;
-		event->effects.drops_held = false;
-		if (atp_is_deletion(event))
-			pass_deletion(s, repo, event);
-		return;
-	}
+		return false;
 	repo->account.active = event->active;
 	repo->account.status = event->status;
 	repo->account.status_at = status_at;
@@ -166,6 +159,33 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	repo->account.has_status_seq = s->apply->sub->source->rewind == 0 || !atp_is_ahead(event->seq);
 	repo->account.host = cstring_to_text(atp_apply_endpoint(s->apply)->host);
 	repo->row.changed = true;
+	return true;
+}
+
+static void
+take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
+{
+
+	bool		full = s->apply->sub->settings.verify == ATP_VERIFY_FULL;
+	bool		is_doubted = full && atp_purge_after_s > 0 && atp_is_deletion(event);
+
+	/* V-47; a repository that is being fetched for the first time, or whose first fetch was given up, may have records without a revision */
+	bool		has_some = !atp_repo_is_empty(repo) || repo->hold.state == ATP_HOLD_RESYNC || (full && !event->active && has_remains(s, repo));
+
+	event->effects.unconfirmed = is_doubted && has_some;
+	/* the events of nothers stay, and are ignored when they are judged */
+	event->effects.drops_held = is_doubted && !has_some && (repo->hold.nheld > 0 || repo->hold.nothers > 0 || repo->hold.adds);
+	if (!atp_repo_take_status(s, repo, event))
+	{
+		s->apply->skips[ATP_SKIP_OLD]++;
+		event->effects.passed = true;
+		event->effects.drops_held = false;
+		if (atp_is_deletion(event))
+			pass_deletion(s, repo, event);
+		/* H-43: the later status may be of an archive, which lacks this deletion: what the deletion says of older records stays true */
+		effect->erase = s->apply->sweep == ATP_SWEEP_SHARED && atp_is_deletion(event) && !is_doubted;
+		return;
+	}
 	/* release events that wait for a missing commit: the account is inactive, and held events must not outlive a deletion */
 	event->effects.closes = repo->hold.any_gap && !repo->account.active;
 	/* a second source can bring the missing commits only after this event, when they have no effect */
@@ -191,8 +211,8 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 }
 
 /* F-15: the handle is a hint, and unverified.  In a stream whose positions are times, an older handle must not replace a newer one. */
-static void
-take_identity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
+void
+atp_repo_take_identity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 {
 	TimestampTz handle_at = own_time(s, event);
 
@@ -267,7 +287,8 @@ judge_commit(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 	/* V-35: the repository's first commit, of which all operations are proven */
 	else if (event->proven == ATP_OPS_PROVEN_FIRST && atp_repo_is_empty(repo))
 	{
-		if (!has_remains(s, repo))
+		/* H-43: what an archive has brought is of another life of the account, or of later commits */
+		if (!has_remains(s, repo) && !repo->head.has_history)
 			(void) atp_repo_set_sync(repo, ATP_SYNC_SYNCHRONIZED);
 	}
 	/* F-42: the rest of the records after the #sync would be older than this commit, and so ignored */
@@ -323,10 +344,19 @@ note_known(AtpBatch *batch, const AtpEvent *event, const bytea *paths)
 
 /* F-42: all records of the repository follow this #sync, so delete the stored records. */
 static void
-begin_anew(AtpRepos *s, AtpRepoState *repo, AtpEffect *effect)
+begin_anew(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *effect)
 {
-	effect->erase = repo->head.has_rev;
-	erase_records(repo, effect);
+	if (s->apply->sweep == ATP_SWEEP_SHARED && event->rev > 0)
+	{
+		/* H-43: an archive may have brought later records */
+		effect->replace = true;
+		effect->rev = event->rev - 1;
+	}
+	else
+	{
+		effect->erase = repo->head.has_rev;
+		erase_records(repo, effect);
+	}
 	if (!atp_repo_is_sync(repo, ATP_SYNC_RESYNCING) && !has_remains(s, repo))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
 }
@@ -411,7 +441,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 	else if (event->kind == ATP_REPOS_COMMIT && !event->partial && begins_anew(repo))
 		atp_repo_note_break(s, repo);
 	else if (event->kind == ATP_REPOS_SYNC && event->partial)
-		begin_anew(s, repo, effect);
+		begin_anew(s, repo, event, effect);
 	else if (event->kind == ATP_REPOS_SYNC && announces_others(repo, event))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 	if (!repo->head.has_rev)
@@ -437,12 +467,9 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 }
 
 /*
- * A row of an archive: an operation on a record, or a #sync.  H-33: the number of the row alone tells what came before,
- * because an account's host may have been restored, and then revisions fall.  H-31: after a #sync all records of the account
- * follow.
- *
- * H-44: the revision of a repository that another source knows does not move.  Otherwise what this source alone knows of
- * earlier revisions would be old.
+ * A row of an archive, where no other source fills the tables: an operation on a record, or a #sync.  H-33: the number of the row
+ * alone tells what came before, because an account's host may have been restored, and then revisions fall.  H-31: after a
+ * #sync all records of the account follow.
  */
 static void
 take_archived(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
@@ -454,26 +481,21 @@ take_archived(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effec
 		event->effects.passed = true;
 		return;
 	}
+	if (!atp_repo_note_archived(s, repo, event, event->rev))
+		return;
 	effect->rows = event->nrows > 0;
 	if (event->kind == ATP_REPOS_SYNC)
 	{
 		effect->erase = true;
 		erase_records(repo, effect);
-		if (s->apply->shared)
-		{
-			/* records of the #sync's revision are of the new tree */
-			effect->has_rev = true;
-			effect->rev = event->rev - 1;
-		}
 	}
-	if (s->apply->shared || repo->head.data != NULL || (repo->head.has_rev && event->rev <= repo->head.rev))
+	if (repo->head.data != NULL || (repo->head.has_rev && event->rev <= repo->head.rev))
 		return;
 	/* first_rev stays: an archive has no chain of commits */
 	repo->head.has_rev = true;
 	repo->head.rev = event->rev;
 	/* the stream may go on with further operations of the same commit */
 	repo->head.rev_paths = atp_paths_none();
-	repo->row.changed = true;
 }
 
 /*
@@ -598,6 +620,12 @@ atp_repos_take(AtpRepos *s, int index)
 		event->effects.passed = true;
 		return effect;
 	}
+	if (event->archived && s->apply->sweep == ATP_SWEEP_SHARED)
+	{
+		atp_repo_take_archived(s, repo, event, &effect);
+		return effect;
+	}
+	atp_repo_revive(s, repo, event);
 	if (!s->judged)
 		atp_admission_judge(s, index);
 	if (event->qualifies)
@@ -623,7 +651,7 @@ atp_repos_take(AtpRepos *s, int index)
 			event->effects.fetch = why_fetched(s, repo, event);
 			break;
 		case ATP_REPOS_IDENTITY:
-			take_identity(s, repo, event);
+			atp_repo_take_identity(s, repo, event);
 			break;
 		case ATP_REPOS_ACCOUNT:
 			take_account(s, repo, event, &effect);

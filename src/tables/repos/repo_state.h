@@ -34,6 +34,8 @@ typedef struct AtpRepoHead
 	struct varlena *data;
 	bytea	   *rev_paths;		/* the operations of rev that were applied (repo_paths.h); NULL: all */
 	bool		verified;		/* at level full: the account has signed the commit */
+	bool		has_history;
+	uint64		history_rev;	/* the newest revision, or time of a deletion, shown by an archive */
 } AtpRepoHead;
 
 /* What the streams, or the account's server, say of the account. */
@@ -210,6 +212,33 @@ extern bool atp_repo_is_inactive(const AtpRepos *s, const AtpRepoState *repo, co
 
 /* The level at which the event is judged.  For a held event, the level of the subscription that received the event. */
 extern AtpVerify atp_event_level(const AtpRepos *s, const AtpEvent *event);
+
+/*
+ * The effect of a row of an archive (AtpEvent.archived) on the repository's state, while other sources fill the same tables: H-34,
+ * H-43, H-44.  The verdict is always true: the row waits for nothing.
+ */
+extern void atp_repo_take_archived(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect);
+
+/*
+ * Note that an archive has shown this revision of the account.  False: the tables are known to have everything up to the revision,
+ * so the row is passed over.
+ */
+extern bool atp_repo_note_archived(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, uint64 rev);
+
+/*
+ * H-43: an archive has told of a status of the past, and the account goes on in another stream: the account is active again, before
+ * the archive's later statuses come.
+ */
+extern void atp_repo_revive(const AtpRepos *s, AtpRepoState *repo, const AtpEvent *event);
+
+/* Take the status of an #account event, unless a newer status is known.  What a deletion does to records is left to the caller. */
+extern bool atp_repo_take_status(AtpRepos *s, AtpRepoState *repo, AtpEvent *event);
+
+/* Take the handle of an #identity event. */
+extern void atp_repo_take_identity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event);
+
+/* The largest revision possible at the time of the event: a deletion of the account stands for this revision. */
+extern uint64 atp_repo_event_bound(const AtpEvent *event);
 
 /* Does the status come from this stream, so that sequence numbers can be compared? */
 extern bool atp_repo_has_status_of(const AtpRepoState *repo, const text *endpoint);

@@ -87,6 +87,8 @@ static const AtpColumn columns[] = {
 	{"proved_rev", ATP_TYPE_TID, ATP_VALUE, NULL,
 		"the last revision at which the records of the proved collections were exactly the account's; while sync is synchronized, rev",
 	MEMBER(proved.rev), MEMBER(proved.has_rev)},
+	{"history_rev", ATP_TYPE_TID, ATP_VALUE, NULL,
+	"the newest revision, or time of a deletion, that an archive has shown of the account: an older export is not written", MEMBER(head.history_rev), MEMBER(head.has_history)},
 };
 
 StaticAssertDecl(lengthof(columns) <= ATP_REPO_COLUMNS_MAX, "more columns than ATP_REPO_COLUMNS_MAX");

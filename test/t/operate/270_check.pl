@@ -48,6 +48,12 @@ my @cases = (
 	[ 'repository that cannot be', "UPDATE atproto.repo SET hold = 'fine' WHERE $of",                          qr/unknown value of hold$/ ],
 	[ 'repository that cannot be', "UPDATE atproto.repo SET sync = 'resyncing' WHERE $of",                     qr/its events are not held$/ ],
 	[ 'repository that cannot be', "UPDATE atproto.repo SET deleted_rev = '3zzzzzzzzzz2z', purge_rev = '3zzzzzzzzzz2z' WHERE $of", qr/deleted_rev is newer/ ],
+	[ 'record that was deleted', "INSERT INTO atproto.sweep_deletion (did, path, rev) SELECT did, collection || '/' || rkey, '3zzzzzzzzzz2z' FROM atproto.record
+		WHERE $of AND rkey = (SELECT min(rkey) FROM atproto.record WHERE $of); UPDATE atproto.repo SET sync = 'partial', proved = NULL, proved_rev = NULL WHERE $of",
+		qr/^atproto\|$did\|[^|]+\|revision \w+, deleted at 3zzzzzzzzzz2z$/ ],
+	[ 'record that was deleted', "INSERT INTO atproto.sweep_deletion (did, path, rev) VALUES ('$did', '#account', '3zzzzzzzzzz2z'); UPDATE atproto.repo SET sync = 'partial', proved = NULL, proved_rev = NULL WHERE $of",
+		qr/^atproto\|$did\|[^|]+\|revision \w+, deleted at 3zzzzzzzzzz2z$/, many => 1 ],
+	[ 'deletion kept without a sweep', "INSERT INTO atproto.sweep_deletion (did, path, rev, kept_at) VALUES ('$did', 'a.b.c/d', '3zzzzzzzzzz2z', now() - interval '2 h')", qr/^atproto\|$did\|a\.b\.c\/d\|kept at/ ],
 	[ 'repository that cannot be', "UPDATE atproto.repo SET refill_rev = rev WHERE $of",                       qr/refill_rev without refill_by$/ ],
 	[ 'repository that cannot be', "UPDATE atproto.repo SET refill_first = rev WHERE $of",                     qr/refill_first without refill_rev$/ ],
 	[ 'repository that cannot be', "UPDATE atproto.repo SET rev_paths = '\\x00' WHERE $of",                    qr/no hashes$/ ],

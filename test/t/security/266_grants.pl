@@ -40,7 +40,7 @@ EOSQL
 
 # --- read ---
 
-my @tables = qw(collection_count label link link_source message record record_event repo);
+my @tables = qw(collection_count label link link_source message record record_event repo sweep_deletion);
 my @views = qw(collection_stat current_label visible_link visible_record);
 query('CREATE ROLE reader LOGIN');
 is(as('reader', 'SELECT count(*) FROM atproto.record'), 'ERROR:  permission denied for table record', 'without a grant');
@@ -78,7 +78,7 @@ is(grants_of('tenant'), '', '... and nothing was granted');
 query(q{SET ROLE lord; SET search_path = public; RESET ROLE; GRANT EXECUTE ON FUNCTION atproto.create_tables TO lord; SET ROLE lord; SELECT atproto.create_tables('manor')});
 is(as($owner, q{SELECT atproto.grant_to('tenant', 'manor', 'subscribe')}), '', 'with tables');
 is(query(q{SELECT atproto.role_may_fill('tenant'::regrole, 'manor', 'lord'::regrole)}), 't', 'the role may fill the tables');
-like(grants_of('tenant'), qr/later manor:DEL later manor:INS later manor:SEL later manor:UPD.* manor\.repo:DEL,INS,SEL,UPD manor\.visible_link:SEL.* schema manor$/s, 'also later tables; its views to read');
+like(grants_of('tenant'), qr/later manor:DEL later manor:INS later manor:SEL later manor:UPD.* manor\.repo:DEL,INS,SEL,UPD manor\.sweep_deletion:DEL,INS,SEL,UPD manor\.visible_link:SEL.* schema manor$/s, 'also later tables; its views to read');
 query(q{SELECT atproto.grant_to('tenant', 'atproto', 'subscribe')});
 like(grants_of('tenant'), qr/ later atproto:SEL later manor:DEL/, 'in the schema of the extension later tables only to read');
 query(q{SELECT atproto.revoke_from('tenant', 'atproto', 'subscribe'); SELECT atproto.revoke_from('tenant', 'manor', 'subscribe')});

@@ -1,0 +1,257 @@
+/*
+ * proof_rows.c
+ *		Rows of atproto.proof_result: which accounts are to be compared, and what was found (P-50 to P-54).
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "config/owner.h"
+#include "config/spi.h"
+#include "core/syntax/did.h"
+#include "core/syntax/tid.h"
+#include "fetch/repositories/proof_rows.h"
+#include "fetch/repositories/repo_rows.h"
+#include "identity/identity.h"
+#include "identity/identity_request.h"
+#include "config/extension.h"
+#include "mb/pg_wchar.h"
+#include "net/http.h"
+#include "nodes/pg_list.h"
+#include "tables/base/job.h"
+#include "types/types.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+
+/* W-36, as for fetches of repositories (repo_rows.c) */
+#define IDENTITY_AGE	"'1 hour'"
+#define SOON			"'2 s'"
+
+#define ERROR_MAX		1000	/* bytes */
+
+/* P-51: differences wait so long for the stream, and are compared anew so often. */
+#define OPEN_FOR		"'10 min'"
+#define OPEN_LOOK		"'30 s'"
+
+#define DUE				"p.state <> 'done' AND p.next_try <= now()"
+
+/* The row of a job, unless a session has locked the row. */
+#define OF_JOB	" WHERE ctid = (SELECT ctid FROM atproto.proof_result WHERE target = $1::name AND did OPERATOR(@.=) $2 FOR NO KEY UPDATE SKIP LOCKED)"
+
+bool
+atp_proofs_wanted(void)
+{
+	AtpResult	found = atp_query("SELECT FROM atproto.proof_result WHERE state <> 'done' AND next_try <= now() + interval '1 min' LIMIT 1", ATP_NO_ARGS);
+
+	atp_result_free(found);
+	return found.n > 0;
+}
+
+static AtpArg
+did_arg(const struct varlena *did)
+{
+	return (AtpArg) {PointerGetDatum(did), atp_type("did"), false};
+}
+
+/* ------------------------------------------------------------------------
+ * Hosts
+ * ------------------------------------------------------------------------
+ */
+typedef struct Places
+{
+	int			n;
+	Datum	   *targets;
+	Datum	   *dids;
+	Datum	   *hosts;
+	Datum	   *errors;
+	bool	   *no_host;
+	bool	   *no_error;
+} Places;
+
+/* Why no server can be asked. */
+static char *
+problem_of(AtpTuple row)
+{
+	char	   *state = atp_get_text_or_null(row, "state");
+	char	   *error = atp_get_text_or_null(row, "error");
+
+	return psprintf("the account's identity is %s%s%s", state == NULL ? "not known" : state, error == NULL ? "" : ": ", error == NULL ? "" : error);
+}
+
+static void
+place_one(Places *places, AtpTuple row)
+{
+	char	   *server = atp_get_text_or_null(row, "server");
+	char	   *host = server == NULL ? NULL : atp_http_host_of(server);
+	bool		asks = atp_get_bool(row, "asks");
+	int			i = places->n++;
+
+	places->targets[i] = CStringGetTextDatum(atp_get_text(row, "target"));
+	places->dids[i] = atp_get_arg(row, "did", atp_type("did")).value;
+	places->no_host[i] = asks || host == NULL;
+	places->hosts[i] = places->no_host[i] ? (Datum) 0 : CStringGetTextDatum(host);
+	places->no_error[i] = asks || host != NULL;
+	places->errors[i] = places->no_error[i] ? (Datum) 0
+		: CStringGetTextDatum(server != NULL ? "the account's server has no valid URL" : problem_of(row));
+}
+
+/* Ask for identities, in the name of the owner of each account's subscription. */
+static void
+ask_identities(AtpResult found)
+{
+	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(found.n, 1));
+	Oid			owner = InvalidOid;
+	int			n = 0;
+
+	/* the rows come in the order of owners */
+	for (uint64 i = 0; i <= found.n; i++)
+	{
+		AtpTuple	row = i < found.n ? atp_result_row(found, i) : (AtpTuple) {NULL};
+		bool		isnull;
+		Oid			next = i < found.n ? DatumGetObjectId(atp_get(row, "owner", OIDOID, &isnull)) : InvalidOid;
+
+		if (n > 0 && next != owner)
+		{
+			atp_identity_requests_add(dids, atp_sort_dids(dids, n), true, ATP_REQUEST_OTHER, owner, false);
+			n = 0;
+		}
+		owner = next;
+		if (i < found.n && atp_get_bool(row, "asks"))
+			dids[n++] = PG_DETOAST_DATUM_COPY(atp_get_arg(row, "did", atp_type("did")).value);
+	}
+}
+
+int
+atp_proofs_place(int max)
+{
+	AtpResult	found = atp_query(atp_identity_sql("SELECT p.target::text AS target, p.did, s.owner::oid AS owner, " ATP_REPO_SERVER " AS server, i.state, i.error,"
+												   " (" ATP_REPO_SOURCE " = 'pds' OR s.verify = 'full') AND (i.resolved_at IS NULL OR i.resolved_at < now() - interval " IDENTITY_AGE ")"
+												   "  AND (i.asked_at IS NULL OR i.asked_at < now() - interval " IDENTITY_AGE ") AS asks"
+												   " FROM (SELECT * FROM atproto.proof_result p WHERE " DUE " AND p.host IS NULL ORDER BY p.next_try LIMIT $1) p"
+												   " JOIN atproto.subscription s ON s.name = p.subscription"
+												   " LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) p.did ORDER BY owner"), ATP_ARGS(atp_int4_arg(max)));
+	Places		places = {
+		.targets = palloc(sizeof(Datum) * Max(found.n, 1)), .dids = palloc(sizeof(Datum) * Max(found.n, 1)),
+		.hosts = palloc(sizeof(Datum) * Max(found.n, 1)), .errors = palloc(sizeof(Datum) * Max(found.n, 1)),
+		.no_host = palloc(sizeof(bool) * Max(found.n, 1)), .no_error = palloc(sizeof(bool) * Max(found.n, 1))
+	};
+
+	for (uint64 i = 0; i < found.n; i++)
+		place_one(&places, atp_result_row(found, i));
+	ask_identities(found);
+	if (places.n > 0)
+		atp_run(atp_identity_sql("WITH l AS (SELECT p.target, p.did, u.host, u.error FROM unnest($1, $2, $3, $4) u (target, did, host, error)"
+								 "  JOIN atproto.proof_result p ON p.target = u.target::name AND p.did OPERATOR(@.=) u.did FOR NO KEY UPDATE OF p SKIP LOCKED)"
+								 " UPDATE atproto.proof_result p SET host = l.host, error = COALESCE(l.error, p.error), tries = p.tries + (l.error IS NOT NULL)::integer,"
+								 "  next_try = CASE WHEN l.host IS NOT NULL THEN p.next_try WHEN l.error IS NULL THEN now() + interval " SOON
+								 "   ELSE now() + least(interval '1 min' * power(2, least(p.tries, 20)), interval '1 day') END"
+								 " FROM l WHERE p.target = l.target AND p.did OPERATOR(@.=) l.did"),
+				ATP_ARGS(atp_array_arg(TEXTOID, places.targets, NULL, places.n), atp_array_arg(atp_type("did"), places.dids, NULL, places.n),
+						 atp_array_arg(TEXTOID, places.hosts, places.no_host, places.n), atp_array_arg(TEXTOID, places.errors, places.no_error, places.n)));
+	return places.n;
+}
+
+/* ------------------------------------------------------------------------
+ * Jobs
+ * ------------------------------------------------------------------------
+ */
+static AtpProofJob *
+read_job(AtpTuple row)
+{
+	AtpProofJob *job = palloc0(sizeof(AtpProofJob));
+	char		did[ATP_DID_MAX];
+	Datum	   *values;
+	bool	   *nulls;
+	bool		isnull;
+	int			n = atp_get_array(row, "collections", TEXTOID, &values, &nulls);
+	char	  **patterns = palloc(sizeof(char *) * Max(n, 1));
+
+	job->target = atp_get_text(row, "target");
+	job->did = PG_DETOAST_DATUM_COPY(atp_get(row, "did", atp_type("did"), &isnull));
+	job->did_text = pnstrdup(did, atp_did_text((const uint8_t *) VARDATA_ANY(job->did), VARSIZE_ANY_EXHDR(job->did), did));
+	job->subscription = atp_get_text(row, "subscription");
+	job->server = atp_get_text_or_null(row, "server");
+	job->owner = DatumGetObjectId(atp_get(row, "owner", OIDOID, &isnull));
+	for (int i = 0; i < n; i++)
+		patterns[i] = TextDatumGetCString(values[i]);
+	job->set = atp_proved_set(n, patterns);
+	return job;
+}
+
+List *
+atp_proofs_due(char **hosts, int nhosts, int max)
+{
+	Datum	   *values = palloc(sizeof(Datum) * Max(nhosts, 1));
+	AtpResult	found;
+	List	   *jobs = NIL;
+
+	for (int i = 0; i < nhosts; i++)
+		values[i] = CStringGetTextDatum(hosts[i]);
+	found = atp_query(atp_identity_sql("SELECT p.target::text AS target, p.did, p.subscription, s.owner::oid AS owner, " ATP_REPO_SERVER " AS server, q.collections"
+									   " FROM (SELECT * FROM atproto.proof_result p WHERE " DUE " AND p.host <> ALL ($1) ORDER BY p.next_try LIMIT $2) p"
+									   " JOIN atproto.subscription s ON s.name = p.subscription JOIN atproto.proved_set q ON q.id = p.proved_set"
+									   " LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) p.did"),
+					  ATP_ARGS(atp_array_arg(TEXTOID, values, NULL, nhosts), atp_int4_arg(max)));
+	for (uint64 i = 0; i < found.n; i++)
+		jobs = lappend(jobs, read_job(atp_result_row(found, i)));
+	atp_result_free(found);
+	return jobs;
+}
+
+void
+atp_proof_later(const AtpProofJob *job, int seconds)
+{
+	atp_run(atp_identity_sql("UPDATE atproto.proof_result SET next_try = now() + $3 * interval '1 s'" OF_JOB),
+			ATP_ARGS(atp_text_arg(job->target), did_arg(job->did), atp_int4_arg(seconds)));
+}
+
+void
+atp_proof_failed(const AtpProofJob *job, const char *error)
+{
+	char	   *text = pnstrdup(error, pg_mbcliplen(error, strlen(error), ERROR_MAX));
+
+	atp_run(atp_identity_sql("UPDATE atproto.proof_result SET error = $3, tries = tries + 1, host = NULL, next_try = now() + $4 * interval '1 s'"
+							 " * least(power(2, least(tries, 20)), 86400 / $4) * (0.8 + 0.4 * random())" OF_JOB),
+			ATP_ARGS(atp_text_arg(job->target), did_arg(job->did), atp_text_arg(text), atp_int4_arg(atp_fetch_retry_s)));
+}
+
+/* ------------------------------------------------------------------------
+ * Results
+ * ------------------------------------------------------------------------
+ */
+
+/*
+ * P-51: has each running stream of the target passed the time of this revision by a minute?  Then the stream does not
+ * bring the commit any more, or has no event of the commit.
+ */
+#define PASSED \
+	"COALESCE((SELECT bool_and(c.event_time > to_timestamp($5 / 1e6) + interval '1 min') FROM atproto.subscription s" \
+	" LEFT JOIN atproto.cursor c ON c.subscription = s.name AND c.endpoint = s.endpoint" \
+	" WHERE s.target = $1::name AND s.by_repo AND s.enabled AND s.stopped IS NULL), false)"
+
+bool
+atp_proof_settle(const AtpProofJob *job, uint64 rev, uint64 stored, const AtpProofCounts *counts)
+{
+	bool		equal = counts->missing + counts->extra + counts->other == 0;
+	Datum	   *paths = palloc(sizeof(Datum) * Max(counts->npaths, 1));
+	AtpCaller	caller = atp_as_table_owner("proof_result");
+	AtpResult	found;
+	bool		is_final;
+
+	for (int i = 0; i < counts->npaths; i++)
+		paths[i] = CStringGetTextDatum(counts->paths[i]);
+	found = atp_query(atp_identity_sql("UPDATE atproto.proof_result p SET rev = $3, equal = $4, records = $7, missing = $8, extra = $9, other = $10, letters = $11,"
+									   " paths = $12, error = NULL, tries = 0, at = clock_timestamp(), state = CASE WHEN f.is_final THEN 'done' ELSE 'open' END,"
+									   " open_since = CASE WHEN NOT f.is_final THEN COALESCE(p.open_since, now()) END,"
+									   " next_try = CASE WHEN f.is_final THEN p.next_try ELSE now() + interval " OPEN_LOOK " END"
+									   " FROM (SELECT ctid AS place, $4 OR $6 OR COALESCE(open_since < now() - interval " OPEN_FOR ", false) OR " PASSED " AS is_final"
+									   "  FROM atproto.proof_result WHERE target = $1::name AND did OPERATOR(@.=) $2 FOR NO KEY UPDATE) f"
+									   " WHERE p.ctid = f.place RETURNING f.is_final"),
+					  ATP_ARGS(atp_text_arg(job->target), did_arg(job->did), (AtpArg) {AtpTidGetDatum(rev), atp_type("tid"), false}, atp_bool_arg(equal),
+							   atp_int8_arg((int64) atp_tid_micros(rev)), atp_bool_arg(rev == stored), atp_int8_arg(counts->records), atp_int8_arg(counts->missing),
+							   atp_int8_arg(counts->extra), atp_int8_arg(counts->other), atp_int8_arg(counts->letters),
+							   atp_array_arg(TEXTOID, paths, NULL, counts->npaths)));
+	is_final = found.n > 0 && atp_get_bool(atp_result_row(found, 0), "is_final");
+	atp_result_free(found);
+	atp_owner_end(caller);
+	return is_final && !equal;
+}

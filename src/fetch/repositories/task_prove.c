@@ -1,0 +1,479 @@
+/*
+ * task_prove.c
+ *		The fetcher's task that compares tables with the repositories of accounts (P-50 to P-54): walks through the
+ *		collections' parts of a repository (sparse_fetch.h), and compares the records with the rows, under the lock of
+ *		the repository's row.
+ *
+ * A proof holds no event and writes no record.  Rows that differ are fetched again, if a subscription of the target
+ * fetches repositories.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "config/owner.h"
+#include "config/extension.h"
+#include "config/spi.h"
+#include "config/target.h"
+#include "config/transaction.h"
+#include "core/syntax/tid.h"
+#include "fetch/engine/fetch.h"
+#include "fetch/engine/owner_backoff.h"
+#include "fetch/engine/run_as_owner.h"
+#include "fetch/engine/task.h"
+#include "fetch/repositories/proof_rows.h"
+#include "fetch/repositories/repo_statements.h"
+#include "fetch/repositories/sparse_fetch.h"
+#include "identity/identity.h"
+#include "lib/ilist.h"
+#include "miscadmin.h"
+#include "tables/base/error_class.h"
+#include "tables/base/job.h"
+#include "tables/base/table.h"
+#include "tables/export/proof_compare.h"
+#include "tables/export/repo_export.h"
+#include "types/types.h"
+#include "utils/memutils.h"
+
+#define LOOK_MS			1000	/* between two looks for accounts */
+#define PROOFS_MAX		24		/* accounts at a time */
+#define DUE_MAX			64		/* accounts read in a look */
+#define BUSY_MAX		64		/* hosts remembered as busy in a look */
+#define PLACED_MAX		1000
+#define SLICE_US		(200 * 1000)	/* time of a comparison under the lock of the repository's row */
+#define SLICE_MAX_MS	5000	/* ... with the owner's policies and views */
+#define STATE_MS		2000	/* time limit for reading the repository's row */
+#define WALKS_MAX		5		/* comparisons that began again because the repository's row had changed */
+#define REST_MS			5000	/* a host that may not be asked for longer rests after failures */
+#define LATER_S			10		/* between two tries of an account that moves on, or whose events wait */
+
+typedef struct Proof
+{
+	dlist_node	node;
+	MemoryContext cxt;
+	AtpProofJob job;
+	AtpSubscription *sub;
+	AtpSettings settings;		/* of sub, with the collections that are compared */
+	AtpStatements *statements;
+	bool		spoilt;			/* an ERROR occurred, maybe because of these statements */
+	AtpSparseFetch *fetch;
+	bool		walked;			/* all nodes are there */
+	AtpProofCompare *compare;	/* NULL: not begun */
+	uint64		before;			/* revision of the repository's row when the fetch began */
+	uint64		stored;			/* ... and when the comparison began */
+	int			walks;
+} Proof;
+
+static dlist_head proofs = DLIST_STATIC_INIT(proofs);
+static int	nproofs;
+static AtpTime looked;
+
+static void
+free_proof(Proof *p)
+{
+	dlist_delete(&p->node);
+	nproofs--;
+	if (p->fetch != NULL)
+		atp_sparse_fetch_free(p->fetch);
+	if (p->statements != NULL)
+		atp_repo_statements_put(p->statements, p->spoilt);
+	MemoryContextDelete(p->cxt);
+}
+
+static void
+fail_proof(Proof *p, const char *why)
+{
+	atp_begin("giving up a proof");
+	atp_proof_failed(&p->job, why);
+	atp_commit();
+	free_proof(p);
+}
+
+static void
+put_off(Proof *p, int seconds)
+{
+	atp_begin("putting off a proof");
+	atp_proof_later(&p->job, seconds);
+	atp_commit();
+	free_proof(p);
+}
+
+/* ------------------------------------------------------------------------
+ * Beginning
+ * ------------------------------------------------------------------------
+ */
+static bool
+is_proving(const AtpProofJob *job)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &proofs)
+	{
+		const Proof *p = dlist_container(Proof, node, iter.cur);
+
+		if (strcmp(p->job.target, job->target) == 0 && strcmp(p->job.did_text, job->did_text) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The job and its collections, in the memory of the proof. */
+static void
+copy_job(Proof *p, const AtpProofJob *job)
+{
+	MemoryContext old = MemoryContextSwitchTo(p->cxt);
+
+	p->job = *job;
+	p->job.target = pstrdup(job->target);
+	p->job.did_text = pstrdup(job->did_text);
+	p->job.subscription = pstrdup(job->subscription);
+	p->job.server = pstrdup(job->server);
+	p->job.did = PG_DETOAST_DATUM_COPY(PointerGetDatum(job->did));
+	p->job.set.patterns = palloc(sizeof(char *) * Max(job->set.n, 1));
+	for (int i = 0; i < job->set.n; i++)
+		p->job.set.patterns[i] = pstrdup(job->set.patterns[i]);
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * P-50: only collections that the subscription keeps are compared: the filter may have become narrower since prove().
+ * NULL: the proof can begin.
+ */
+static const char *
+read_settings(Proof *p)
+{
+	AtpProvedSet kept;
+	AtpProvedSet set;
+	MemoryContext old;
+
+	atp_begin("reading the subscription of a proof");
+	p->sub = atp_subscription_get(p->job.subscription, p->cxt);
+	atp_commit();
+	if (p->sub == NULL || !OidIsValid(p->sub->owner))
+		return "its subscription has no owner";
+	if (strcmp(p->sub->target, p->job.target) != 0)
+		return "its subscription has a different target now";
+	old = MemoryContextSwitchTo(p->cxt);
+	kept = atp_proved_kept(&p->sub->settings);
+	set = atp_proved_common(&p->job.set, &kept);
+	MemoryContextSwitchTo(old);
+	if (set.n == 0)
+		return "its subscription keeps none of the collections";
+	p->settings = p->sub->settings;
+	p->settings.ncollections = set.n;
+	p->settings.collections = (char **) set.patterns;
+	p->statements = atp_repo_statements_get(p->job.target, p->sub->owner);
+	return NULL;
+}
+
+/* The revision of the repository's row; called as the owner. */
+static void
+read_rev(void *arg)
+{
+	Proof	   *p = arg;
+	AtpResult	found = atp_query(atp_expand_sql("SELECT rev FROM #.repo WHERE did OPERATOR(@.=) $1 AND rev IS NOT NULL", p->job.target),
+								  ATP_ARGS((AtpArg) {PointerGetDatum(p->job.did), atp_type("did"), false}));
+
+	p->before = found.n == 0 ? 0 : DatumGetAtpTid(atp_get_arg(atp_result_row(found, 0), "rev", atp_type("tid")).value);
+	atp_result_free(found);
+}
+
+static void
+start_proof(const AtpProofJob *job)
+{
+	MemoryContext cxt = AllocSetContextCreate(TopMemoryContext, "atproto proof of an account", ALLOCSET_DEFAULT_SIZES);
+	Proof	   *p = MemoryContextAllocZero(cxt, sizeof(Proof));
+	const char *why;
+	char	   *failed = NULL;
+
+	p->cxt = cxt;
+	copy_job(p, job);
+	dlist_push_tail(&proofs, &p->node);
+	nproofs++;
+	if ((why = read_settings(p)) == NULL &&
+		atp_run_as_owner(p->sub->owner, "reading the revision of a repository", STATE_MS, read_rev, p, &failed) != ATP_RUN_DONE)
+		why = failed;
+	if (why != NULL)
+	{
+		fail_proof(p, why);
+		return;
+	}
+	p->fetch = atp_sparse_fetch_create(p->cxt, &(AtpSparseAsk) {
+									   .owner = &proofs, .server = p->job.server, .did = p->job.did_text,
+									   .ncollections = p->settings.ncollections, .collections = p->settings.collections
+									   });
+}
+
+static int
+count_at_host(const char *server)
+{
+	dlist_iter	iter;
+	int			n = 0;
+
+	dlist_foreach(iter, &proofs)
+		n += strcmp(dlist_container(Proof, node, iter.cur)->job.server, server) == 0;
+	return n;
+}
+
+/* Start proofs, in turn of hosts: a host has at most a third of the places. */
+static void
+start_due(void)
+{
+	char	   *busy[BUSY_MAX];
+	int			nbusy = 0;
+	bool		again = true;
+
+	while (again && nproofs < PROOFS_MAX)
+	{
+		MemoryContext cxt = CurrentMemoryContext;
+		List	   *jobs;
+		ListCell   *cell;
+
+		again = false;
+		atp_begin("looking for accounts to prove");
+		MemoryContextSwitchTo(cxt);
+		(void) atp_proofs_place(PLACED_MAX);
+		MemoryContextSwitchTo(cxt);
+		jobs = atp_proofs_due(busy, nbusy, DUE_MAX);
+		atp_commit();
+		MemoryContextSwitchTo(cxt);
+		foreach(cell, jobs)
+		{
+			const AtpProofJob *job = lfirst(cell);
+			char	   *host = job->server == NULL ? NULL : atp_http_host_of(job->server);
+
+			if (nproofs == PROOFS_MAX || !atp_fetch_has_place(&proofs))
+				return;
+			if (host == NULL || is_proving(job) || atp_owner_backoff_ms(job->owner) > 0)
+				continue;
+			if (count_at_host(job->server) < PROOFS_MAX / 3)
+				start_proof(job);
+			else if (nbusy < BUSY_MAX)
+			{
+				busy[nbusy++] = host;
+				again = list_length(jobs) == DUE_MAX;
+			}
+		}
+	}
+}
+
+/* ------------------------------------------------------------------------
+ * Comparing
+ * ------------------------------------------------------------------------
+ */
+
+/* Arguments and result of compare_slice(). */
+typedef struct Slice
+{
+	Proof	   *p;
+	bool		more;
+	bool		later;			/* no fault: try again from the beginning */
+	MemoryContext cxt;
+	char	   *why;			/* NULL: no fault */
+} Slice;
+
+/* P-51: the commit is older than the repository's row. */
+static void
+refuse_old(Slice *slice, uint64 stored)
+{
+	char		text[ATP_TID_TEXT];
+
+	/* a commit that came while the repository was walked through: the next walk finds a newer commit */
+	slice->later = stored != slice->p->before;
+	if (slice->later)
+		return;
+	atp_tid_format(stored, text);
+	slice->why = MemoryContextStrdup(slice->cxt, psprintf("the tables have revision %.*s, which the account's server does not have", ATP_TID_TEXT, text));
+}
+
+/*
+ * Compare some paths, under the lock of the repository's row.  Called as the owner.  The last slice writes the result in
+ * the same transaction, so that no event comes in between.
+ */
+static void
+compare_slice(void *arg)
+{
+	Slice	   *slice = arg;
+	Proof	   *p = slice->p;
+	AtpApply	a = {.sub = p->sub, .sink = &atp_repos_sink, .statements = p->statements};
+	AtpExport  *export = atp_sparse_fetch_export(p->fetch);
+	const AtpCommit *commit = atp_export_head(export);
+	AtpRepoExport *repo;
+	AtpRefusal	refusal;
+	uint64		stored;
+	const char *why;
+
+	atp_target_hold(p->sub->owner, p->sub->target, p->sub->target_owner);
+	repo = atp_repo_export_begin(&a, p->job.did);
+	refusal = atp_repo_export_refused(repo, commit, false, false, &why);
+	stored = atp_repo_export_rev(repo);
+	if (refusal == ATP_REFUSED_OLD)
+		refuse_old(slice, stored);
+	else if (refusal == ATP_REFUSED_WAITING)
+		slice->later = true;
+	else if (refusal != ATP_REFUSED_NOT)
+		slice->why = MemoryContextStrdup(slice->cxt, why);
+	if (refusal != ATP_REFUSED_NOT)
+		return;
+	if (p->compare != NULL && p->stored != stored)
+	{
+		atp_proof_free(p->compare);
+		p->compare = NULL;
+		slice->later = ++p->walks >= WALKS_MAX;
+	}
+	if (p->compare == NULL)
+		p->compare = atp_proof_begin(p->cxt, p->statements, &p->settings, export, p->job.did);
+	p->stored = stored;
+	slice->more = !slice->later && atp_proof_some(p->compare, atp_now() + SLICE_US);
+	if (slice->more || slice->later)
+		return;
+	if (atp_proof_settle(&p->job, commit->rev, stored, atp_proof_counts(p->compare)))
+	{
+		atp_repo_export_differs(repo);
+		/* fetched again, if a subscription of the target fetches repositories */
+		atp_jobs_repair(p->job.target, &p->job.did, 1, ATP_JOB_BREAK, "proof");
+	}
+}
+
+/* V-05 to V-08: at level full, the commit must be the account's. */
+static bool
+is_signed(Proof *p)
+{
+	AtpIdentity identity;
+	bool		is;
+
+	if (p->sub->settings.verify != ATP_VERIFY_FULL)
+		return true;
+	atp_begin("reading an account's key");
+	atp_identities_read(&p->job.did, 1, &identity);
+	is = identity.has_key && atp_export_is_signed(atp_sparse_fetch_export(p->fetch), identity.key);
+	atp_commit();
+	return is;
+}
+
+/* True: call again at once. */
+static bool
+compare_some(Proof *p)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	Slice		slice = {.p = p, .cxt = cxt};
+	AtpRunResult result;
+	char	   *failed = NULL;
+
+	Assert(!atp_queue_wait.limited);
+	atp_queue_wait.limited = true;
+	result = atp_run_as_owner(p->sub->owner, "comparing a repository", SLICE_MAX_MS, compare_slice, &slice, &failed);
+	atp_queue_wait.limited = false;
+	MemoryContextSwitchTo(cxt);
+	if (result == ATP_RUN_LATE)
+		atp_owner_backoff_begin(p->sub->owner);
+	p->spoilt |= result != ATP_RUN_DONE;
+	if (result != ATP_RUN_DONE)
+		fail_proof(p, failed);
+	else if (slice.why != NULL)
+		fail_proof(p, slice.why);
+	else if (slice.later)
+		put_off(p, LATER_S);
+	else if (!slice.more)
+		free_proof(p);
+	return result == ATP_RUN_DONE && slice.why == NULL && slice.more;
+}
+
+/* True: call again at once. */
+static bool
+move_on(Proof *p, long *wait_ms)
+{
+	long		wait = -1;
+
+	if (p->walked)
+		return compare_some(p);
+	switch (atp_sparse_fetch_step(p->fetch, &wait))
+	{
+		case ATP_SPARSE_WAITS:
+			/* the accounts of a host that rests leave their places to accounts of other hosts */
+			if (wait > REST_MS && atp_sparse_fetch_running(p->fetch) == 0)
+				fail_proof(p, "its server has failed for other accounts, and rests");
+			else if (wait >= 0)
+				*wait_ms = Min(*wait_ms, wait);
+			return false;
+		case ATP_SPARSE_MORE:
+			return true;
+		case ATP_SPARSE_NODES:
+		case ATP_SPARSE_RECORDS:
+			p->walked = is_signed(p);
+			if (!p->walked)
+				fail_proof(p, "the commit is not signed by the account's key");
+			return p->walked;
+		case ATP_SPARSE_FAILED:
+			break;
+	}
+	if (atp_sparse_fetch_fault(p->fetch)->kind == ATP_SPARSE_LATER)
+		put_off(p, LATER_S);
+	else
+		fail_proof(p, atp_sparse_fetch_fault(p->fetch)->text);
+	return false;
+}
+
+/* move_on(); an ERROR ends the proof. */
+static bool
+try_to_move_on(Proof *p, long *wait_ms)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	ErrorData  *volatile error = NULL;
+	volatile bool more = false;
+
+	PG_TRY();
+	{
+		more = move_on(p, wait_ms);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(cxt);
+		error = CopyErrorData();
+		FlushErrorState();
+		AbortOutOfAnyTransaction();
+		MemoryContextSwitchTo(cxt);
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(cxt);
+	if (error == NULL)
+		return more;
+	p->spoilt = true;
+	fail_proof(p, atp_error_text(error));
+	return false;
+}
+
+static long
+step_proofs(AtpTime now)
+{
+	dlist_mutable_iter iter;
+	AtpHttp    *http;
+	bool		more = false;
+	long		timeout = LOOK_MS;
+	int			before = nproofs;
+
+	while ((http = atp_fetch_next(&proofs)) != NULL)
+		dlist_foreach_modify(iter, &proofs)
+			if (atp_sparse_fetch_ended(dlist_container(Proof, node, iter.cur)->fetch, http))
+				break;
+	dlist_foreach_modify(iter, &proofs)
+	{
+		Proof	   *p = dlist_container(Proof, node, iter.cur);
+		long		rests = atp_owner_backoff_ms(p->sub->owner);
+
+		if (rests > 0)
+			timeout = Min(timeout, rests);
+		else
+			more |= try_to_move_on(p, &timeout);
+		CHECK_FOR_INTERRUPTS();
+		atp_http_pump();
+	}
+	if (nproofs < before || atp_remaining(now, looked, LOOK_MS) == 0)
+	{
+		looked = now;
+		start_due();
+		more |= nproofs > before;
+	}
+	return more ? 0 : timeout;
+}
+
+const AtpTask atp_prove_task = {.name = "prove", .wanted = atp_proofs_wanted, .step = step_proofs, .kinds = 1};

@@ -1,0 +1,170 @@
+/*
+ * sweep_end.c
+ *		How a sweep ends, and how many deletions are kept until then: see sweep_end.h.
+ *
+ * If deletions are dropped before the end, atproto.history.incomplete says why, and since when, records that a relay has deleted may
+ * have come back.
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "common/clock.h"
+#include "config/extension.h"
+#include "config/owner.h"
+#include "config/spi.h"
+#include "config/transaction.h"
+#include "identity/identity.h"
+#include "storage/lmgr.h"
+#include "tables/apply/sweep_end.h"
+#include "tables/base/sweep.h"
+#include "tables/records/sweep_deletion.h"
+#include "utils/guc.h"
+#include "utils/timestamp.h"
+
+/* How often a process counts the kept deletions. */
+#define BOUND_MS	(5 * 60 * 1000)
+
+static int	sweep_max_deletions;
+static int	sweep_max_age_s;
+
+void
+atp_sweep_init(void)
+{
+	DefineCustomIntVariable("atproto.sweep_max_deletions",
+							"Number of deletions that are kept in a target while an archive is read.",
+							"Above it all are dropped, and \"atproto.history.incomplete\" says so.",
+							&sweep_max_deletions, 10000000, 0, INT_MAX, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("atproto.sweep_max_age",
+							"How long deletions are kept while an archive is read, and how long the end waits for other subscriptions.",
+							NULL, &sweep_max_age_s, 14 * 24 * 3600, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+}
+
+/* Note in the rows of all sweeps of the target (name NULL), or of one subscription, that the tables may lack deletions; the first reason stays. */
+static void
+note_incomplete(const char *target, const char *name, const char *why)
+{
+	AtpCaller	caller = atp_as_table_owner("history");
+
+	if (atp_run("UPDATE atproto.history h SET incomplete = $3, incomplete_at = now() FROM atproto.subscription s"
+				" WHERE s.name = h.subscription AND s.target = $1::name AND h.phase <> 'live' AND ($2 IS NULL OR s.name = $2)"
+				" AND h.incomplete IS NULL", ATP_ARGS(atp_text_arg(target), atp_text_arg(name), atp_text_arg(why))) > 0)
+		ereport(LOG,
+				(errmsg("atproto: kept deletions of schema \"%s\" were dropped: %s", target, why),
+				 errdetail("Records that another subscription of the schema has deleted may come back."),
+				 errhint("SELECT atproto.resync_all() compares the repositories with their servers.")));
+	atp_owner_end(caller);
+}
+
+/* Was a subscription added to the target after the archive's first rows?  The deletions before were not kept. */
+static bool
+is_joined_late(const AtpSubscription *sub)
+{
+	AtpCaller	caller = atp_as_table_owner("history");
+	bool		late = atp_run("SELECT FROM atproto.history h JOIN atproto.subscription s ON s.target = $1::name AND s.by_repo AND s.name <> $2"
+							   " WHERE h.subscription = $2 AND s.created_at > h.started_at", ATP_ARGS(atp_text_arg(sub->target), atp_text_arg(sub->name))) > 0;
+
+	atp_owner_end(caller);
+	return late;
+}
+
+/* When the reading of the subscription's archive began. */
+static TimestampTz
+began_at(const AtpSubscription *sub)
+{
+	AtpCaller	caller = atp_as_table_owner("history");
+	AtpResult	rows = atp_query("SELECT started_at FROM atproto.history WHERE subscription = $1", ATP_ARGS(atp_text_arg(sub->name)));
+	bool		isnull;
+	TimestampTz began = rows.n == 0 ? DT_NOEND : DatumGetTimestampTz(atp_get(atp_result_row(rows, 0), "started_at", TIMESTAMPTZOID, &isnull));
+
+	atp_result_free(rows);
+	atp_owner_end(caller);
+	return began;
+}
+
+bool
+atp_sweep_may_end(const AtpSubscription *sub, char **waits_for)
+{
+	static TimestampTz since;
+	static char id[64];
+	MemoryContext cxt = CurrentMemoryContext;
+	char	   *behind = NULL;
+	TimestampTz passed;
+	bool		ends = false;
+
+	*waits_for = NULL;
+	atp_begin("looking for the end of a sweep");
+	if (strcmp(id, sub->id) != 0)
+	{
+		strlcpy(id, sub->id, sizeof(id));
+		since = atp_time_of_day();
+	}
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+	{
+		passed = atp_sweep_passed_at(sub->target, sub->name, &behind);
+		ends = passed == DT_NOEND || (passed != DT_NOBEGIN && passed > since + ATP_SWEEP_LATE_US);
+		if (!ends && atp_time_of_day() - (int64) sweep_max_age_s * USECS_PER_SEC > began_at(sub))
+		{
+			note_incomplete(sub->target, sub->name, "behind");
+			ends = true;
+		}
+		if (is_joined_late(sub))
+			note_incomplete(sub->target, sub->name, "joined");
+		if (!ends && behind != NULL)
+			*waits_for = MemoryContextStrdup(cxt, behind);
+	}
+	atp_commit();
+	if (ends)
+		id[0] = '\0';
+	return ends;
+}
+
+/*
+ * A transaction that has seen the sweep may be about to keep a deletion, which no process would ever remove: wait until all
+ * transactions of writers have ended.  Later transactions see that the sweep has ended.
+ */
+void
+atp_sweep_tidy(const AtpSubscription *sub, AtpStatements *set)
+{
+	bool		there = false;
+
+	atp_begin("looking for kept deletions");
+	if (atp_extension_lock() == ATP_EXTENSION_READY && OidIsValid(atp_target_table(set, "sweep_deletion")))
+		there = atp_sweep_read(sub->target) == ATP_SWEEP_NONE && atp_sweep_count(set, 1) > 0;
+	atp_commit();
+	if (!there)
+		return;
+	atp_begin("emptying the kept deletions");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+	{
+		LockRelationOid(atp_target_table(set, "repo"), ShareLock);
+		/* a sweep that has begun meanwhile needs its kept deletions */
+		if (atp_sweep_read(sub->target) == ATP_SWEEP_NONE)
+			(void) atp_sweep_empty(set, DT_NOEND);
+	}
+	atp_commit();
+}
+
+void
+atp_sweep_bound(const AtpSubscription *sub, AtpStatements *set)
+{
+	static bool counted = false;
+	static AtpTime last;
+
+	if (counted && atp_remaining(atp_now(), last, BOUND_MS) > 0)
+		return;
+	counted = true;
+	last = atp_now();
+	atp_begin("counting the kept deletions");
+	if (atp_extension_lock() == ATP_EXTENSION_READY && OidIsValid(atp_target_table(set, "sweep_deletion")))
+	{
+		if (atp_sweep_empty(set, GetCurrentTransactionStartTimestamp() - (int64) sweep_max_age_s * USECS_PER_SEC) > 0)
+			note_incomplete(sub->target, NULL, "age");
+		if (atp_sweep_count(set, (int64) sweep_max_deletions + 1) > sweep_max_deletions)
+		{
+			(void) atp_sweep_empty(set, DT_NOEND);
+			note_incomplete(sub->target, NULL, "number");
+		}
+	}
+	atp_commit();
+}

@@ -1,0 +1,125 @@
+# 415_history_sweeps.pl
+#		Sweeps: deletions are kept while an archive is read beside a relay, within limits, and no longer; dead letters
+#		and statuses. H-34, H-43, H-44.
+#
+#		The archive's rows come by a stream here (atproto.test_archived).
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use AtprotoTest::Clock;
+use AtprotoTest::Points;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = make_node('sweeps', conf => <<'CONF');
+max_worker_processes = 20
+atproto.reconnect_delay = 50ms
+atproto.multi_source_wait = 0
+atproto.test_archived = 'archive'
+CONF
+my $clock  = AtprotoTest::Clock->new($node);
+my $points = AtprotoTest::Points->new($node);
+my (%servers, %holds);
+
+# The archive of the subscription is read from now on.  Only a Jetstream has an archive, but here any stream will do.
+my $sweep = q{ALTER TABLE atproto.subscription DISABLE TRIGGER subscription_check; UPDATE atproto.subscription SET history = 'archive' WHERE name = 'archive';
+	ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_check;
+	INSERT INTO atproto.history (subscription, endpoint) SELECT name, endpoint FROM atproto.subscription WHERE name = 'archive'; COMMIT};
+
+# Sources, each with its steps; a step 'hold' stops the source until go().
+sub follow
+{
+	my (%steps) = @_;
+
+	foreach my $source (sort keys %steps)
+	{
+		my (@steps, @holds);
+		foreach (@{ $steps{$source} }) { if ($_ eq 'hold') { push @holds, @steps + 1 } else { push @steps, $_ } }
+		$servers{$source} = AtprotoTest::Server->start(make_capture('steps.py', @steps), map { ('--hold-at', $_) } @holds);
+		$holds{$source} = [ @holds, @steps + 1 ];
+		query(($source eq 'archive' ? 'BEGIN; ' : '') . subscribe_sql($source, $servers{$source}, cursor => 0, target => q{'s'}, verify => q{'hash'},
+			$source eq 'archive' ? (collections => q{'{app.bsky.feed.post}'}) : ()) . ($source eq 'archive' ? "; $sweep" : ''));
+		wait_for_seq($node, $source, shift(@{ $holds{$source} }) - 1);
+	}
+	return;
+}
+
+sub go
+{
+	my ($source) = @_;
+
+	$servers{$source}->release;
+	wait_for_seq($node, $source, shift(@{ $holds{$source} }) - 1);
+	return;
+}
+
+sub end_sweep { query(q{UPDATE atproto.history SET phase = 'live'}); return }
+sub kept      { return query(q{SELECT string_agg(path, ' ' ORDER BY path) FROM s.sweep_deletion}) }
+sub records   { return query(q{SELECT string_agg(rkey::text, ' ' ORDER BY rkey) FROM s.record}) }
+
+# --- when deletions are kept ---
+
+query('CREATE SCHEMA s');
+follow(relay => [ 'a 1 +x +y +z', 'a 3 -x', 'hold', 'a 4 -y', 'hold', 'a 5 -z', 'hold', 'a 6 +x' ]);
+is(kept(), '', 'no deletion is kept without a sweep');
+follow(archive => [ 'b 1 +x', 'hold', 'a 2 +x +y +z', 'hold', 'b 2 +y', 'hold', 'b 3 +y' ]);
+go('relay');
+is(kept(), 'app.bsky.feed.post/y', 'H-43: each process notices that a sweep has begun');
+go('archive');
+is(records(), 'x x z', 'H-43: what was deleted before the sweep, is not known');
+is(query(q{SELECT count(*) FILTER (WHERE sync = 'synchronized'), count(history_rev), count(*) FILTER (WHERE rev < history_rev) FROM s.repo}), '0|2|0', 'H-34, H-44: the revision is the relay\'s');
+
+# --- and how they go: a transaction has seen the sweep, and keeps a deletion after the sweep has ended ---
+
+$points->hold('records next', 'atproto relay');
+$servers{relay}->release;
+$points->wait('records next', 'atproto relay');
+end_sweep();
+$servers{archive}->release;
+wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'atproto archive' AND wait_event_type = 'Lock'});
+is(kept(), 'app.bsky.feed.post/y', 'H-43: the end waits for writers that have seen the sweep');
+$points->release('records next', 'atproto relay');
+wait_for_seq($node, 'relay', 4);
+wait_for('SELECT count(*) = 0 FROM s.sweep_deletion');
+is(records(), 'x x y', 'the last deletion has come');
+
+# --- what the archive keeps ---
+
+query('SELECT atproto.unsubscribe(name) FROM atproto.subscription; DROP SCHEMA s CASCADE; CREATE SCHEMA s');
+follow(archive => [ 'b 1 +x', 'hold', 'a 2 -x', 'c sync 2', 'c 2 +y', 'hold', 'b 2 -x', 'hold', 'b 3 +z' ],
+	relay => [ 'a 1 +y', 'c 1 +y', 'hold', 'a 3 +y', 'hold', 'a 4 +y' ]);
+go('archive');
+is(records(), 'x y y', 'H-43: a #sync with the same record');
+is(query(q{SELECT string_agg(path, ' ' ORDER BY path) FROM s.sweep_deletion}), '#sync archive app.bsky.feed.post/x', 'H-43: the archive keeps a deletion and a #sync');
+
+# --- limits ---
+
+sub again
+{
+	my ($setting) = @_;
+	query("ALTER SYSTEM SET $setting; SELECT pg_reload_conf()");
+	# each process counts with the first batch, and then every five minutes
+	query(q{SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'atproto archive'});
+	go('archive');
+	return query('SELECT incomplete FROM atproto.history');
+}
+
+is(again('atproto.sweep_max_deletions = 1'), 'number', 'H-43: too many deletions are kept: the table says so');
+is(kept(), '', 'and none is kept');
+query(q{UPDATE atproto.history SET incomplete = NULL, incomplete_at = NULL; INSERT INTO s.sweep_deletion (did, path, rev, kept_at) SELECT did, 'old', rev, now() - interval '15 d' FROM s.repo LIMIT 1});
+is(again('atproto.sweep_max_deletions = 10'), 'age', 'H-43: deletions are kept for too long: the table says so');
+
+# --- how far the other streams are (guard behind) ---
+
+is(query(q{SELECT count(passed_at) FROM atproto.cursor}), '0', 'of few accounts no time is known');
+$clock->advance(3700);
+go('relay');
+is(query(q{SELECT passed_at FROM atproto.cursor WHERE subscription = 'relay'}), '2026-01-01 00:00:00+00', 'H-43: after an hour the median of few accounts counts');
+
+$node->stop;
+done_testing();
