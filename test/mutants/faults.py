@@ -830,7 +830,6 @@ fault("owner-null", "config/subscription_check.c", "if (owner.isnull)", "if (own
 fault("owner-before", "config/owner.c", "	sync_dependency(rel, column, before);\n", "", "t/261_owners")
 fault("owner-after", "config/owner.c", "	if (OidIsValid(after) && after > before)\n		sync_dependency(rel, column, after);\n", "", "t/261_owners")
 fault("owner-truncate", "config/owner.c", "		deleteSharedDependencyRecordsFor(RelationRelationId, RelationGetRelid(rel), column);\n", "", "t/261_owners")
-fault("status-id", "process/status/status.c", "slot->database == database && strcmp(slot->id, id) == 0", "slot->database == database && strcmp(slot->name, name) == 0", "t/122_workers")
 fault("consumer-id", "process/consumer/consumer_settings.c", "if (strcmp(sub->id, c->id) != 0)", "if (false)", "t/287_races_processes")
 fault("owner-not-noted", "process/consumer/consumer_settings.c", "if (atp_extension_lock() == ATP_EXTENSION_READY)", "if (atp_extension_lock() != ATP_EXTENSION_READY)", "t/261_owners")
 
