@@ -258,10 +258,11 @@ def recovery_by_stranger(f):
 # --- keys ---
 
 
-def unreadable(f, before):
+def unreadable(f, which, before):
+    """A text that is no did:key of k256 or p256 stands before or behind the keys that may sign."""
     signers = f.fresh(2, f.rng.random() < 0.5)
     keys = [signer.text for signer in signers]
-    keys.insert(0 if before else 2, f.rng.choice([*OTHER_KEYS, *odd_keys(signers[0])]))
+    keys.insert(0 if before else 2, [*OTHER_KEYS, *odd_keys(signers[0])][which])
     operation = f.lead(keys)
     return operation and f.entry(seal(f.unsigned(operation), f.rng.choice(signers)))
 
@@ -310,8 +311,26 @@ def last_of_64_keys(f):
     return before and f.entry(seal(f.unsigned(before), signers[1]))
 
 
-kind("unreadable_key_before", "signature", before=True)(unreadable)
-kind("unreadable_key_behind", None, before=False)(unreadable)
+for which in range(len(OTHER_KEYS) + 14):
+    kind(f"unreadable_key_{which}_before", "signature", which=which, before=True)(unreadable)
+    kind(f"unreadable_key_{which}_behind", None, which=which, before=False)(unreadable)
+
+
+def created_by_two(f, late, early):
+    """A log that begins with the former genesis; the second operation is signed by one of its keys, a recovery by the other."""
+    recovery, signing = f.fresh(2, f.rng.random() < 0.5)
+    keys = {"recoveryKey": recovery.text, "signingKey": signing.text}
+    members = {"handle": "a.example.com", "service": "https://pds.example.com", "prev": None}
+    account = f.account
+    account.steps, account.chain, account.did = [], [], None
+    first = account.add(seal({"type": "create", **keys, **members}, signing), plc_make.START)
+    by = {"recovery": recovery, "signing": signing}
+    account.add(account.next_operation(first, by[late]), plc_make.START + 5, first)
+    return f.entry(seal(f.unsigned(first), by[early]), plc_make.START + HOUR)
+
+
+kind("create_recovered_by_recovery_key", None, late="signing", early="recovery")(created_by_two)
+kind("create_recovered_by_signing_key", "key", late="recovery", early="signing")(created_by_two)
 
 
 @kind("recovery_by_the_same_key", "key")
