@@ -27,6 +27,7 @@ static const AtpStreamKind sources[] = {
 		.collections = "collections", .collections_max = 100, .dids = "dids", .dids_max = 10000,
 	.dictionary_parameter = "zstdDictionary", .dictionary_nsid = "network.bsky.jetstream.getZstdDictionary",
 	.archive = "network.bsky.jetstream"},
+	{"/export/stream", "plc", &atp_plc_format, &atp_plc_sink, .is_text = true, .pages = "/export"},
 	/* An NSID without a row above: the messages are stored as received. */
 	{NULL, "dag-cbor", &atp_message_format, &atp_message_sink},
 	{NULL, "json", &atp_message_json_format, &atp_message_sink, .is_text = true, .subprotocol = "xrpc.v1.json"},

@@ -42,6 +42,8 @@ typedef struct AtpStreamKind
 	const char *compress;		/* compression with the well-known dictionary */
 	const char *dictionary_parameter;	/* compression with the dictionary of this id ... */
 	const char *dictionary_nsid;	/* ... which this XRPC method returns */
+	/* M-12: the last part of the path at which the server serves older messages, in pages of lines; NULL: no pages */
+	const char *pages;
 	const char *archive;		/* the authority of the XRPC methods by which the server's archive is read; NULL: the server has no archive */
 } AtpStreamKind;
 

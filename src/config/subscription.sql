@@ -15,7 +15,7 @@ CREATE TABLE atproto.subscription (
     url text NOT NULL
         CHECK (octet_length(url) <= 8192),
     format text
-        CHECK (format IN ('dag-cbor', 'json', 'jetstream')),
+        CHECK (format IN ('dag-cbor', 'json', 'jetstream', 'plc')),
     endpoint text NOT NULL,
     by_repo boolean NOT NULL,
     serves_repos boolean NOT NULL,
@@ -73,7 +73,7 @@ CREATE TABLE atproto.subscription (
 );
 COMMENT ON TABLE atproto.subscription IS 'event streams followed by this database; maintained by atproto.subscribe() and its siblings';
 COMMENT ON COLUMN atproto.subscription.url IS 'wss://host/xrpc/NSID, or wss://host/subscribe for Jetstream; a new URL begins with its own cursor';
-COMMENT ON COLUMN atproto.subscription.format IS 'how the stream''s messages are written: dag-cbor; json, as xrpc.v1.json; jetstream; NULL: as the URL tells';
+COMMENT ON COLUMN atproto.subscription.format IS 'how the stream''s messages are written: dag-cbor; json, as xrpc.v1.json; jetstream; plc, the entries of a did:plc directory; NULL: as the URL tells';
 COMMENT ON COLUMN atproto.subscription.endpoint IS 'scheme, host, port and path of url, filled by a trigger: the key of a cursor';
 COMMENT ON COLUMN atproto.subscription.by_repo IS 'whether the stream''s events belong to repositories, filled by a trigger';
 COMMENT ON COLUMN atproto.subscription.serves_repos IS 'whether the stream''s server also serves repositories and lists of repositories, as a relay or PDS does; filled by a trigger';

@@ -105,6 +105,12 @@ CREATE FUNCTION atproto.plc_check(log jsonb, OUT n integer, OUT did did, OUT cid
 COMMENT ON FUNCTION atproto.plc_check(jsonb) IS
 	'the log of a did:plc account, as a directory answers /did:plc:…/log/audit, judged entry by entry without a network: verdict is valid, nullified (then nullified_by is the row of the recovery), or refused with a reason';
 
+CREATE FUNCTION atproto.plc_state(operation bytea, OUT key text, OUT label_key text, OUT server text, OUT handle text, OUT gone boolean)
+	AS 'MODULE_PATHNAME', 'atp_pg_plc_state'
+	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+COMMENT ON FUNCTION atproto.plc_state(bytea) IS
+	'what an operation of plc_operation says of its account: signing keys as did:key, server, claimed handle, all as written; gone: a tombstone';
+
 CREATE FUNCTION atproto.invert(blocks bytea, ops jsonb) RETURNS cidlink
 	AS 'MODULE_PATHNAME', 'atp_pg_invert'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000;

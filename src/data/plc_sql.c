@@ -1,12 +1,14 @@
 /*
  * plc_sql.c
- *		SQL function atproto.plc_check(): the log of an account of the did:plc directory, judged (M-50).
+ *		SQL functions on the did:plc directory: atproto.plc_check() judges the log of an account (M-50), atproto.plc_state()
+ *		reads what an operation says of its account (M-06).
  *
  * The log is a jsonb value of strangers.  It becomes text again, because the rules of the encoding (M-03) are those of
  * JSON texts, which src/core reads for every source of operations.
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -23,6 +25,7 @@
 #include "types/types.h"
 
 PG_FUNCTION_INFO_V1(atp_pg_plc_check);
+PG_FUNCTION_INFO_V1(atp_pg_plc_state);
 
 #define PLC_CHECK_COLUMNS	9
 /* A directory takes about 100 operations of an account in a week. */
@@ -215,4 +218,30 @@ atp_pg_plc_check(PG_FUNCTION_ARGS)
 		put_row(c, i, (ReturnSetInfo *) fcinfo->resultinfo);
 	}
 	return (Datum) 0;
+}
+
+/* SQL: atproto.plc_state(operation) */
+Datum
+atp_pg_plc_state(PG_FUNCTION_ARGS)
+{
+	bytea	   *operation = PG_GETARG_BYTEA_PP(0);
+	AtpPlcState state;
+	TupleDesc	desc;
+	Datum		values[5] = {0};
+	bool		nulls[5] = {true, true, true, true, true};
+	AtpBytes	cbor = {(const uint8_t *) VARDATA_ANY(operation), VARSIZE_ANY_EXHDR(operation)};
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	if (atp_plc_op_state(cbor, &state))
+	{
+		const AtpSpan texts[] = {state.key, state.label_key, state.server, state.handle};
+
+		for (int i = 0; i < lengthof(texts); i++)
+			if (!(nulls[i] = texts[i].ptr == NULL || memchr(texts[i].ptr, 0, texts[i].len) != NULL))
+				values[i] = PointerGetDatum(cstring_to_text_with_len(texts[i].ptr, texts[i].len));
+		values[4] = BoolGetDatum(state.kind == ATP_PLC_TOMBSTONE);
+		nulls[4] = false;
+	}
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
 }

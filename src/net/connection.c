@@ -8,6 +8,7 @@
 #include "net/connection.h"
 #include "net/dial.h"
 #include "net/handshake.h"
+#include "net/lines.h"
 #include "storage/latch.h"
 #include "utils/memutils.h"
 
@@ -24,7 +25,9 @@ struct AtpConn
 	AtpEnd		end;
 	AtpDial    *dial;
 	AtpHandshake handshake;
-	AtpWebSocket *ws;
+	AtpWebSocket *ws;			/* NULL: not open, or a page */
+	bool		is_page;
+	AtpLines	lines;
 	bool		more;			/* the last step ended although there was more to read */
 
 	char	   *request;
@@ -179,6 +182,47 @@ step_open(AtpConn *conn)
 	return state_after(conn);
 }
 
+/* ------------------------------------------------------------------------
+ * Pages
+ * ------------------------------------------------------------------------
+ */
+static AtpConnState
+step_page(AtpConn *conn)
+{
+	size_t		budget = STEP_BUDGET;
+
+	for (;;)
+	{
+		const uint8_t *in = conn->in + conn->in_pos;
+		size_t		n = conn->in_len - conn->in_pos;
+
+		atp_lines_take(&conn->lines, &in, &n);
+		conn->in_pos = in - conn->in;
+		conn->more = conn->lines.piece.len > 0 || n > 0;
+		if (conn->end.drop != ATP_DROP_NONE || conn->more || conn->lines.whole)
+			break;
+		/* all bytes were taken, so that the buffer may be used again */
+		conn->in_pos = conn->in_len = 0;
+		if (!receive_bytes(conn, RECV_BUFFER))
+			atp_lines_closed(&conn->lines);
+		conn->more = conn->in_len > 0;
+		if (conn->in_len == 0 || (budget -= Min(budget, conn->in_len)) == 0)
+			break;
+	}
+	if (conn->end.drop == ATP_DROP_NONE && conn->lines.whole && conn->lines.piece.len == 0 && atp_lines_ready(&conn->lines))
+		conn->state = ATP_CONN_CLOSED;
+	return state_after(conn);
+}
+
+static AtpConnState
+begin_page(AtpConn *conn)
+{
+	conn->in_pos = conn->handshake.answer.len;
+	atp_lines_begin(&conn->lines, &conn->handshake.answer, &conn->receiver, &conn->end);
+	conn->state = ATP_CONN_OPEN;
+	return step_page(conn);
+}
+
 static AtpConnState
 begin_open(AtpConn *conn)
 {
@@ -211,6 +255,14 @@ build_request(AtpConn *conn, const AtpEndpoint *ep, const AtpConnOptions *option
 	if (!pg_strong_random(nonce, sizeof(nonce)))
 		memset(nonce, 0x5a, sizeof(nonce)); /* a constant does if random numbers fail: Sec-WebSocket-Key is no secret */
 	atp_handshake_start(&conn->handshake, nonce, options->protocol);
+	conn->is_page = options->page;
+	if (conn->is_page)
+	{
+		conn->request = psprintf("GET %s HTTP/1.1\r\nHost: %s\r\n%sAccept: application/jsonlines, */*\r\nConnection: close\r\n\r\n",
+								 options->target, ep->authority, headers);
+		conn->request_len = strlen(conn->request);
+		return;
+	}
 	conn->request_len = atp_handshake_request(&conn->handshake, ep->authority, options->target, headers,
 											  none, sizeof(none));
 	conn->request = palloc(conn->request_len + 1);
@@ -260,6 +312,8 @@ step_upgrade(AtpConn *conn)
 		case ATP_HANDSHAKE_MORE:
 			return more ? conn->state : cut_early(conn);
 		case ATP_HANDSHAKE_REFUSED:
+			if (conn->is_page && conn->handshake.answer.status == 200)
+				return begin_page(conn);
 			/*
 			 * The answer's body may still be in transit: wait for a body that comes with the head or right
 			 * after.
@@ -328,7 +382,7 @@ atp_conn_step(AtpConn *conn)
 		case ATP_CONN_UPGRADING:
 			return step_upgrade(conn);
 		case ATP_CONN_OPEN:
-			return step_open(conn);
+			return conn->is_page ? step_page(conn) : step_open(conn);
 		case ATP_CONN_CLOSED:
 			break;
 	}
@@ -344,7 +398,7 @@ atp_conn_state(const AtpConn *conn)
 bool
 atp_conn_choked(const AtpConn *conn)
 {
-	return conn->state == ATP_CONN_OPEN && atp_websocket_choked(conn->ws);
+	return conn->ws != NULL && conn->state == ATP_CONN_OPEN && atp_websocket_choked(conn->ws);
 }
 
 /* Is there output which the socket has not taken yet? */
@@ -353,7 +407,7 @@ wants_write(AtpConn *conn)
 {
 	size_t		len = conn->request_len - conn->request_sent;
 
-	if (conn->state == ATP_CONN_OPEN)
+	if (conn->ws != NULL && conn->state == ATP_CONN_OPEN)
 		(void) atp_websocket_output(conn->ws, &len);
 	return len > 0;
 }
@@ -378,7 +432,7 @@ atp_conn_sockets(AtpConn *conn, AtpSocketWait *sockets, long *timeout_ms)
 void
 atp_conn_ping(AtpConn *conn)
 {
-	if (conn->state != ATP_CONN_OPEN)
+	if (conn->ws == NULL || conn->state != ATP_CONN_OPEN)
 		return;
 	atp_websocket_ping(conn->ws);
 	(void) send_pending(conn);
@@ -387,7 +441,7 @@ atp_conn_ping(AtpConn *conn)
 void
 atp_conn_close(AtpConn *conn, uint16_t code)
 {
-	if (conn->state == ATP_CONN_OPEN)
+	if (conn->ws != NULL && conn->state == ATP_CONN_OPEN)
 	{
 		atp_websocket_close(conn->ws, code);
 		(void) send_pending(conn);
@@ -421,6 +475,18 @@ int
 atp_conn_close_code(const AtpConn *conn)
 {
 	return conn->end.close_code;
+}
+
+const char *
+atp_conn_close_reason(const AtpConn *conn)
+{
+	return conn->end.reason;
+}
+
+bool
+atp_conn_has_page(const AtpConn *conn)
+{
+	return conn->is_page && conn->state == ATP_CONN_CLOSED && conn->end.drop == ATP_DROP_NONE;
 }
 
 const AtpHttpHead *

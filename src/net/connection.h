@@ -1,7 +1,7 @@
 /*
  * connection.h
  *		One connection to an event stream, non-blocking: a stream of bytes (dial.h), the
- *		handshake over it (handshake.h), then WebSocket (websocket.h).
+ *		handshake over it (handshake.h), then WebSocket (websocket.h), or the lines of a page (lines.h).
  *
  * No function here waits or raises an ERROR: the owner calls atp_conn_step(), looks at the state, and
  * waits for the sockets from atp_conn_sockets().  Reconnecting, and the meaning of messages, belong to
@@ -34,6 +34,7 @@ typedef struct AtpConnOptions
 	const char *proxy;			/* NULL: from the environment; "": no proxy */
 	/* WebSocket subprotocol to offer; not copied, must outlive the connection; NULL: no subprotocol */
 	const char *protocol;
+	bool		page;			/* M-12: an ordinary request, and each line of the answer's body is a message */
 	const char *hello;			/* text message to send as soon as the WebSocket is open; NULL: no message */
 } AtpConnOptions;
 
@@ -67,6 +68,8 @@ extern void atp_conn_free(AtpConn *conn);
 extern AtpDrop atp_conn_drop(const AtpConn *conn);
 extern const char *atp_conn_error(const AtpConn *conn); /* for people; never NULL */
 extern int	atp_conn_close_code(const AtpConn *conn);	/* the peer's close code; 0: the peer sent no close frame */
+extern const char *atp_conn_close_reason(const AtpConn *conn);	/* the peer's close reason, which may be cut; or "" */
+extern bool atp_conn_has_page(const AtpConn *conn); /* the page was read to its end; there is no drop then */
 extern const AtpHttpHead *atp_conn_answer(const AtpConn *conn);
 extern const char *atp_conn_http_error(const AtpConn *conn);	/* the error name in an XRPC error answer, or "" */
 extern uint64 atp_conn_bytes(const AtpConn *conn);	/* received, after TLS */

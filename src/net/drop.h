@@ -41,6 +41,7 @@ typedef struct AtpEnd
 {
 	AtpDrop		drop;
 	int			close_code;		/* the peer's close code; 0: none */
+	char		reason[32];		/* the begin of the peer's close reason; "": none */
 	char		why[512];		/* printable ASCII, whatever a peer wrote */
 } AtpEnd;
 

@@ -17,6 +17,7 @@
 
 #define DEFAULT_PATH	"/xrpc/com.atproto.sync.subscribeRepos"
 #define XRPC			"/xrpc/"
+#define EXPORT			"/export/stream"	/* the path of a did:plc directory's stream */
 #define SUBSCRIBE		"/subscribe"	/* Jetstream's path, from before Jetstream had an NSID */
 
 /*
@@ -109,9 +110,11 @@ stream_of(char *path)
 
 	if (strncmp(path, XRPC, strlen(XRPC)) == 0)
 		return atp_nsid_check(path + strlen(XRPC), len - strlen(XRPC), &at) == ATP_OK ? path + strlen(XRPC) : NULL;
-	/* any prefix is allowed, since a reverse proxy can serve /subscribe below another path */
+	/* any prefix is allowed, since a reverse proxy can serve these below another path */
 	if (len >= strlen(SUBSCRIBE) && strcmp(path + len - strlen(SUBSCRIBE), SUBSCRIBE) == 0)
 		return path + len - strlen(SUBSCRIBE);
+	if (len >= strlen(EXPORT) && strcmp(path + len - strlen(EXPORT), EXPORT) == 0)
+		return path + len - strlen(EXPORT);
 	return NULL;
 }
 
@@ -172,7 +175,7 @@ static void
 bad_path(const char *url, const char *path)
 {
 	if (strncmp(path, XRPC, strlen(XRPC)) != 0)
-		bad_url(url, "The path must be /xrpc/ and an NSID, or end with /subscribe.");
+		bad_url(url, "The path must be /xrpc/ and an NSID, or end with /subscribe or /export/stream.");
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("invalid event stream URL: \"%s\"", atp_quotable(url)),

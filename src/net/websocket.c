@@ -208,6 +208,12 @@ message_callback(wslay_event_context_ptr wslay, const struct wslay_event_on_msg_
 	else if (msg->opcode == WSLAY_CONNECTION_CLOSE && ws->end->drop == ATP_DROP_NONE)
 	{
 		ws->end->close_code = msg->status_code;
+		if (msg->msg_length > 2)
+		{
+			size_t		n = msg->msg_length - 2 < sizeof(ws->end->reason) ? msg->msg_length - 2 : sizeof(ws->end->reason) - 1;
+
+			memcpy(ws->end->reason, msg->msg + 2, n);
+		}
 		atp_end(ws->end, ATP_DROP_CLOSED, "the server closed the stream with code %d%s%.*s",
 				msg->status_code, msg->msg_length > 2 ? ": " : "",
 				(int) (msg->msg_length > 2 ? msg->msg_length - 2 : 0),

@@ -93,6 +93,16 @@ typedef struct AtpMessageRow
 	bytea	   *raw;
 } AtpMessageRow;
 
+/* An entry of a did:plc directory. */
+typedef struct AtpPlcRow
+{
+	AtpErr		err;			/* not ATP_OK: refused, whatever the account's log is */
+	int64		created_at;		/* microseconds since the Unix epoch */
+	AtpSpan		did;			/* points into the message, or into memory of the batch */
+	const struct AtpPlcOp *op;	/* only nkeys of its keys are allocated; NULL: the operation could not be read */
+	uint8_t		digest[32];		/* by which the table of refusals knows the operation */
+} AtpPlcRow;
+
 /* One row of an event; the stream's format determines the member of the union. */
 typedef struct AtpRow
 {
@@ -108,6 +118,7 @@ typedef struct AtpRow
 		AtpRecordRow record;
 		AtpLabelRow label;
 		AtpMessageRow message;
+		AtpPlcRow	plc;
 	};
 } AtpRow;
 

@@ -104,6 +104,7 @@ extern const AtpFormat atp_message_format;
 extern const AtpFormat atp_jetstream_v1_format;
 extern const AtpFormat atp_jetstream_v2_format;
 extern const AtpFormat atp_message_json_format;
+extern const AtpFormat atp_plc_format;
 
 /* For cut(): the event-stream framing of XRPC. */
 extern AtpErr atp_cut_frame(AtpDecoder *decoder, AtpBytes message, size_t *at);

@@ -33,6 +33,7 @@ ROOMS = {
     "tables/base": TABLES,
     "tables/direct": TABLES + ["tables/base"],
     "tables/records": TABLES + ["tables/base", "tables/direct"],
+    "tables/plc": TABLES + ["tables/base"],
     "tables/audit": TABLES + ["tables/base"],
     "tables/repos": TABLES + ["tables/base", "tables/direct", "tables/records"],
     "tables/apply": TABLES + ["tables/base", "tables/direct", "tables/records", "tables/repos"],

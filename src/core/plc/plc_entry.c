@@ -59,9 +59,7 @@ atp_plc_entry_read(AtpSpan json, AtpPlcEntry *entry, size_t *at)
 	if ((err = atp_json_next(&r, &item, at)) != ATP_E_JSON_END)
 		return err == ATP_OK ? ATP_E_JSON_SYNTAX : err;
 	*at = 0;
-	if (repeated)
-		return ATP_E_PLC_ENTRY;
-	if (!take_spans(entry, values) || !take_text(entry, &values[CREATED_AT], &time))
+	if (!take_spans(entry, values) || repeated || !take_text(entry, &values[CREATED_AT], &time))
 		return ATP_E_PLC_ENTRY;
 	if (!atp_did_is_plc(entry->did.ptr, entry->did.len))
 		return ATP_E_PLC_ENTRY_DID;

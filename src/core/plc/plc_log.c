@@ -83,7 +83,10 @@ is_of_account(const AtpPlcLog *log, const AtpPlcOp *op, AtpSpan did)
 	return did.len == sizeof(own) && memcmp(did.ptr, own, sizeof(own)) == 0;
 }
 
-/* M-07: the first of the keys that verifies the signature is the signer. */
+/*
+ * M-07: the first of the keys that verifies the signature is the signer.  A key before the signer that cannot be read makes
+ * the operation wrong: so do both public implementations.
+ */
 static AtpErr
 find_signer(const AtpPlcOp *op, const AtpPlcKey *keys, unsigned nkeys, AtpVerifyFn verify, void *ctx, uint8_t *signer)
 {
@@ -93,9 +96,7 @@ find_signer(const AtpPlcOp *op, const AtpPlcKey *keys, unsigned nkeys, AtpVerify
 	{
 		AtpErr		err;
 
-		if (keys[i][0] == 0)
-			return ATP_E_PLC_KEY_TEXT;
-		err = atp_sig_check(atp_multikey_curve(keys[i]), sig);
+		err = keys[i][0] == 0 ? ATP_E_KEY_POINT : atp_sig_check(atp_multikey_curve(keys[i]), sig);
 		if (err == ATP_OK)
 			err = verify(ctx, keys[i], op->digest, op->sig);
 		if (err == ATP_E_KEY_POINT)
@@ -164,6 +165,18 @@ atp_plc_log_add(AtpPlcLog *log, const AtpPlcOp *op, int64_t created_at, const At
 		nullified->nullified_by = index;
 	}
 	log->places[verdict->prev].next = index;
+}
+
+void
+atp_plc_log_restore(AtpPlcLog *log, const AtpPlcPlace *place)
+{
+	uint32_t	index = log->n++;
+
+	log->places[index] = *place;
+	log->places[index].next = ATP_PLC_NONE;
+	log->slots[slot_of(log, place->cid)] = index;
+	if (place->prev != ATP_PLC_NONE && place->nullified_by == ATP_PLC_NONE)
+		log->places[place->prev].next = index;
 }
 
 const char *

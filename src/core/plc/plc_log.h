@@ -72,6 +72,12 @@ extern AtpErr atp_plc_judge(const AtpPlcLog *log, const AtpPlcOp *op, AtpSpan di
 extern void atp_plc_log_add(AtpPlcLog *log, const AtpPlcOp *op, int64_t created_at, const AtpPlcKey *keys,
 							const AtpPlcVerdict *verdict);
 
+/*
+ * Adds a place as it was before, for a log that is read again: places come in their order, and may begin in the middle of
+ * the log, then with prev ATP_PLC_NONE.  next is set by the place that follows.
+ */
+extern void atp_plc_log_restore(AtpPlcLog *log, const AtpPlcPlace *place);
+
 /* The reason (M-01) by which users know the error: form, encoding, signature and so on; NULL: not of an operation. */
 extern const char *atp_plc_reason(AtpErr err);
 

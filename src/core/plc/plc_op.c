@@ -307,6 +307,121 @@ read_encoded(const OpMembers *m, AtpPlcOp *op)
 	return ATP_OK;
 }
 
+bool
+atp_plc_op_stored(AtpBytes cbor, AtpPlcOp *op)
+{
+	OpMembers	members;
+	size_t		at;
+
+	op->nkeys = 0;
+	return find_members(cbor, &members, &at) == ATP_OK && read_form(&members, op) == ATP_OK;
+}
+
+static bool
+has_prefix(AtpSpan text, const char *prefix)
+{
+	return text.len >= strlen(prefix) && memcmp(text.ptr, prefix, strlen(prefix)) == 0;
+}
+
+/* The text of a member of a map of texts; ptr NULL: absent. */
+static AtpSpan
+text_in(AtpBytes map, const char *name)
+{
+	AtpCborReader r;
+	AtpCborItem item;
+	AtpFields	fields;
+	AtpSpan		key;
+	size_t		at;
+
+	atp_cbor_init(&r, map.ptr, map.len, ATP_CBOR_DEPTH_DEFAULT);
+	if (atp_cbor_next(&r, &item, &at) != ATP_OK || item.kind != ATP_CBOR_MAP)
+		return (AtpSpan) {NULL, 0};
+	fields = atp_fields(&r, &item);
+	while (atp_fields_next(&fields, &key, &item, &at) == ATP_OK)
+		if (atp_span_is(key, name))
+			return item.kind == ATP_CBOR_TEXT ? atp_cbor_span(&item) : (AtpSpan) {NULL, 0};
+	return (AtpSpan) {NULL, 0};
+}
+
+/* The first alias with at://; the handle stands behind the scheme. */
+static AtpSpan
+find_handle(AtpBytes aliases)
+{
+	AtpCborReader r;
+	AtpCborItem item;
+	size_t		at;
+
+	atp_cbor_init(&r, aliases.ptr, aliases.len, ATP_CBOR_DEPTH_DEFAULT);
+	(void) atp_cbor_next(&r, &item, &at);
+	while (atp_cbor_next(&r, &item, &at) == ATP_OK)
+		if (has_prefix(atp_cbor_span(&item), "at://"))
+			return (AtpSpan) {(const char *) item.str.ptr + 5, item.str.len - 5};
+	return (AtpSpan) {NULL, 0};
+}
+
+static AtpSpan
+find_server(AtpBytes services)
+{
+	AtpCborReader r;
+	AtpCborItem item;
+	AtpFields	fields;
+	AtpSpan		key;
+	size_t		at;
+
+	atp_cbor_init(&r, services.ptr, services.len, ATP_CBOR_DEPTH_DEFAULT);
+	if (atp_cbor_next(&r, &item, &at) != ATP_OK || item.kind != ATP_CBOR_MAP)
+		return (AtpSpan) {NULL, 0};
+	fields = atp_fields(&r, &item);
+	while (atp_fields_next(&fields, &key, &item, &at) == ATP_OK)
+	{
+		AtpBytes	service = {services.ptr + item.at, services.len - item.at};
+
+		if (atp_span_is(text_in(service, "type"), "AtprotoPersonalDataServer"))
+			return text_in(service, "endpoint");
+	}
+	return (AtpSpan) {NULL, 0};
+}
+
+/* M-06: a scheme before the handle of a create operation is left out. */
+static AtpSpan
+handle_of_create(AtpSpan handle)
+{
+	static const char *const schemes[] = {"at://", "https://", "http://"};
+
+	for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++)
+		if (has_prefix(handle, schemes[i]))
+			return (AtpSpan) {handle.ptr + strlen(schemes[i]), handle.len - strlen(schemes[i])};
+	return handle;
+}
+
+bool
+atp_plc_op_state(AtpBytes cbor, AtpPlcState *state)
+{
+	OpMembers	members;
+	AtpPlcOp	op;
+	size_t		at;
+
+	*state = (AtpPlcState) {.kind = ATP_PLC_TOMBSTONE};
+	op.nkeys = 0;
+	if (find_members(cbor, &members, &at) != ATP_OK || read_form(&members, &op) != ATP_OK)
+		return false;
+	state->kind = op.kind;
+	if (op.kind == ATP_PLC_CREATE)
+	{
+		state->key = atp_cbor_span(&members.item[SIGNING_KEY]);
+		state->server = atp_cbor_span(&members.item[SERVICE]);
+		state->handle = handle_of_create(atp_cbor_span(&members.item[HANDLE]));
+	}
+	else if (op.kind == ATP_PLC_OPERATION)
+	{
+		state->key = text_in(members.value[METHODS], "atproto");
+		state->label_key = text_in(members.value[METHODS], "atproto_label");
+		state->server = find_server(members.value[SERVICES]);
+		state->handle = find_handle(members.value[ALIASES]);
+	}
+	return true;
+}
+
 /* The DAG-CBOR is at most half as large as the memory of the conversion, so that another half holds the signed bytes. */
 size_t
 atp_plc_op_room(size_t n)

@@ -59,6 +59,22 @@ extern size_t atp_plc_op_room(size_t n);
 extern AtpErr atp_plc_op_read(AtpSpan json, uint8_t *room, size_t size, AtpSha256Fn sha256, void *ctx,
 							  AtpPlcOp *op, size_t *at);
 
+/* The account's keys, server and handle, by one operation. */
+typedef struct AtpPlcState
+{
+	AtpPlcKind	kind;
+	AtpSpan		key;			/* verificationMethods.atproto, as written; ptr NULL: absent */
+	AtpSpan		label_key;		/* verificationMethods.atproto_label */
+	AtpSpan		server;			/* endpoint of the first service of the type AtprotoPersonalDataServer, as written */
+	AtpSpan		handle;			/* of the first alias with at://, as written */
+} AtpPlcState;
+
+/* Reads kind and rotation keys of an operation from its DAG-CBOR.  False: no operation. */
+extern bool atp_plc_op_stored(AtpBytes cbor, AtpPlcOp *op);
+
+/* M-06: reads the state of the account from an operation's DAG-CBOR; a create operation by its meaning.  False: no operation. */
+extern bool atp_plc_op_state(AtpBytes cbor, AtpPlcState *state);
+
 /* M-02: the DID of the account created by this genesis. */
 extern void atp_plc_op_did(const AtpPlcOp *op, char did[ATP_DID_PLC_TEXT]);
 

@@ -3,8 +3,8 @@
  *		Declarations shared by the files of the consumer.
  *
  * consumer.c begins and ends the process; consumer_loop.c has the loop, consumer_state.c the states;
- * consumer_settings.c follows the subscription's row; consumer_stream.c has the connection; consumer_history.c reads
- * the archive before the stream;
+ * consumer_settings.c follows the subscription's row; consumer_stream.c has the connection, consumer_pages.c the pages of
+ * a directory; consumer_history.c reads the archive before the stream;
  * consumer_batch.c applies received events, or passes them to the workers.
  */
 #ifndef ATP_CONSUMER_PRIVATE_H
@@ -67,6 +67,9 @@ typedef struct Consumer
 	char	   *asked;			/* the request that was sent, without the cursor */
 	AtpUnzstd  *unzstd;			/* NULL: messages are not compressed */
 	uint32		dictionary;		/* id of unzstd's dictionary; 0: no dictionary */
+	bool		by_pages;		/* M-12: the stream does not reach back to the cursor, so pages are read */
+	bool		tried_stream;	/* after a short page the stream was tried, in vain */
+	int			page_lines;		/* of the present page, as far as it has come */
 	int64		was_too_old;	/* the cursor that the server called too old last, of a subscription with an archive */
 	int64		too_old;		/* a cursor before the oldest event the server still has; -1: none */
 	uint64		counted_bytes;	/* bytes of the connection already in the statistics */
@@ -251,6 +254,17 @@ extern void atp_consumer_drop(Consumer *c, AtpDrop drop, const char *why);
 
 /* Enforce the connection's time limits (E-06); returns milliseconds until the next limit, -1: no limit. */
 extern long atp_consumer_watch(Consumer *c, AtpTime now);
+
+/* --- consumer_pages.c: M-12 --- */
+
+/* Path and query of the next page. */
+extern char *atp_consumer_page_target(const Consumer *c);
+
+/* A page was read to its end: ask for the next page, or for the stream. */
+extern void atp_consumer_page_is_read(Consumer *c);
+
+/* The server has closed the stream: are pages to be read, because the stream does not reach back to the cursor? */
+extern void atp_consumer_judge_close(Consumer *c);
 
 /* --- consumer_history.c --- */
 

@@ -128,7 +128,8 @@ atp_consumer_connect(Consumer *c)
 	c->asked = what_is_asked(c);
 	atp_status_request(&request, c->dictionary != 0);
 	options = (AtpConnOptions) {
-		.target = request.target,
+		.target = c->by_pages ? atp_consumer_page_target(c) : request.target,
+		.page = c->by_pages,
 		.hello = request.hello,
 		.protocol = c->source->subprotocol,
 		.headers = c->sub->headers,
@@ -140,6 +141,7 @@ atp_consumer_connect(Consumer *c)
 	if (c->conn == NULL)
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
 	c->counted_bytes = 0;
+	c->page_lines = 0;
 	c->last_data = c->last_ping = c->listened = atp_now();
 	c->seam_open = c->has_history;
 	atp_consumer_is_connecting(c);
@@ -252,13 +254,17 @@ advance_connection(Consumer *c)
 	if (c->state == ATP_STATE_CONNECTING && state == ATP_CONN_OPEN)
 	{
 		atp_consumer_is_streaming(c);
-		ereport(LOG, (errmsg("atproto subscription \"%s\" connected to %s, cursor %s",
-							 c->name, c->sub->ep->scope, cursor_text(c))));
-		atp_consumer_note(c, ATP_LOGGED_CONNECTED, c->sub->ep->scope);
+		if (!c->by_pages)
+		{
+			ereport(LOG, (errmsg("atproto subscription \"%s\" connected to %s, cursor %s",
+								 c->name, c->sub->ep->scope, cursor_text(c))));
+			atp_consumer_note(c, ATP_LOGGED_CONNECTED, c->sub->ep->scope);
+		}
 	}
 	if (c->batch->nmessages > messages || bytes > c->counted_bytes)
 		atp_status_received(c->batch->nmessages - messages, bytes - c->counted_bytes);
 	c->counted_bytes = bytes;
+	c->page_lines += c->batch->nmessages - messages;
 	return state;
 }
 
@@ -304,6 +310,11 @@ atp_consumer_receive(Consumer *c)
 	}
 	else if (state == ATP_CONN_OPEN && may_wait(c, verdict.why))
 		return;
+	if (verdict.drop == ATP_DROP_NONE && atp_conn_has_page(c->conn))
+	{
+		atp_consumer_page_is_read(c);
+		return;
+	}
 	if (verdict.drop == ATP_DROP_NONE && state == ATP_CONN_CLOSED)
 		verdict = (AtpVerdict) {.drop = atp_conn_drop(c->conn), .why = atp_conn_error(c->conn)};
 	if (verdict.drop == ATP_DROP_NONE)
@@ -318,6 +329,8 @@ atp_consumer_receive(Consumer *c)
 		atp_consumer_flush(c);
 		atp_consumer_stop(c, verdict.why);	/* E-45 */
 	}
+	if (verdict.drop == ATP_DROP_CLOSED)
+		atp_consumer_judge_close(c);
 	atp_consumer_drop(c, verdict.drop, verdict.why);
 }
 

@@ -291,6 +291,15 @@ check_cursor(AtpArg name, AtpArg seq)
 			 errhint("0 begins with the oldest event that the server has, NULL with the next.")));
 }
 
+/* M-12: the log of a directory is judged from its beginning, so a subscription without a cursor begins there. */
+static AtpArg
+first_cursor(AtpArg name, AtpArg cursor)
+{
+	AtpSubscription *sub = atp_subscription_get(TextDatumGetCString(name.value), CurrentMemoryContext);
+
+	return cursor.isnull && sub != NULL && sub->source->pages != NULL ? atp_int8_arg(0) : cursor;
+}
+
 /* Insert a cursor for the subscription's current endpoint, unless one exists. */
 static void
 make_cursor(AtpArg name, AtpArg seq)
@@ -383,6 +392,7 @@ atp_subscribe(PG_FUNCTION_ARGS)
 {
 	AtpArg		name = ATP_FUNCTION_ARG(0, TEXTOID);
 	AtpArg		headers = ATP_FUNCTION_ARG(13, JSONBOID);
+	AtpArg		cursor;
 	AtpArg		token = ATP_FUNCTION_ARG(29, TEXTOID);
 
 	atp_require_utf8();
@@ -401,8 +411,9 @@ atp_subscribe(PG_FUNCTION_ARGS)
 				 errhint("It has names and values, such as %s.", "{\"Authorization\": \"Bearer ...\"}")));
 	SPI_connect();
 	insert_subscription(fcinfo);
-	check_cursor(name, ATP_FUNCTION_ARG(2, INT8OID));
-	make_cursor(name, ATP_FUNCTION_ARG(2, INT8OID));
+	cursor = first_cursor(name, ATP_FUNCTION_ARG(2, INT8OID));
+	check_cursor(name, cursor);
+	make_cursor(name, cursor);
 	if (!token.isnull)
 		atp_run_unnamed("INSERT INTO atproto.request_header (subscription, name, value, archive)"
 						" VALUES ($1, 'Authorization', 'Bearer ' || $2, true)", ATP_ARGS(name, token));

@@ -129,5 +129,6 @@ typedef struct AtpSink
 extern const AtpSink atp_repos_sink;
 extern const AtpSink atp_labels_sink;
 extern const AtpSink atp_message_sink;
+extern const AtpSink atp_plc_sink;
 
 #endif							/* ATP_SINK_H */

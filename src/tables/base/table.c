@@ -28,7 +28,8 @@ PG_FUNCTION_INFO_V1(atp_create_tables_sql);
 
 const AtpTable *const atp_tables[] = {
 	&atp_record_table, &atp_repo_table, &atp_record_event_table, &atp_label_table, &atp_message_table,
-	&atp_link_source_table, &atp_link_table, &atp_collection_count_table, &atp_sweep_deletion_table, NULL
+	&atp_link_source_table, &atp_link_table, &atp_collection_count_table, &atp_sweep_deletion_table,
+	&atp_plc_operation_table, &atp_plc_refused_table, NULL
 };
 
 static const struct
@@ -274,8 +275,8 @@ add_columns(const AtpTable *table, Oid relid, const char *target)
 static void
 create_view(const AtpTable *table, const char *target)
 {
-	const char *sql = psprintf("CREATE VIEW #.%s AS %s;COMMENT ON VIEW #.%s IS %s", table->view, table->view_query,
-							   table->view, quote_literal_cstr(table->view_comment));
+	const char *sql = psprintf("CREATE VIEW #.%s AS %s;COMMENT ON VIEW #.%s IS %s;%s", table->view, table->view_query,
+							   table->view, quote_literal_cstr(table->view_comment), table->view_more != NULL ? table->view_more : "");
 
 	atp_run_each(atp_expand_sql(sql, target));
 }

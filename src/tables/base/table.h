@@ -120,6 +120,7 @@ typedef struct AtpTable
 	const char *view;			/* name of the view; NULL: no view */
 	const char *view_query;
 	const char *view_comment;
+	const char *view_more;		/* SQL to run after CREATE VIEW; or NULL */
 	const AtpStatement *statements;
 	int			nstatements;
 	bool		keyed;			/* rows are always looked up by the first column, which is the primary key */
@@ -146,6 +147,7 @@ typedef struct AtpTable
 #define ATP_USE_LINKS		16	/* link, link_source */
 #define ATP_USE_COUNTS		32	/* collection_count */
 #define ATP_USE_SWEEP		64	/* sweep_deletion, while a sweep runs */
+#define ATP_USE_PLC			128 /* plc_operation, plc_refused */
 
 extern const AtpTable atp_record_table;
 extern const AtpTable atp_repo_table;
@@ -156,6 +158,8 @@ extern const AtpTable atp_link_source_table;
 extern const AtpTable atp_link_table;
 extern const AtpTable atp_collection_count_table;
 extern const AtpTable atp_sweep_deletion_table;
+extern const AtpTable atp_plc_operation_table;
+extern const AtpTable atp_plc_refused_table;
 
 /* All data tables, in the order in which they are made; ends with NULL. */
 extern const AtpTable *const atp_tables[];

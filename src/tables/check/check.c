@@ -41,7 +41,7 @@ PG_FUNCTION_INFO_V1(atp_check);
 								 * counted */
 
 static const AtpInvariant *const lists[] = {
-	atp_check_streams, atp_check_waiting, atp_check_shapes, atp_check_repos, atp_check_links, atp_check_events, atp_check_nodes
+	atp_check_streams, atp_check_waiting, atp_check_shapes, atp_check_repos, atp_check_links, atp_check_events, atp_check_plc, atp_check_nodes
 };
 
 typedef struct CheckRun

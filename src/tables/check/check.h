@@ -38,7 +38,7 @@ typedef struct AtpInvariant
 #define ATP_CHECK_NODES	16		/* only for tables whose nodes Citus has and marks tell apart (node_mark.h) */
 
 /* SQL: the formats of messages (source.c). */
-#define ATP_CHECK_FORMATS "('dag-cbor', 'json', 'jetstream')"
+#define ATP_CHECK_FORMATS "('dag-cbor', 'json', 'jetstream', 'plc')"
 
 /* Each list ends with a NULL. */
 extern const AtpInvariant atp_check_repos[];	/* repositories and their records */
@@ -46,6 +46,7 @@ extern const AtpInvariant atp_check_links[];
 extern const AtpInvariant atp_check_events[];	/* record_event, collection_count */
 extern const AtpInvariant atp_check_waiting[];	/* held events, jobs, status requests, audits */
 extern const AtpInvariant atp_check_streams[];	/* subscriptions, cursors, gaps, dead letters */
+extern const AtpInvariant atp_check_plc[];	/* logs of did:plc accounts */
 extern const AtpInvariant atp_check_nodes[];	/* nodes of Citus */
 extern const AtpInvariant atp_check_shapes[];	/* tables, partitions, numbers */
 

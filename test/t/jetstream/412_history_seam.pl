@@ -119,6 +119,16 @@ $archive->do(seal => 0);
 wait_for("SELECT seq = $last FROM atproto.cursor WHERE subscription = 'quiet'");
 end_case('quiet', 'what the archive has is read, although the stream is silent');
 
+# --- rows of the stream are settled when the archive has them ---
+
+begin_case('settled', \@texts);
+$archive->wait_for_end('settled');
+is(history("settled", 'settled'), $tip, 'rows of the stream are not settled at first');
+$archive->do(seal => 0);
+wait_for("SELECT settled = $last FROM atproto.history WHERE subscription = 'settled'");
+is(query(q{SELECT count(*) FROM atproto.subscription_log WHERE subscription = 'settled' AND detail LIKE '%are read again%'}), '0', 'the archive has the row that the stream has brought');
+end_case('settled', 'nothing was read again');
+
 # --- the user's functions ---
 
 $archive->serve($options);

@@ -1,0 +1,47 @@
+/*
+ * check_plc.c
+ *		Invariants of the logs of did:plc accounts (tables/plc/plc_tables.h).
+ *
+ * Operations of an account are written in one transaction with what they nullify, so no snapshot shows a part.
+ */
+#include "postgres.h"
+
+#include "tables/check/check.h"
+
+#define READ_AGAIN	"Delete the account's rows, and read the directory again: SELECT atproto.set_cursor(name, 0)."
+
+const AtpInvariant atp_check_plc[] = {
+	{
+		"log with a gap", "#.plc_operation!", 0,
+		"SELECT o.did, NULL, format('%s operations, but the last has the number %s', count(*), max(o.n))"
+		" FROM #.plc_operation o{sample} GROUP BY o.did HAVING count(*) <> max(o.n) OR min(o.n) <> 1",
+		READ_AGAIN
+	},
+	{
+		"operation without the one before", "#.plc_operation!", 0,
+		"SELECT o.did, o.n::text, format('it follows number %s', o.prev) FROM #.plc_operation o{sample}"
+		" LEFT JOIN #.plc_operation p ON p.did OPERATOR(@.=) o.did AND p.n = o.prev"
+		" WHERE (o.prev IS NULL) <> (o.n = 1) OR (o.prev IS NOT NULL AND (p.n IS NULL OR p.n >= o.n))",
+		READ_AGAIN
+	},
+	{
+		"operation that nothing nullified", "#.plc_operation!", 0,
+		"SELECT o.did, o.n::text, format('nullified by number %s', o.nullified_by) FROM #.plc_operation o{sample}"
+		" LEFT JOIN #.plc_operation b ON b.did OPERATOR(@.=) o.did AND b.n = o.nullified_by"
+		" WHERE o.nullified_by IS NOT NULL AND (b.n IS NULL OR b.n <= o.n OR b.prev >= o.n)",
+		READ_AGAIN
+	},
+	{
+		"operation accepted and refused", "#.plc_operation #.plc_refused", 0,
+		"SELECT o.did, o.n::text, format('refused as %s', r.reason) FROM #.plc_refused r{sample}"
+		" JOIN #.plc_operation o ON o.did OPERATOR(@.=) r.did AND sha256(o.operation) = r.digest",
+		"Delete the row of plc_refused."
+	},
+	{
+		"operation differs from its CID", "#.plc_operation", ATP_CHECK_DEEP,
+		"SELECT o.did, o.n::text, format('the CID is %s', o.cid) FROM #.plc_operation o{sample}"
+		" WHERE o.cid OPERATOR(@.<>) @.cidlink_of(o.operation)",
+		READ_AGAIN
+	},
+	{NULL}
+};

@@ -1,0 +1,321 @@
+/*
+ * plc_tables.c
+ *		The tables plc_operation and plc_refused: see plc_tables.h.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "tables/base/rows.h"
+#include "tables/plc/plc_tables.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/timestamp.h"
+
+static const AtpColumn operation_columns[] = {
+	{"did", ATP_TYPE_DID, ATP_KEY, "NOT NULL", "the account"},
+	{"n", ATP_TYPE_INT4, ATP_KEY, "NOT NULL", "place in the account's log, from 1; the same at every directory"},
+	{"cid", ATP_TYPE_CID, ATP_VALUE, "NOT NULL", "CID of the operation"},
+	{"prev", ATP_TYPE_INT4, ATP_VALUE, NULL, "place of the operation that this one follows; NULL: the genesis"},
+	{"nullified_by", ATP_TYPE_INT4, ATP_VALUE, NULL, "place of the recovery that nullified this operation; NULL: in the present chain"},
+	{"signer", ATP_TYPE_INT4, ATP_VALUE, "NOT NULL", "which rotation key of prev has signed, from 0; of a genesis, which of its own"},
+	{"created_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, "NOT NULL", "when the operation came, by the directory's word"},
+	{"seq", ATP_TYPE_INT8, ATP_VALUE, NULL, "sequence number at the directory that brought the operation first"},
+	{"operation", ATP_TYPE_BYTEA, ATP_VALUE, "NOT NULL", "the signed operation, as DAG-CBOR"},
+};
+
+static const AtpColumn refused_columns[] = {
+	{"did", ATP_TYPE_DID, ATP_KEY, "NOT NULL", "the account, by the directory's word"},
+	{"digest", ATP_TYPE_BYTEA, ATP_KEY, "NOT NULL", "SHA-256 of the operation's DAG-CBOR; where there is none, of its JSON, of its CID's text, or of the entry"},
+	{"reason", ATP_TYPE_TEXT, ATP_VALUE, "NOT NULL", "reason as in plc_check()"},
+	{"detail", ATP_TYPE_TEXT, ATP_VALUE, "NOT NULL", "the broken rule"},
+	{"created_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, NULL, "when the operation came, by the directory's word; NULL: not readable"},
+	{"seq", ATP_TYPE_INT8, ATP_VALUE, NULL, "sequence number of the entry"},
+	{"entry", ATP_TYPE_BYTEA, ATP_VALUE, NULL, "the entry, as received; NULL: more than 64 kB"},
+	{"subscription", ATP_TYPE_TEXT, ATP_COMMON, "NOT NULL", "the subscription that received the entry"},
+	{"refused_at", ATP_TYPE_TIMESTAMP, ATP_APART, "NOT NULL DEFAULT now()", "when this database refused the entry"},
+};
+
+enum
+{
+	FIND_NEWEST, FIND_LOG, FIND_BODY, ADD, NULLIFY
+};
+
+#define LIGHT	"o.did, o.n, o.prev, o.nullified_by, o.signer, o.created_at, o.cid"
+#define LIGHT_TYPES	ATP_TYPE_DID, ATP_TYPE_INT4, ATP_TYPE_INT4, ATP_TYPE_INT4, ATP_TYPE_INT4, ATP_TYPE_TIMESTAMP, ATP_TYPE_CID
+#define LIGHT_COLUMNS	7
+
+static const AtpStatement operation_statements[] = {
+	[FIND_NEWEST] = {
+		"SELECT " LIGHT ", o.operation FROM unnest($1) w (did), LATERAL"
+		" (SELECT * FROM #.plc_operation p WHERE p.did OPERATOR(@.=) w.did ORDER BY p.n DESC LIMIT 1) o",
+		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {LIGHT_TYPES, ATP_TYPE_BYTEA}, &atp_plc_operation_table, ATP_BY_INDEX
+	},
+	[FIND_LOG] = {
+		"SELECT " LIGHT " FROM #.plc_operation o WHERE o.did OPERATOR(@.=) $1 ORDER BY o.n",
+		SPI_OK_SELECT, {ATP_TYPE_DID}, {LIGHT_TYPES}, &atp_plc_operation_table, ATP_BY_INDEX
+	},
+	[FIND_BODY] = {
+		"SELECT o.operation FROM #.plc_operation o WHERE o.did OPERATOR(@.=) $1 AND o.n = $2",
+		SPI_OK_SELECT, {ATP_TYPE_DID, ATP_TYPE_INT4}, {ATP_TYPE_BYTEA}, &atp_plc_operation_table, ATP_BY_INDEX
+	},
+	[ADD] = {
+		"INSERT INTO #.plc_operation ({columns}) SELECT * FROM unnest({arrays}) ON CONFLICT (did, n) DO NOTHING",
+		SPI_OK_INSERT, {0}, {0}, &atp_plc_operation_table, ATP_ROWS_IN
+	},
+	[NULLIFY] = {
+		"UPDATE #.plc_operation o SET nullified_by = u.by FROM unnest($1, $2, $3) u (did, n, by)"
+		" WHERE o.did OPERATOR(@.=) u.did AND o.n = u.n",
+		SPI_OK_UPDATE, {ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_INT4), ATP_ARRAY(ATP_TYPE_INT4)}, {0}, &atp_plc_operation_table, ATP_BY_INDEX
+	},
+};
+
+enum
+{
+	REFUSE, FORGIVE
+};
+
+static const AtpStatement refused_statements[] = {
+	[REFUSE] = {
+		"INSERT INTO #.plc_refused (subscription, {columns}) SELECT $1, * FROM unnest({arrays}) ON CONFLICT (did, digest) DO NOTHING",
+		SPI_OK_INSERT, {ATP_TYPE_TEXT}, {0}, &atp_plc_refused_table, ATP_ROWS_IN
+	},
+	/* M-01: the refusal of an operation ends when the operation is accepted */
+	[FORGIVE] = {
+		"DELETE FROM #.plc_refused r USING unnest($1, $2) u (did, digest) WHERE r.did OPERATOR(@.=) u.did AND r.digest = u.digest",
+		SPI_OK_DELETE, {ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_BYTEA)}, {0}, &atp_plc_refused_table, ATP_BY_INDEX
+	},
+};
+
+/* No shard_by: the newest operations of many accounts are found by a join that Citus does not divide. */
+const AtpTable atp_plc_operation_table = {
+	.name = "plc_operation",
+	.use = ATP_USE_PLC,
+	.columns = operation_columns,
+	.ncolumns = lengthof(operation_columns),
+	.key = "PRIMARY KEY (did, n)",
+	.comment = "operations of did:plc accounts that hold, nullified ones included",
+	.view = "plc_history",
+	.view_query = "SELECT o.did, o.n, o.created_at AS since, lead(o.created_at) OVER (PARTITION BY o.did ORDER BY o.n) AS until,"
+	" s.key, s.label_key, s.server, s.handle, s.gone FROM #.plc_operation o, LATERAL atproto.plc_state(o.operation) s WHERE o.nullified_by IS NULL",
+	.view_comment = "what each did:plc account said of itself, and when, by the chain that holds now: signing key, server, claimed handle",
+	.view_more = "COMMENT ON COLUMN #.plc_history.since IS 'when the operation came, by the directory''s word';"
+	"COMMENT ON COLUMN #.plc_history.until IS 'when the next operation of the chain came; NULL: the present state';"
+	"COMMENT ON COLUMN #.plc_history.key IS 'signing key of commits, as did:key; NULL: none';"
+	"COMMENT ON COLUMN #.plc_history.label_key IS 'signing key of labels, as did:key; NULL: none';"
+	"COMMENT ON COLUMN #.plc_history.server IS 'endpoint of the account''s PDS, as written; NULL: none';"
+	"COMMENT ON COLUMN #.plc_history.handle IS 'handle that the account claims, as written and not verified; NULL: none';"
+	"COMMENT ON COLUMN #.plc_history.gone IS 'the operation is a tombstone'",
+	.statements = operation_statements,
+	.nstatements = lengthof(operation_statements),
+};
+
+const AtpTable atp_plc_refused_table = {
+	.name = "plc_refused",
+	.use = ATP_USE_PLC,
+	.columns = refused_columns,
+	.ncolumns = lengthof(refused_columns),
+	.key = "PRIMARY KEY (did, digest)",
+	.comment = "entries of a did:plc directory that do not hold, with the reason",
+	.statements = refused_statements,
+	.nstatements = lengthof(refused_statements),
+};
+
+/* --- rows out --- */
+
+static AtpBytes
+bytes_of(Datum value)
+{
+	struct varlena *copy = PG_DETOAST_DATUM_COPY(value);
+
+	return (AtpBytes) {(uint8_t *) VARDATA(copy), VARSIZE(copy) - VARHDRSZ};
+}
+
+/* A user may have altered the table: a row with impossible values is an operation that nothing follows. */
+static AtpPlcStored
+take_row(HeapTuple tuple, TupleDesc desc, int columns)
+{
+	Datum		v[LIGHT_COLUMNS + 1];
+	bool		null[LIGHT_COLUMNS + 1];
+	AtpPlcStored row = {0};
+
+	Assert(desc->natts == columns);
+	heap_deform_tuple(tuple, desc, v, null);
+	row.did = null[0] ? NULL : PG_DETOAST_DATUM_PACKED(datumCopy(v[0], false, -1));
+	row.n = null[1] ? 0 : DatumGetInt32(v[1]);
+	row.prev = null[2] ? 0 : DatumGetInt32(v[2]);
+	row.nullified_by = null[3] ? 0 : DatumGetInt32(v[3]);
+	row.signer = null[4] ? 0 : DatumGetInt32(v[4]);
+	row.created_at = null[5] ? 0 : DatumGetTimestampTz(v[5]) + ATP_UNIX_TO_POSTGRES;
+	if (!null[6])
+	{
+		AtpBytes	cid = bytes_of(v[6]);
+
+		memcpy(row.cid, cid.ptr, Min(cid.len, sizeof(row.cid)));
+	}
+	if (columns > LIGHT_COLUMNS && !null[LIGHT_COLUMNS])
+		row.body = bytes_of(v[LIGHT_COLUMNS]);
+	return row;
+}
+
+static AtpPlcStored *
+take_rows(uint64 n, int columns, int *found)
+{
+	AtpPlcStored *rows = palloc_extended(Max(n, 1) * sizeof(AtpPlcStored), MCXT_ALLOC_HUGE);
+
+	for (uint64 i = 0; i < n; i++)
+		rows[i] = take_row(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, columns);
+	SPI_freetuptable(SPI_tuptable);
+	*found = (int) n;
+	return rows;
+}
+
+static Datum
+accounts_arg(AtpStatements *set, struct varlena **dids, int n)
+{
+	Datum	   *values = palloc(Max(n, 1) * sizeof(Datum));
+
+	for (int i = 0; i < n; i++)
+		values[i] = PointerGetDatum(dids[i]);
+	return atp_array(set, ATP_TYPE_DID, values, NULL, n);
+}
+
+AtpPlcStored *
+atp_plc_read_newest(AtpStatements *set, struct varlena **dids, int n, int *found)
+{
+	Datum		args[1] = {accounts_arg(set, dids, n)};
+
+	return take_rows(atp_execute(set, &operation_statements[FIND_NEWEST], args, NULL), LIGHT_COLUMNS + 1, found);
+}
+
+AtpPlcStored *
+atp_plc_read_log(AtpStatements *set, struct varlena *did, int *found)
+{
+	Datum		args[1] = {PointerGetDatum(did)};
+
+	return take_rows(atp_execute(set, &operation_statements[FIND_LOG], args, NULL), LIGHT_COLUMNS, found);
+}
+
+AtpBytes
+atp_plc_read_body(AtpStatements *set, struct varlena *did, int32 n)
+{
+	Datum		args[2] = {PointerGetDatum(did), Int32GetDatum(n)};
+	AtpBytes	body = {NULL, 0};
+	bool		isnull;
+
+	if (atp_execute(set, &operation_statements[FIND_BODY], args, NULL) > 0)
+	{
+		Datum		value = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
+
+		if (!isnull)
+			body = bytes_of(value);
+	}
+	SPI_freetuptable(SPI_tuptable);
+	return body;
+}
+
+/* --- rows in --- */
+
+struct AtpPlcWriter
+{
+	AtpStatements *set;
+	const char *subscription;
+	AtpRows    *operations;
+	AtpRows    *refused;
+	AtpRows    *nullified;
+	AtpRows    *forgiven;
+};
+
+static const AtpType nullified_types[] = {ATP_TYPE_DID, ATP_TYPE_INT4, ATP_TYPE_INT4, ATP_TYPE_END};
+static const AtpType forgiven_types[] = {ATP_TYPE_DID, ATP_TYPE_BYTEA, ATP_TYPE_END};
+
+AtpPlcWriter *
+atp_plc_writer(AtpStatements *set, const char *subscription, int max)
+{
+	AtpPlcWriter *w = palloc0(sizeof(AtpPlcWriter));
+
+	w->set = set;
+	w->subscription = subscription;
+	w->operations = atp_rows_of(set, &atp_plc_operation_table, Max(max, 1));
+	w->refused = atp_rows_of(set, &atp_plc_refused_table, Max(max, 1));
+	w->forgiven = atp_rows_create(set, forgiven_types, Max(max, 1));
+	return w;
+}
+
+void
+atp_plc_put_operation(AtpPlcWriter *w, const AtpPlcStored *row, int64 seq)
+{
+	AtpRows    *rows = w->operations;
+
+	atp_put_ref(rows, row->did);
+	atp_put(rows, Int32GetDatum(row->n), false);
+	atp_put_ref(rows, atp_cidlink_make(row->cid, sizeof(row->cid)));
+	atp_put(rows, Int32GetDatum(row->prev), row->prev == 0);
+	atp_put(rows, Int32GetDatum(row->nullified_by), row->nullified_by == 0);
+	atp_put(rows, Int32GetDatum(row->signer), false);
+	atp_put(rows, TimestampTzGetDatum(row->created_at - ATP_UNIX_TO_POSTGRES), false);
+	atp_put(rows, Int64GetDatum(seq), seq == 0);
+	atp_put_ref(rows, atp_varlena(row->body.ptr, row->body.len));
+	atp_put_ref(w->forgiven, row->did);
+	atp_put_ref(w->forgiven, atp_varlena(row->cid + 4, 32));
+}
+
+/* The number of nullified operations has no bound but the lengths of the logs. */
+void
+atp_plc_put_nullified(AtpPlcWriter *w, struct varlena *did, int32 n, int32 by)
+{
+	Datum		args[3];
+
+	if (w->nullified == NULL)
+		w->nullified = atp_rows_create(w->set, nullified_types, 1000);
+	atp_put_ref(w->nullified, did);
+	atp_put(w->nullified, Int32GetDatum(n), false);
+	atp_put(w->nullified, Int32GetDatum(by), false);
+	if (w->nullified->n < w->nullified->max)
+		return;
+	atp_rows_bind(w->nullified, args);
+	(void) atp_execute(w->set, &operation_statements[NULLIFY], args, NULL);
+	w->nullified = NULL;
+}
+
+void
+atp_plc_put_refused(AtpPlcWriter *w, const AtpEvent *event, const AtpPlcRow *row, AtpErr err)
+{
+	AtpRows    *rows = w->refused;
+
+	atp_put_ref(rows, event->did);
+	atp_put_ref(rows, atp_varlena(row->digest, sizeof(row->digest)));
+	atp_put_ref(rows, cstring_to_text(atp_plc_reason(err)));
+	atp_put_ref(rows, cstring_to_text(atp_err_text(err)));
+	atp_put(rows, TimestampTzGetDatum(row->created_at - ATP_UNIX_TO_POSTGRES), row->created_at == 0);
+	atp_put(rows, Int64GetDatum(event->seq), event->seq == 0);
+	atp_put_ref(rows, event->message.len <= ATP_PLC_OP_MAX ? atp_varlena(event->message.ptr, event->message.len) : NULL);
+}
+
+void
+atp_plc_write(AtpPlcWriter *w)
+{
+	Datum		args[ATP_STATEMENT_ARGS];
+
+	if (w->operations->n > 0)
+	{
+		atp_rows_bind(w->operations, args);
+		if (atp_execute(w->set, &operation_statements[ADD], args, NULL) < (uint64) w->operations->n)
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("another source of the same tables has written operations of the same accounts")));
+		atp_rows_bind(w->forgiven, args);
+		(void) atp_execute(w->set, &refused_statements[FORGIVE], args, NULL);
+	}
+	if (w->nullified != NULL)
+	{
+		atp_rows_bind(w->nullified, args);
+		(void) atp_execute(w->set, &operation_statements[NULLIFY], args, NULL);
+	}
+	if (w->refused->n > 0)
+	{
+		args[0] = PointerGetDatum(cstring_to_text(w->subscription));
+		atp_rows_bind(w->refused, args + 1);
+		(void) atp_execute(w->set, &refused_statements[REFUSE], args, NULL);
+	}
+}

@@ -1,0 +1,50 @@
+/*
+ * plc_tables.h
+ *		The tables plc_operation and plc_refused: rows in and out (M-01, M-05, M-10).
+ *
+ * Invariant: the operations of an account are numbered from 1 without a gap, in the order in which they were accepted;
+ * so the last is the newest of the present chain.
+ */
+#ifndef ATP_PLC_TABLES_H
+#define ATP_PLC_TABLES_H
+
+#include "postgres.h"
+
+#include "core/plc/plc_log.h"
+#include "tables/base/sink.h"
+
+/* The parts of a stored operation by which later operations are judged. */
+typedef struct AtpPlcStored
+{
+	struct varlena *did;
+	int32		n;
+	int32		prev;			/* 0: a genesis */
+	int32		nullified_by;	/* 0: not nullified */
+	int32		signer;
+	int64		created_at;		/* microseconds since the Unix epoch */
+	uint8_t		cid[ATP_CID_BLESSED_LEN];
+	AtpBytes	body;			/* only of an account's newest operation */
+} AtpPlcStored;
+
+/* The newest operation of each of these accounts, or an account's whole log without bodies.  palloc'd. */
+extern AtpPlcStored *atp_plc_read_newest(AtpStatements *set, struct varlena **dids, int n, int *found);
+extern AtpPlcStored *atp_plc_read_log(AtpStatements *set, struct varlena *did, int *found);
+
+/* The DAG-CBOR of a stored operation. */
+extern AtpBytes atp_plc_read_body(AtpStatements *set, struct varlena *did, int32 n);
+
+/* Rows on their way into the tables. */
+typedef struct AtpPlcWriter AtpPlcWriter;
+
+extern AtpPlcWriter *atp_plc_writer(AtpStatements *set, const char *subscription, int max);
+extern void atp_plc_put_operation(AtpPlcWriter *w, const AtpPlcStored *row, int64 seq);
+extern void atp_plc_put_nullified(AtpPlcWriter *w, struct varlena *did, int32 n, int32 by);
+extern void atp_plc_put_refused(AtpPlcWriter *w, const AtpEvent *event, const AtpPlcRow *row, AtpErr err);
+
+/*
+ * Writes all rows.  An ERROR, after which the batch is tried again, if another source of the same tables has meanwhile
+ * written operations of these accounts.
+ */
+extern void atp_plc_write(AtpPlcWriter *w);
+
+#endif							/* ATP_PLC_TABLES_H */

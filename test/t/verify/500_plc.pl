@@ -1,0 +1,163 @@
+# 500_plc.pl
+#		A subscription to a did:plc directory reads the whole log, by pages and then by the stream, without a seam (M-12):
+#		the tables have each operation that holds, numbered and with what nullified it, and each that is refused, with its
+#		reason, as the second verifier of test/oracle says (M-01, M-05, M-10).
+#
+#		ATPROTO_SEED is the seed of the run, ATPROTO_PLC_OPERATIONS about the number of operations.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use AtprotoTest::Network;
+use AtprotoTest::Plc;
+use AtprotoTest::Preload;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $seed    = seed();
+my $network = AtprotoTest::Network->start;
+my $node    = make_node(
+	'plc', start => AtprotoTest::Preload->make(network => $network),
+	conf => $network->settings . <<'CONF');
+max_worker_processes = 30
+atproto.reconnect_delay = 50ms
+atproto.reconnect_max_delay = 200ms
+CONF
+my $log     = plc_export(operations => $ENV{ATPROTO_PLC_OPERATIONS} // 1200, wrong => 60, seed => $seed);
+# not decoded: Perl's JSON refuses some of the forged texts
+my @entries = map { { seq => 0 + (/"seq": ?(\d+)/)[0] } } split /\n/, slurp_file($log);
+my $last    = $entries[-1]{seq};
+
+# Tells the directory something; the answer is its state.
+sub directory
+{
+	my ($what, $host) = @_;
+	$host //= $PLC;
+	return $network->directories({ $host => $what })->{$host};
+}
+
+sub follow
+{
+	my ($name, %o) = @_;
+	my $host   = delete $o{host}   // $PLC;
+	my $target = delete $o{target} // $name;
+	my $more = join '', map { ", $_ => $o{$_}" } sort keys %o;
+
+	query("CREATE SCHEMA IF NOT EXISTS $target; SELECT atproto.subscribe('$name', 'ws://$host/export/stream', target => '$target', allow_insecure => true$more)");
+	return;
+}
+
+sub wait_for_cursor
+{
+	my ($name, $seq) = @_;
+	wait_for("SELECT count(*) > 0 FROM atproto.cursor WHERE subscription = '$name' AND seq >= $seq");
+	return;
+}
+
+# The tables are as the oracle says; of the log up to a number with last => SEQ.
+sub tables_are
+{
+	my ($target, $what, %o) = @_;
+	my $time = q{to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')};
+	my @want = map { join "\t", (split /\t/)[ 0 .. 4 ] } split /\n/, plc_rows('operation', $log, %o);
+	my $have = query("SELECT concat_ws(E'\\t', did, n, cid, $time, COALESCE((SELECT b.cid::text FROM $target.plc_operation b"
+		. " WHERE b.did = o.did AND b.n = o.nullified_by), '\\N')) FROM $target.plc_operation o");
+
+	is_deeply([ sort split /\n/, $have ], [ sort @want ], "M-01, M-05: $what: the operations") or diag($have);
+	my %refused;
+	$refused{"$_->[0] $_->[3]"}++ foreach map { [ split /\t/ ] } split /\n/, plc_rows('refused', $log, %o);
+	is(query("SELECT string_agg(seq || ' ' || reason, E'\\n' ORDER BY seq) FROM $target.plc_refused"),
+		join("\n", sort { ($a =~ /(\d+)/)[0] <=> ($b =~ /(\d+)/)[0] } keys %refused), "M-01: $what: what is refused");
+	return;
+}
+
+# --- pages, then the stream ---
+
+my $here = $entries[800]{seq};
+directory({ log => $log, upto => $here, oldest => $entries[900]{seq}, page => 300 });
+follow('pages');
+wait_for_cursor('pages', $here);
+tables_are('pages', 'by pages', last => $here);
+directory({ do => { publish => undef } });
+wait_for_cursor('pages', $last);
+wait_for("SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = 'pages'");
+tables_are('pages', 'pages and the stream');
+my $asked = directory({ do => {} })->{asked};
+cmp_ok($asked->{export}, '>=', 3, 'M-12: pages were asked for');
+cmp_ok($asked->{stream}, '>=', 1, 'M-12: then the stream');
+
+# --- the stream alone, and the same log again ---
+
+directory({ do => { set => { oldest => 0 } } });
+follow('stream');
+wait_for_cursor('stream', $last);
+tables_are('stream', 'by the stream alone');
+query("SELECT atproto.set_cursor('stream', 0)");
+wait_for("SELECT seq = $last AND left_at IS NULL FROM atproto.cursor WHERE subscription = 'stream'");
+tables_are('stream', 'M-10: read twice');
+
+# --- another directory with the same log, into the same tables ---
+
+directory({ log => $log }, 'plc2.example.com');
+my $end = directory({ do => { renumber => [ 5, 3 ] } }, 'plc2.example.com')->{last};
+follow('mirror', host => 'plc2.example.com', target => 'stream');
+wait_for_cursor('mirror', $end);
+tables_are('stream', 'M-10: two directories');
+
+# --- filters, history, keys ---
+
+my ($did) = split /\n/, query('SELECT did FROM stream.plc_operation GROUP BY did ORDER BY count(*) DESC, did LIMIT 1');
+follow('one', dids => "ARRAY['$did']");
+wait_for_cursor('one', $last);
+is(query('SELECT string_agg(DISTINCT did::text, $$ $$) FROM one.plc_operation'), $did, 'F-14: the filter by DIDs');
+is(query('SELECT count(*) FROM one.plc_operation'), query("SELECT count(*) FROM stream.plc_operation WHERE did = '$did'"), '... keeps the whole log of the account');
+my @states = map { [ split /\t/ ] } split /\n/, plc_rows('state', $log);
+is(query('SELECT count(*) FROM stream.plc_history'), scalar(@states), 'M-06: the history has a row for each operation of the present chains');
+is(query('SELECT count(*) FROM stream.plc_history WHERE gone'), scalar(grep { $_->[-1] eq 't' } @states), '... tombstones among them');
+
+my $of = query('SELECT did, since, until, key FROM stream.plc_history WHERE key LIKE $$did:key:zQ3sh%$$ AND until IS NOT NULL ORDER BY 1, 2 LIMIT 1');
+my ($who, $since, $until, $key) = split /\|/, $of;
+is(query("SELECT atproto.plc_key('$who', '$since', 'stream')"), $key, 'M-06: the key at the time of an operation');
+is(query("SELECT atproto.plc_key('$who', '$until'::timestamptz - interval '1 us', 'stream')"), $key, '... until the next one');
+is(query("SELECT atproto.plc_key('$who', '2000-01-01', 'stream') IS NULL"), 't', '... and none before the genesis');
+is(query("SELECT count(*) FROM stream.plc_history WHERE until IS NULL AND atproto.plc_key(did, target => 'stream') IS DISTINCT FROM (CASE WHEN key ~ '^did:key:z(Q3sh|Dn)' THEN key END)"),
+	'0', '... the present keys');
+
+# --- what a directory does wrong ---
+
+my %wrong = (
+	cut => {}, html => {}, empty => {}, short => {}, blank => {}, crlf => {}, line_feed => {}, repeat => {}, again => { count => 3 }, long => { size => 6 }, nested => {},
+	type => {}, did => { value => 'did:plc:' . 'z' x 24 }, cid => { value => 'bafyreiaaaa' }, created => { value => 'yesterday' });
+foreach my $what (sort keys %wrong)
+{
+	directory({ log => $log, upto => $entries[100]{seq}, oldest => $entries[101]{seq}, page => 40 });
+	directory({ do => { change => { what => $what, on => 'export', nth => 2, line => 5, %{ $wrong{$what} } } } });
+	query("DROP SCHEMA IF EXISTS wrong CASCADE");
+	follow('wrong');
+	wait_for_cursor('wrong', $entries[100]{seq});
+	query("SELECT atproto.set_cursor('wrong', 0)");
+	wait_for("SELECT seq = $entries[100]{seq} AND left_at IS NULL FROM atproto.cursor WHERE subscription = 'wrong'");
+	my @want = map { join ' ', (split /\t/)[ 0 .. 2 ] } split /\n/, plc_rows('operation', $log, last => $entries[100]{seq});
+	is_deeply([ sort split /\n/, query("SELECT concat_ws(' ', did, n, cid) FROM wrong.plc_operation") ], [ sort @want ],
+		"M-12: $what: nothing is lost when the directory is right again");
+	query("SELECT atproto.unsubscribe('wrong')");
+}
+foreach my $reason ('FutureCursor')
+{
+	follow('future', cursor => 900000000);
+	wait_for("SELECT stopped IS NOT NULL FROM atproto.subscription WHERE name = 'future'");
+	like(query("SELECT stopped FROM atproto.subscription WHERE name = 'future'"), qr/as high as the cursor/, "E-45: $reason stops the subscription");
+}
+
+# --- nothing else ---
+
+is(query(q{SELECT count(*) FROM atproto.dead_letter WHERE subscription <> 'wrong'}), '0', 'M-01: refused operations are no dead letters');
+is(query('SELECT count(*) FROM atproto.gap'), '0', 'M-12: a gap in the numbers is no loss');
+
+$node->stop;
+$network->stop;
+done_testing();
