@@ -425,7 +425,7 @@ is(query("SELECT string_agg(did::text, ' ' ORDER BY did::text) FROM atproto.repo
 
 $network->fault({ host => $upstream, path => 'getRepoStatus', hold => 'revs' });
 query("ALTER SYSTEM SET atproto.fetch_queue = 3; SELECT pg_reload_conf(); DELETE FROM atproto.status_request; DELETE FROM atproto.repo_job");
-query("UPDATE stored.repo SET active = true, rev = '$later', proved_rev = CASE WHEN proved IS NOT NULL THEN '$later'::tid END WHERE rev IS NOT NULL; SELECT atproto.recheck('stored')");
+query("UPDATE stored.repo SET active = true, rev = '$later' WHERE rev IS NOT NULL; UPDATE stored.repo SET proved_rev = rev WHERE proved IS NOT NULL; SELECT atproto.recheck('stored')");
 wait_for("SELECT count(*) >= 3 FROM atproto.status_request");
 forget('read');
 $host = follow('besides', 'network', host => { list => [ entry('a') ] }, target => q('poor'));
