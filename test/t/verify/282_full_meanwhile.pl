@@ -551,14 +551,19 @@ sub rows_read
 {
 	my ($schema) = @_;
 	my $read = "SELECT seq_tup_read FROM pg_stat_user_tables WHERE relid = '$schema.repo'::regclass";
-	my $before = query($read);
+	my $ended = q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'};
 
+	# subscribe() itself may look in the whole table for repositories that are proved for other collections
 	query(subscribe_sql($schema, AtprotoTest::Server->start(make_capture('steps.py', 'z 1 +x')), cursor => 0, target => "'$schema'"));
 	wait_for_seq($node, $schema, 1);
+	query("SELECT atproto.pause('$schema')");
+	wait_for($ended);
+	my $before = query($read);
+	query("SELECT atproto.resume('$schema')");
 	wait_for("SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = '$schema'");
 	# paused only: unsubscribe() itself looks in the whole table for a refill of the subscription
 	query("SELECT atproto.pause('$schema')");
-	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
+	wait_for($ended);
 	my $rows = query($read) - $before;
 	query("SELECT atproto.unsubscribe('$schema')");
 	return $rows;
