@@ -12,6 +12,7 @@ use lib "$FindBin::RealBin/../../lib";
 
 use AtprotoTest;
 use AtprotoTest::Backfill;
+use AtprotoTest::Plc;
 use AtprotoTest::Jetstream;
 use AtprotoTest::Pages;
 use PostgreSQL::Test::Utils;
@@ -51,6 +52,7 @@ my ($frame)   = grep { /#commit/ } read_capture($simulated->capture);
 
 $simulated->serve(2, $relay);
 $network->hosts({ 'jetstream.example.com' => { stream => $jetstream->port }, $simulated->pds($me) => { stream => $relay->port } });
+$network->directories({ 'directory.example.com' => { log => plc_export(operations => 60) } });
 $network->fault({ path => 'describeServer', status => 200, body => '{"did": "did:web:pds.example.com", "availableUserDomains": []}' });
 $network->fault({ path => 'getHostStatus', status => 200, body => '{"hostname": "pds.example.com", "status": "active"}' });
 
@@ -58,6 +60,7 @@ $network->fault({ path => 'getHostStatus', status => 200, body => '{"hostname": 
 my @stand_in = (
 	[ qr{wss://jetstream2\.us-east\.bsky\.network}      => 'ws://jetstream.example.com' ],
 	[ qr{wss://(?:relay1\.us-west\.)?bsky\.network}      => "ws://$AtprotoTest::Backfill::HOST" ],
+	[ qr{wss://plc\.directory}                            => 'ws://directory.example.com' ],
 	[ qr{'wss://' \|\| pds}                             => "'ws://' || pds" ],
 	[ qr{ws://127\.0\.0\.1:6008}                        => $relay->url ],
 	[ qr{did:plc:ewvi7nxzyoun6zhxrhs64oiz}              => $me ],
