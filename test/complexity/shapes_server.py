@@ -155,7 +155,7 @@ shape("load-car", 19000, 256, "repo/export-short", "SELECT atproto.load_car('%s'
 shape("load-car-large", 58000, 0, "repo/export-large", "SELECT atproto.load_car('%s', $1)" % DID)
 shape("load-car-again", 19000, 256, "repo/export-short", "SELECT atproto.load_car('%s', $1)" % DID, ["SELECT atproto.load_car('%s', b) FROM input" % DID])
 retry("ops", 200, 200, "repo/frame-ops", "repos")
-retry("links", 55000, (512, 16384), "repo/frame-links", "repos")
+retry("links", 55000, (512, 32768), "repo/frame-links", "repos")
 retry("jetstream", 992000, (4096, 524288), "wire/jetstream-record", "jetstream")
 retry("events", 384600, 2048, "wire/jetstream-wrapped", "jetstream")
 retry("messages", 499984, (16384, 262144), "wire/identity-fields", "messages")

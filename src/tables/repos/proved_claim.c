@@ -31,21 +31,26 @@ atp_proved_fetched(AtpRepoState *repo, const AtpSettings *settings)
 }
 
 /*
- * The running subscriptions of the target.  The lock keeps sessions from changing filters until this transaction ends: a
- * session with the lock looks for synchronized repositories, and would overlook the repositories of this transaction.
+ * The running subscriptions of the target, and the subscription of this transaction, which may be paused, and may have another
+ * filter by now.  The lock keeps sessions from changing filters until this transaction ends: a session with the lock looks for
+ * synchronized repositories, and would overlook the repositories of this transaction.
  */
 static const List *
 lock_subscriptions(AtpRepos *s)
 {
 	const char *target = atp_target(s->apply->statements);
+	AtpSubscription *own;
 	AtpCaller	caller;
 
 	if (s->followers != NIL)
 		return s->followers;
 	caller = atp_as_table_owner("subscription");
 	atp_proved_lock(target, false);
+	own = atp_subscription_get(s->apply->sub->name, CurrentMemoryContext);
 	atp_owner_end(caller);
 	s->followers = atp_running_subscriptions(target);
+	if (own != NULL && strcmp(own->target, target) == 0)
+		s->followers = lappend(s->followers, own);
 	return s->followers;
 }
 

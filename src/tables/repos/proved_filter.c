@@ -52,11 +52,11 @@ same_text(const char *a, const char *b)
 	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
-/* Has the selection of records or accounts changed? */
+/* Has the selection of records or accounts changed?  old NULL: the subscription has just been made. */
 static bool
-keeps_others(const AtpTuple *old, AtpTuple row)
+selects_others(const AtpTuple *old, AtpTuple row)
 {
-	if (old == NULL || !is_runnable(*old))
+	if (old == NULL)
 		return true;
 	for (int i = 0; i < lengthof(deciding); i++)
 		if (!same_text(atp_get_text_or_null(*old, deciding[i]), atp_get_text_or_null(row, deciding[i])))
@@ -189,9 +189,9 @@ keep_all_same(const List *subs, const AtpProvedSet *kept)
 	return true;
 }
 
-/* is_new: the subscription has just been made, so that no transaction can claim a former filter of it. */
+/* has_former: transactions may claim a former filter of the subscription. */
 static void
-change_claims(const AtpSubscription *sub, bool is_new)
+change_claims(const AtpSubscription *sub, bool has_former)
 {
 	Oid			relid = table_with_claims(sub->target);
 	AtpProvedSet kept = atp_proved_kept(&sub->settings);
@@ -201,7 +201,7 @@ change_claims(const AtpSubscription *sub, bool is_new)
 	if (!OidIsValid(relid))
 		return;
 	/* transactions that claim the same filter need not end first */
-	atp_proved_lock(sub->target, !is_new || !keep_all_same(subs, &kept));
+	atp_proved_lock(sub->target, has_former || !keep_all_same(subs, &kept));
 	change_by_filter(sub, sub, relid);
 	/* this filter may have taken a collection from a claim, and a second subscription of the same accounts may want the collection */
 	foreach(lc, subs)
@@ -212,6 +212,27 @@ change_claims(const AtpSubscription *sub, bool is_new)
 		if (strcmp(other->name, sub->name) != 0 && !atp_proved_covers(&kept, &wanted))
 			change_by_filter(sub, other, relid);
 	}
+}
+
+/*
+ * The row of a subscription was made (old NULL) or changed.  A consumer of a paused subscription may still be about to
+ * end: so a change of its filter waits for transactions that claim the former filter, and resume() need not wait again.
+ */
+static void
+follow_change(const AtpSubscription *sub, const AtpTuple *old, AtpTuple row)
+{
+	AtpProvedSet kept = atp_proved_kept(&sub->settings);
+	bool		differs = selects_others(old, row);
+
+	/* load_car() proves the filter of a paused subscription, too */
+	atp_proved_note(&kept);
+	if (!is_runnable(row))
+	{
+		if (old != NULL && differs)
+			atp_proved_lock(sub->target, true);
+	}
+	else if (differs || !is_runnable(*old))
+		change_claims(sub, old != NULL && differs);
 }
 
 /* SQL: atproto_internal.subscription_proved(), AFTER INSERT or UPDATE, for each row */
@@ -235,14 +256,7 @@ atp_subscription_proved(PG_FUNCTION_ARGS)
 	SPI_connect();
 	sub = atp_subscription_get(atp_get_text(row, "name"), CurrentMemoryContext);
 	if (sub != NULL && sub->source->by_repo)
-	{
-		AtpProvedSet kept = atp_proved_kept(&sub->settings);
-
-		/* load_car() proves the filter of a paused subscription, too */
-		atp_proved_note(&kept);
-		if (is_runnable(row) && keeps_others(TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? &first : NULL, row))
-			change_claims(sub, !TRIGGER_FIRED_BY_UPDATE(trigger->tg_event));
-	}
+		follow_change(sub, TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? &first : NULL, row);
 	SPI_finish();
 	return PointerGetDatum(NULL);
 }

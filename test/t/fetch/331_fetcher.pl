@@ -129,7 +129,7 @@ expect("not asked: $_", 'policy', $_)
   foreach qw(http://a.example.com/ ftp://a.example.com/ https://user@a.example.com/ https://a.example.com:8443/ https://a.example.com:22/
   https://a.example.com:80/ https://localhost/ https://a/ https://127.0.0.1/ https://[::1]/ https://2130706433/ https://0177.0.0.1/
   https://0x7f.0.0.1/ https://127.1/ https://[::ffff:127.0.0.1]/ https://a.internal/ https://a.example.com../ file:///etc/passwd
-  https://93.184.215.14/), 'https://a b/', 'nothing', 'https://a.example.com/' . 'x' x 5000;
+  https://93.184.215.14/), 'https://a b/', 'nothing', 'https://a.example.com/' . 'x' x 9000;
 my %address = (
 	loopback => '127.0.0.1', loopback6 => '::1', private => '10.0.0.1', metadata => '169.254.169.254', mapped => '::ffff:10.0.0.1',
 	nat64    => '64:ff9b::a9fe:a9fe', linklocal => 'fe80::1', unique => 'fd00::1', this => '0.0.0.0', multicast => '224.0.0.1');

@@ -35,7 +35,7 @@ sub as
 
 $network->hosts({ $HOST => { collections => { 'app.bsky.feed.post' => [ $first, $many, $absent ] } } });
 $network->repos({ $HOST => { $first => { car => "$files/first.car" }, $many => { car => "$files/collections.car" }, $absent => undef } });
-query("SELECT atproto.subscribe('posts', 'wss://$HOST', collections => '{app.bsky.feed.post}', backfill => 'collections')");
+query("SELECT atproto.subscribe('posts', 'wss://$HOST', collections => '{app.bsky.feed.post}', backfill => 'collections', fetch_as => 'whole')");
 wait_for("SELECT done = 2 AND failed = 1 AND lists_ended = 1 FROM atproto.repo_progress");
 is(progress('target, backfill, lists, lists_ended, enumerated, queued, running, failed, throttled, suspended, done'),
 	'atproto|collections|1|1|3|0|0|1|0|0|2', 'R-65: what was listed, fetched, and failed');
