@@ -54,6 +54,8 @@ static const char *const steps[] = {
 	"UPDATE atproto.repo_job SET target = $2::name, state = CASE state WHEN 'running' THEN 'queued' ELSE state END" OF_SUBSCRIPTIONS,
 	"DELETE FROM atproto.status_request n USING atproto.status_request o WHERE n.target = $2::name AND o.target = $1::name AND o.subscription = ANY ($3) AND o.did::text = n.did::text",
 	"UPDATE atproto.status_request SET target = $2::name" OF_SUBSCRIPTIONS,
+	"DELETE FROM atproto.proof_result n USING atproto.proof_result o WHERE n.target = $2::name AND o.target = $1::name AND o.subscription = ANY ($3) AND o.did::text = n.did::text",
+	"UPDATE atproto.proof_result SET target = $2::name" OF_SUBSCRIPTIONS,
 	/* Row security shows gaps without a subscription to the users of the schema with this name. */
 	"UPDATE atproto.gap SET target = $2::name" OF_SCHEMA " AND (subscription IS NULL OR subscription = ANY ($3))",
 };
@@ -64,6 +66,10 @@ static const char *const steps_of_schema[] = {
 	"UPDATE atproto.repo_fetched SET target = $2::name" OF_SCHEMA,
 	"DELETE FROM atproto.audit_state n USING atproto.audit_state o WHERE n.target = $2::name AND o.target = $1::name",
 	"UPDATE atproto.audit_state SET target = $2::name" OF_SCHEMA,
+	"DELETE FROM atproto.proved_set n USING atproto.proved_set o WHERE n.target = $2::name AND o.target = $1::name AND o.id = n.id",
+	"UPDATE atproto.proved_set SET target = $2::name" OF_SCHEMA,
+	"DELETE FROM atproto.proof_sample n USING atproto.proof_sample o WHERE n.target = $2::name AND o.target = $1::name",
+	"UPDATE atproto.proof_sample SET target = $2::name" OF_SCHEMA,
 };
 
 static AtpCaller

@@ -116,7 +116,7 @@ CREATE VIEW atproto.proof WITH (security_barrier) AS
                 GROUP BY x.error ORDER BY count(*) DESC, x.error LIMIT 20) e) AS reasons
         FROM atproto.proof_result r GROUP BY r.target, r.subscription, r.proved_set) p
         JOIN atproto.subscription s ON s.name = p.subscription
-        LEFT JOIN atproto.proved_set q ON q.id = p.proved_set
+        LEFT JOIN atproto.proved_set q ON q.target = p.target AND q.id = p.proved_set
         LEFT JOIN atproto.proof_sample m ON m.target = p.target
         CROSS JOIN LATERAL atproto_internal.proof_accounts(p.subscription, p.proved_set) a
     WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE');

@@ -188,7 +188,7 @@ atp_proofs_due(char **hosts, int nhosts, int max)
 		values[i] = CStringGetTextDatum(hosts[i]);
 	found = atp_query(atp_identity_sql("SELECT p.target::text AS target, p.did, p.subscription, s.owner::oid AS owner, " ATP_REPO_SERVER " AS server, q.collections"
 									   " FROM (SELECT * FROM atproto.proof_result p WHERE " DUE " AND p.host <> ALL ($1) ORDER BY p.next_try LIMIT $2) p"
-									   " JOIN atproto.subscription s ON s.name = p.subscription JOIN atproto.proved_set q ON q.id = p.proved_set"
+									   " JOIN atproto.subscription s ON s.name = p.subscription JOIN atproto.proved_set q ON q.target = p.target AND q.id = p.proved_set"
 									   " LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) p.did"),
 					  ATP_ARGS(atp_array_arg(TEXTOID, values, NULL, nhosts), atp_int4_arg(max)));
 	for (uint64 i = 0; i < found.n; i++)

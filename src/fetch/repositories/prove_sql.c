@@ -212,7 +212,7 @@ atp_prove(PG_FUNCTION_ARGS)
 
 		if (set.n == 0)
 			continue;
-		atp_proved_note(&set);
+		atp_proved_note(target, &set);
 		queued += queue_sample(sub, &set, seed, share);
 	}
 	atp_wake_fetcher();

@@ -3,12 +3,15 @@
  */
 
 CREATE TABLE atproto.proved_set (
-    id bigint PRIMARY KEY
-        CHECK (id >= 0),
-    collections text[] NOT NULL
+    target name NOT NULL,
+    id bigint NOT NULL
+        CHECK (id >= -1),
+    collections text[] NOT NULL,
+    PRIMARY KEY (target, id)
 );
-COMMENT ON TABLE atproto.proved_set IS 'sets of collections that repo.proved names: each filter that a subscription has had. Only the extension writes the rows';
-COMMENT ON COLUMN atproto.proved_set.id IS 'number of the set, which follows from the collections; 0: all collections';
+COMMENT ON TABLE atproto.proved_set IS 'sets of collections that repo.proved names: each filter that a subscription of the target has had. Only the extension writes the rows';
+COMMENT ON COLUMN atproto.proved_set.target IS 'schema of the tables';
+COMMENT ON COLUMN atproto.proved_set.id IS 'number of the set, which follows from the collections; 0: all collections; -1: none, which repo.proved shows as NULL';
 COMMENT ON COLUMN atproto.proved_set.collections IS 'collections and patterns of the set, sorted, none within a second one; {*}: all';
 SELECT pg_catalog.pg_extension_config_dump('atproto.proved_set', '');
 

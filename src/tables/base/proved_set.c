@@ -116,6 +116,8 @@ atp_proved_id(const AtpProvedSet *set)
 	uint8_t		digest[32];
 	uint64		number = 0;
 
+	if (set->n == 0)
+		return ATP_PROVED_NONE;
 	if (set->n == 1 && strcmp(set->patterns[0], ALL) == 0)
 		return ATP_PROVED_ALL;
 	initStringInfo(&text);
@@ -152,18 +154,16 @@ atp_proved_lock(const char *target, bool exclusive)
  */
 
 void
-atp_proved_note(const AtpProvedSet *set)
+atp_proved_note(const char *target, const AtpProvedSet *set)
 {
 	Datum	   *values = palloc(sizeof(Datum) * Max(set->n, 1));
 	AtpCaller	caller;
 
-	if (set->n == 0)
-		return;
 	for (int i = 0; i < set->n; i++)
 		values[i] = CStringGetTextDatum(set->patterns[i]);
 	caller = atp_as_table_owner("proved_set");
-	atp_run("INSERT INTO atproto.proved_set (id, collections) VALUES ($1, $2) ON CONFLICT DO NOTHING",
-			ATP_ARGS(atp_int8_arg(atp_proved_id(set)), atp_array_arg(TEXTOID, values, NULL, set->n)));
+	atp_run("INSERT INTO atproto.proved_set (target, id, collections) VALUES ($1::name, $2, $3) ON CONFLICT DO NOTHING",
+			ATP_ARGS(atp_text_arg(target), atp_int8_arg(atp_proved_id(set)), atp_array_arg(TEXTOID, values, NULL, set->n)));
 	atp_owner_end(caller);
 }
 
@@ -194,7 +194,7 @@ is_right(AtpTuple row)
 	for (int i = 0; i < n; i++)
 		if (set.n != n || strcmp(set.patterns[i], patterns[i]) != 0)
 			return false;
-	return n > 0 && atp_proved_id(&set) == atp_get_int8(row, "id");
+	return atp_proved_id(&set) == atp_get_int8(row, "id");
 }
 
 /*
@@ -220,7 +220,8 @@ atp_proved_set_check(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_CHECK_VIOLATION),
 				 errmsg("\"%s\" is not the number of these collections", "id"),
 				 errhint("The extension writes this table when a subscription gets a filter.")));
-	found = atp_query("SELECT FROM atproto.proved_set WHERE id = $1", ATP_ARGS(atp_get_arg(row, "id", INT8OID)));
+	found = atp_query("SELECT FROM atproto.proved_set WHERE target = $1 AND id = $2",
+					  ATP_ARGS(atp_get_arg(row, "target", NAMEOID), atp_get_arg(row, "id", INT8OID)));
 	is_there = found.n > 0 && !TRIGGER_FIRED_BY_UPDATE(trigger->tg_event);
 	SPI_finish();
 	return PointerGetDatum(is_there ? NULL : row.tuple);

@@ -17,8 +17,9 @@ typedef struct AtpProvedSet
 	const char **patterns;
 } AtpProvedSet;
 
-/* The number of the set that has all collections. */
+/* The numbers of the set that has all collections, and of the set that has none: repo.proved is NULL for the latter. */
 #define ATP_PROVED_ALL	INT64CONST(0)
+#define ATP_PROVED_NONE	INT64CONST(-1)
 
 /* The set of these patterns, in any order; n < 0: all collections. */
 extern AtpProvedSet atp_proved_set(int n, char *const *patterns);
@@ -31,8 +32,11 @@ extern AtpProvedSet atp_proved_common(const AtpProvedSet *a, const AtpProvedSet 
 
 extern int64 atp_proved_id(const AtpProvedSet *set);
 
-/* Write the set into atproto.proved_set, so that rows can name the set.  SPI is connected. */
-extern void atp_proved_note(const AtpProvedSet *set);
+/*
+ * Write the set into atproto.proved_set, so that rows of the target can name the set.  A change of a filter looks for these
+ * sets only.  SPI is connected.
+ */
+extern void atp_proved_note(const char *target, const AtpProvedSet *set);
 
 /*
  * The collections of which a subscription keeps exactly the account's records: none, if the subscription leaves out

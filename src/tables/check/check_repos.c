@@ -40,7 +40,7 @@
 #define LACKING_SETS \
 	"(SELECT q.id, s.name, s.dids, s.slice FROM atproto.proved_set q JOIN atproto.subscription s ON s.target = $1 AND s.by_repo AND s.enabled" \
 	"  AND s.stopped IS NULL AND s.keep_records AND s.actions IS NULL AND atproto.role_may_fill(s.owner, s.target, s.target_owner)" \
-	"  WHERE EXISTS (SELECT FROM unnest(COALESCE(s.collections, '{*}')) w WHERE NOT EXISTS" \
+	"  WHERE q.target = $1 AND EXISTS (SELECT FROM unnest(COALESCE(s.collections, '{*}')) w WHERE NOT EXISTS" \
 	"   (SELECT FROM unnest(q.collections) c WHERE c = w OR (right(c, 1) = '*' AND starts_with(w, left(c, -1)))))) l"
 
 const AtpInvariant atp_check_repos[] = {
@@ -77,9 +77,11 @@ const AtpInvariant atp_check_repos[] = {
 		"SELECT atproto.resync({did}, {target}, true)"
 	},
 	{
-		"proof of an unknown set", "#.repo.proved atproto.proved_set!", ATP_CHECK_PLAIN,
+		"proof of an unknown set", "#.repo.proved atproto.proved_set! atproto.subscription", ATP_CHECK_PLAIN,
 		"SELECT p.did, 'repo', format('no set of collections has the number %s', p.proved) FROM #.repo p{sample}"
-		" LEFT JOIN atproto.proved_set q ON q.id = p.proved WHERE p.proved IS NOT NULL AND q.id IS NULL",
+		" LEFT JOIN atproto.proved_set q ON q.target = $1 AND q.id = p.proved WHERE p.proved > 0 AND q.id IS NULL"
+		/* tables that other databases fill, as slices, name the sets of those databases */
+		" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.target = $1)",
 		"SELECT atproto.resync({did}, {target}, true)"
 	},
 	{

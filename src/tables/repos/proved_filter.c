@@ -77,13 +77,13 @@ read_set(AtpTuple row)
 	return atp_proved_set(n, patterns);
 }
 
-/* Find the possible claims of repositories, without the filter's own claim; returns the number of claims. */
+/* Find the possible claims of the target's repositories, without the filter's own claim; returns the number of claims. */
 static int
-find_claims(const AtpProvedSet *kept, OldClaim **claims)
+find_claims(const char *target, const AtpProvedSet *kept, OldClaim **claims)
 {
 	AtpCaller	caller = atp_as_table_owner("proved_set");
-	AtpResult	found = atp_query("SELECT id, collections FROM atproto.proved_set WHERE id <> $1 UNION ALL SELECT NULL, NULL",
-								  ATP_ARGS(atp_int8_arg(kept->n > 0 ? atp_proved_id(kept) : -1)));
+	AtpResult	found = atp_query("SELECT id, collections FROM atproto.proved_set WHERE target = $1::name AND id <> $2",
+								  ATP_ARGS(atp_text_arg(target), atp_int8_arg(atp_proved_id(kept))));
 	int			n = (int) found.n;
 
 	*claims = palloc0(sizeof(OldClaim) * Max(n, 1));
@@ -92,10 +92,9 @@ find_claims(const AtpProvedSet *kept, OldClaim **claims)
 		AtpTuple	row = atp_result_row(found, i);
 		OldClaim   *c = &(*claims)[i];
 
-		c->has_set = atp_get_text_or_null(row, "id") != NULL;
-		c->id = c->has_set ? atp_get_int8(row, "id") : 0;
-		if (c->has_set)
-			c->set = read_set(row);
+		c->id = atp_get_int8(row, "id");
+		c->has_set = c->id != ATP_PROVED_NONE;
+		c->set = read_set(row);
 	}
 	atp_result_free(found);
 	atp_owner_end(caller);
@@ -137,7 +136,7 @@ change_claim(const AtpSubscription *sub, const AtpSettings *settings, const OldC
 	args[0].isnull = !old->has_set;
 	args[1].isnull = common.n == 0;
 	args[3].isnull = settings->ndids < 0;
-	atp_proved_note(&common);
+	atp_proved_note(sub->target, &common);
 	caller = atp_target_begin(sub);
 	/* while a session has locked the table, subscribe() and resume() wait only if there is something to change */
 	found = atp_query(atp_expand_sql(old->has_set ? LOOK(OF_CLAIM) : LOOK(OF_NO_CLAIM), sub->target), args, lengthof(args));
@@ -167,7 +166,7 @@ change_by_filter(const AtpSubscription *sub, const AtpSubscription *filter, Oid 
 {
 	AtpProvedSet kept = atp_proved_kept(&filter->settings);
 	OldClaim   *claims;
-	int			n = find_claims(&kept, &claims);
+	int			n = find_claims(sub->target, &kept, &claims);
 
 	for (int i = 0; i < n; i++)
 		change_claim(sub, &filter->settings, &claims[i], &kept, atp_is_distributed(relid));
@@ -225,7 +224,7 @@ follow_change(const AtpSubscription *sub, const AtpTuple *old, AtpTuple row)
 	bool		differs = selects_others(old, row);
 
 	/* load_car() proves the filter of a paused subscription, too */
-	atp_proved_note(&kept);
+	atp_proved_note(sub->target, &kept);
 	if (!is_runnable(row))
 	{
 		if (old != NULL && differs)

@@ -43,7 +43,7 @@ read_set(int64 id)
 	MemoryContextReset(cxt);
 	last = -1;
 	caller = atp_as_table_owner("proved_set");
-	rows = atp_query("SELECT collections FROM atproto.proved_set WHERE id = $1", ATP_ARGS(atp_int8_arg(id)));
+	rows = atp_query("SELECT collections FROM atproto.proved_set WHERE id = $1 LIMIT 1", ATP_ARGS(atp_int8_arg(id)));
 	old = MemoryContextSwitchTo(cxt);
 	if (rows.n > 0)
 		n = Max(atp_get_array(atp_result_row(rows, 0), "collections", TEXTOID, &names, &nulls), 0);

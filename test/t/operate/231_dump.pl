@@ -90,7 +90,7 @@ SELECT 'f', every.found();
 SELECT 'l', to_jsonb(l) FROM atproto.lexicon_loaded l ORDER BY id;
 SELECT 'a', to_jsonb(a) FROM atproto.known_web_address a ORDER BY pattern;
 SELECT 'v', count(text) > 0, md5(string_agg(v::text, ' ' ORDER BY uri)) FROM public.on_it v;
-SELECT 'q', to_jsonb(q) FROM atproto.proved_set q ORDER BY id;
+SELECT 'q', to_jsonb(q) FROM atproto.proved_set q ORDER BY target, id;
 SELECT 'w', count(*), obj_description('public."My ""own"""'::regclass) FROM public."My ""own""";
 SELECT 'i', indexdef FROM pg_indexes WHERE schemaname = 'My "tables"' ORDER BY 2;
 SELECT 't', pg_get_triggerdef(oid) FROM pg_trigger WHERE tgrelid::regclass::text LIKE '"My ""tables""".%' AND NOT tgisinternal ORDER BY 2;

@@ -64,7 +64,7 @@ my @cases = (
 	[ 'proof that cannot be', "UPDATE atproto.repo SET proved_rev = '2222222222222' WHERE $of", qr/synchronized, but proven up to 2222222222222$/ ],
 	[ 'proof that cannot be', "UPDATE atproto.repo SET sync = 'partial', proved_rev = '3zzzzzzzzzz2z' WHERE $of", qr/newer than rev$/ ],
 	[ 'proof of an unknown set', "UPDATE atproto.repo SET proved = 5 WHERE $of", qr/^atproto\|$did\|repo\|no set of collections has the number 5$/ ],
-	[ 'synchronized without a collection', "UPDATE atproto.subscription SET enabled = true; INSERT INTO atproto.proved_set VALUES (5, '{app.bsky.feed.*}');
+	[ 'synchronized without a collection', "UPDATE atproto.subscription SET enabled = true; INSERT INTO atproto.proved_set VALUES ('atproto', 5, '{app.bsky.feed.*}');
 		UPDATE atproto.repo SET proved = 5 WHERE $of", qr/^atproto\|$did\|s\|/ ],
 	[ 'records differ from the tree', "UPDATE atproto.repo SET data = (SELECT cid FROM atproto.record LIMIT 1) WHERE $of", qr/^atproto\|$did\|\|other records$/, deep => 1 ],
 	[ 'link is missing',

@@ -56,6 +56,9 @@ INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, state
 INSERT INTO atproto.repo_fetched VALUES ('old', '$did', '{now}'), ('new', '$did', '{now,now}');
 INSERT INTO atproto.status_request (target, did, subscription, why, requested_at, next_try) VALUES ('old', '$did', 'full', 'rev', now(), 'infinity');
 INSERT INTO atproto.audit_state (target, audited) VALUES ('old', 7), ('new', 8);
+INSERT INTO atproto.proof_sample (target, seed, share) VALUES ('old', 7, 1), ('new', 8, 1);
+INSERT INTO atproto.proof_result (target, did, subscription, proved_set, next_try) VALUES ('old', '$did', 'full', 0, 'infinity');
+INSERT INTO atproto.proved_set (target, id, collections) VALUES ('new', 0, '{*}');
 INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason, again_since) SELECT name, endpoint, 1000001, 1000003, 'test', now() FROM atproto.subscription;
 INSERT INTO atproto.gap (target, endpoint, after_seq, reason) VALUES ('old', 'x', 1, 'held events dropped'), ('elsewhere', 'x', 1, 'held events dropped');
 SQL
@@ -63,8 +66,9 @@ my $cursor = query("SELECT seq, settings_after, read_from FROM atproto.cursor WH
 is(query("SET ROLE renamer; ALTER SCHEMA old RENAME TO new"), '', 'whoever may rename a schema renames a target');
 my $all = "SELECT (SELECT string_agg(target, ',') FROM atproto.subscription), (SELECT string_agg(DISTINCT target, ',') || count(*) FROM atproto.held_event),
 	(SELECT string_agg(target || state, ',') FROM atproto.repo_job), (SELECT string_agg(target || cardinality(at), ',') FROM atproto.repo_fetched),
-	(SELECT string_agg(target, ',') FROM atproto.status_request WHERE why = 'rev'), (SELECT string_agg(target || audited, ',') FROM atproto.audit_state)";
-is(query($all), "new|new$waits|newqueued|new1|new|new7", 'all that belongs to the target goes with it');
+	(SELECT string_agg(target, ',') FROM atproto.status_request WHERE why = 'rev'), (SELECT string_agg(target || audited, ',') FROM atproto.audit_state),
+	(SELECT string_agg(target || seed, ',') FROM atproto.proof_sample), (SELECT string_agg(target, ',') FROM atproto.proof_result), (SELECT string_agg(target || id, ',') FROM atproto.proved_set)";
+is(query($all), "new|new$waits|newqueued|new1|new|new7|new7|new|new0", 'all that belongs to the target goes with it');
 wait_for("SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = 'full'");
 is(query("SELECT seq, settings_after, read_from FROM atproto.cursor WHERE subscription = 'full'"), $cursor, 'that is no other setting');
 is(query("SELECT string_agg(target, ',' ORDER BY target) FROM atproto.gap WHERE subscription IS NULL"), 'elsewhere,new', 'gaps of subscriptions that were removed go with the tables');
@@ -72,8 +76,8 @@ query('CREATE SCHEMA old AUTHORIZATION renamer; CREATE ROLE reader; GRANT SELECT
 is(query('SET ROLE reader; SELECT count(*) FROM atproto.gap'), '0', 'and are not for the users of another schema of the old name');
 query('DROP SCHEMA old; DELETE FROM atproto.gap WHERE subscription IS NULL');
 is(query("SELECT again_since IS NOT NULL, closed_at IS NULL FROM atproto.gap WHERE reason = 'test'"), 't|t', 'a gap is being read again as before');
-is(query($all), "new|new$waits|newqueued|new1|new|new7", 'the consumer drops nothing of it');
-is(query("BEGIN; ALTER SCHEMA new RENAME TO newer; ROLLBACK; $all"), "new|new$waits|newqueued|new1|new|new7", 'a rename that is rolled back was none');
+is(query($all), "new|new$waits|newqueued|new1|new|new7|new7|new|new0", 'the consumer drops nothing of it');
+is(query("BEGIN; ALTER SCHEMA new RENAME TO newer; ROLLBACK; $all"), "new|new$waits|newqueued|new1|new|new7|new7|new|new0", 'a rename that is rolled back was none');
 query('ALTER SCHEMA new RENAME TO "Odd ""name"');
 is(query('SELECT target FROM atproto.subscription'), 'Odd "name', 'any name');
 wait_for("SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = 'full'");

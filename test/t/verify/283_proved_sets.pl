@@ -33,7 +33,7 @@ sub claims
 	my ($target, $where) = @_;
 	# without accounts whose first commit was lost from the stream
 	return query("SELECT sync || ' ' || COALESCE(p.collections::text, '-') || ' ' || COALESCE((r.proved_rev = r.rev)::text, '-') AS claim, count(*)
-		FROM $target.repo r LEFT JOIN atproto.proved_set p ON p.id = r.proved WHERE @{[ $where // 'true' ]} AND r.active AND r.rev IS NOT NULL
+		FROM $target.repo r LEFT JOIN atproto.proved_set p ON p.target = '$target' AND p.id = r.proved WHERE @{[ $where // 'true' ]} AND r.active AND r.rev IS NOT NULL
 		AND r.sync <> 'desynchronized' AND (r.sync, r.proved) IS DISTINCT FROM ('partial', NULL::bigint) GROUP BY claim ORDER BY claim");
 }
 
@@ -139,13 +139,13 @@ wait_for("SELECT count(*) = 1 FROM pg_locks l JOIN pg_stat_activity USING (pid) 
 $points->release('cursor next', 'atproto race');
 is(($session->finish)[1], '', 'P-40: a change of the filter waits for first commits');
 wait_for_seq($node, 'race', $last);
-is(query("SELECT count(*) FROM race.repo r JOIN atproto.proved_set p ON p.id = r.proved WHERE r.sync = 'synchronized' AND p.collections <> '$FEED'"), '0',
+is(query("SELECT count(*) FROM race.repo r JOIN atproto.proved_set p ON p.target = 'race' AND p.id = r.proved WHERE r.sync = 'synchronized' AND p.collections <> '$FEED'"), '0',
 	'P-40: and none of them keeps the claim of the former filter');
 is(query('SELECT * FROM atproto.check()'), '', 'P-40: check() finds nothing');
 
 # --- who writes sets ---
 
-like(try_query_error("INSERT INTO atproto.proved_set VALUES (7, '{app.bsky.feed.post}')"), qr/"id" is not the number of these collections/, 'P-40: the number follows from the set');
+like(try_query_error("INSERT INTO atproto.proved_set VALUES ('atproto', 7, '{app.bsky.feed.post}')"), qr/"id" is not the number of these collections/, 'P-40: the number follows from the set');
 like(try_query_error("SET ROLE pg_monitor; SELECT * FROM atproto.proved_set"), qr/permission denied/, 'P-40: only the extension reads and writes the sets');
 
 sub try_query_error

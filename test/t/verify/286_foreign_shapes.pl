@@ -87,7 +87,7 @@ foreach my $trigger ('CREATE TRIGGER stay BEFORE UPDATE ON repo FOR EACH ROW EXE
 	{
 		my $offset = -s $node->logfile;
 
-		follow('shape', "DROP VIEW visible_record, visible_link; DROP INDEX repo_unproven; ALTER TABLE repo ALTER $column DROP DEFAULT, ALTER $column TYPE $type{$column}"
+		follow('shape', "DROP VIEW visible_record, visible_link; DROP INDEX repo_unproven, repo_unclaimed; ALTER TABLE repo ALTER $column DROP DEFAULT, ALTER $column TYPE $type{$column}"
 			. ($default{$column} ? ", ALTER $column SET DEFAULT $default{$column}" : '') . "; $trigger");
 		$node->wait_for_log(qr/column "$column" .*(is of type|cannot be cast)|(=|CASE|COALESCE|argument|operator)[^\n]*(type|text|integer)/, $offset);
 		query("SELECT atproto.unsubscribe('shape'); SET client_min_messages = error; DROP SCHEMA shape CASCADE");
