@@ -35,7 +35,7 @@
  * step look: fetch/repositories/repo_transfer.c look_at_state()
  * step slice: fetch/repositories/repo_transfer.c merge_slice()
  * step write: tables/export/merge.c compare_one()
- * step fail: fetch/repositories/repo_transfer.c fail_transfer()
+ * step fail: fetch/repositories/repo_transfer.c atp_transfer_fail()
  * step cancel: fetch/repositories/task_repo.c cancel_some()
  * step restart: fetch/repositories/task_repo.c begin_repos()
  * step answer: fetch/repositories/task_status.c write_result()
@@ -647,7 +647,7 @@ inline write(row, row_rev, value)
 	row = value
 }
 
-/* fail_transfer(): release first, then note the failure in the job. */
+/* atp_transfer_fail(): release first, then note the failure in the job. */
 inline fail(noted)
 {
 	fetch = FAILING; later = noted
