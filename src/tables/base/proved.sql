@@ -13,6 +13,10 @@ COMMENT ON TABLE atproto.proved_set IS 'sets of collections that repo.proved nam
 COMMENT ON COLUMN atproto.proved_set.target IS 'schema of the tables';
 COMMENT ON COLUMN atproto.proved_set.id IS 'number of the set, which follows from the collections; 0: all collections; -1: none, which repo.proved shows as NULL';
 COMMENT ON COLUMN atproto.proved_set.collections IS 'collections and patterns of the set, sorted, none within a second one; {*}: all';
+-- only the table's owner writes
+ALTER TABLE atproto.proved_set ENABLE ROW LEVEL SECURITY;
+CREATE POLICY target ON atproto.proved_set FOR SELECT
+    USING (EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname = target AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')));
 SELECT pg_catalog.pg_extension_config_dump('atproto.proved_set', '');
 
 CREATE FUNCTION atproto_internal.proved_set_check() RETURNS trigger
