@@ -159,11 +159,7 @@ read_job(AtpTuple row)
 {
 	AtpProofJob *job = palloc0(sizeof(AtpProofJob));
 	char		did[ATP_DID_MAX];
-	Datum	   *values;
-	bool	   *nulls;
 	bool		isnull;
-	int			n = atp_get_array(row, "collections", TEXTOID, &values, &nulls);
-	char	  **patterns = palloc(sizeof(char *) * Max(n, 1));
 
 	job->target = atp_get_text(row, "target");
 	job->did = PG_DETOAST_DATUM_COPY(atp_get(row, "did", atp_type("did"), &isnull));
@@ -171,9 +167,7 @@ read_job(AtpTuple row)
 	job->subscription = atp_get_text(row, "subscription");
 	job->server = atp_get_text_or_null(row, "server");
 	job->owner = DatumGetObjectId(atp_get(row, "owner", OIDOID, &isnull));
-	for (int i = 0; i < n; i++)
-		patterns[i] = TextDatumGetCString(values[i]);
-	job->set = atp_proved_set(n, patterns);
+	job->set = atp_proved_set_read(row);
 	return job;
 }
 

@@ -75,6 +75,19 @@ atp_proved_set(int n, char *const *patterns)
 	return make_set(copy, n < 0 ? 1 : n);
 }
 
+AtpProvedSet
+atp_proved_set_read(AtpTuple row)
+{
+	Datum	   *values;
+	bool	   *nulls;
+	int			n = atp_get_array(row, "collections", TEXTOID, &values, &nulls);
+	char	  **patterns = palloc(sizeof(char *) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+		patterns[i] = TextDatumGetCString(values[i]);
+	return atp_proved_set(n, patterns);
+}
+
 static bool
 has_pattern(const AtpProvedSet *set, const char *pattern)
 {

@@ -9,6 +9,7 @@
 #ifndef ATP_PROVED_SET_H
 #define ATP_PROVED_SET_H
 
+#include "config/spi.h"
 #include "config/subscription.h"
 
 typedef struct AtpProvedSet
@@ -23,6 +24,9 @@ typedef struct AtpProvedSet
 
 /* The set of these patterns, in any order; n < 0: all collections. */
 extern AtpProvedSet atp_proved_set(int n, char *const *patterns);
+
+/* The set in the column "collections" of a row. */
+extern AtpProvedSet atp_proved_set_read(AtpTuple row);
 
 /* Has the first set each collection of the second set? */
 extern bool atp_proved_covers(const AtpProvedSet *set, const AtpProvedSet *other);

@@ -64,19 +64,6 @@ selects_others(const AtpTuple *old, AtpTuple row)
 	return false;
 }
 
-static AtpProvedSet
-read_set(AtpTuple row)
-{
-	Datum	   *values;
-	bool	   *nulls;
-	int			n = atp_get_array(row, "collections", TEXTOID, &values, &nulls);
-	char	  **patterns = palloc(sizeof(char *) * Max(n, 1));
-
-	for (int i = 0; i < n; i++)
-		patterns[i] = TextDatumGetCString(values[i]);
-	return atp_proved_set(n, patterns);
-}
-
 /* Find the possible claims of the target's repositories, without the filter's own claim; returns the number of claims. */
 static int
 find_claims(const char *target, const AtpProvedSet *kept, OldClaim **claims)
@@ -94,7 +81,7 @@ find_claims(const char *target, const AtpProvedSet *kept, OldClaim **claims)
 
 		c->id = atp_get_int8(row, "id");
 		c->has_set = c->id != ATP_PROVED_NONE;
-		c->set = read_set(row);
+		c->set = atp_proved_set_read(row);
 	}
 	atp_result_free(found);
 	atp_owner_end(caller);

@@ -31,10 +31,6 @@ read_set(int64 id)
 	MemoryContext old;
 	AtpCaller	caller;
 	AtpResult	rows;
-	Datum	   *names = NULL;
-	bool	   *nulls;
-	char	  **patterns;
-	int			n = 0;
 
 	if (cxt != NULL && last == id)
 		return &set;
@@ -45,12 +41,7 @@ read_set(int64 id)
 	caller = atp_as_table_owner("proved_set");
 	rows = atp_query("SELECT collections FROM atproto.proved_set WHERE id = $1 LIMIT 1", ATP_ARGS(atp_int8_arg(id)));
 	old = MemoryContextSwitchTo(cxt);
-	if (rows.n > 0)
-		n = Max(atp_get_array(atp_result_row(rows, 0), "collections", TEXTOID, &names, &nulls), 0);
-	patterns = palloc(sizeof(char *) * Max(n, 1));
-	for (int i = 0; i < n; i++)
-		patterns[i] = TextDatumGetCString(names[i]);
-	set = atp_proved_set(n, patterns);
+	set = rows.n > 0 ? atp_proved_set_read(atp_result_row(rows, 0)) : atp_proved_set(0, NULL);
 	MemoryContextSwitchTo(old);
 	atp_result_free(rows);
 	atp_owner_end(caller);
