@@ -1,16 +1,20 @@
 /*
  * plc_sink.c
  *		The sink for the entries of a did:plc directory: judges each operation by the account's log in tables and batch,
- *		and writes accepted and refused operations (M-01, M-05, M-10).
+ *		and writes accepted and refused operations (M-01, M-05, M-10).  Where the subscription says so, atproto.identity follows
+ *		in the same transaction (M-30).
  *
  * Most operations follow the newest operation of their account, so only the newest is read.  Where an operation of the batch
  * follows another, the account's whole log is read, without the operations themselves.
  */
 #include "postgres.h"
 
+#include "common/clock.h"
 #include "common/signature.h"
 #include "data/signed.h"
+#include "identity/identity_log.h"
 #include "tables/plc/plc_tables.h"
+#include "tables/repos/held.h"
 #include "types/types.h"
 
 /* The entries of one account in a part of the batch. */
@@ -241,6 +245,37 @@ find_newest(const AtpApply *a, Account *accounts, int naccounts)
 		}
 }
 
+/*
+ * M-30: the identities follow the operations that this transaction has written.  A process that begins to follow compares the
+ * identities of all accounts: operations may have come while nobody followed, or while the log was not believed.
+ */
+static void
+follow_operations(const AtpApply *a, const Account *accounts, int naccounts)
+{
+	static bool following = false;
+	struct varlena **dids = palloc(Max(naccounts, 1) * sizeof(struct varlena *));
+	struct varlena **behind;
+	List	   *released;
+	int			n = 0;
+
+	if (!a->sub->settings.identities || !atp_identity_log_is_believed(a->sub->owner, a->sub->target))
+	{
+		following = false;
+		return;
+	}
+	for (int i = 0; i < naccounts; i++)
+		if (accounts[i].log.n > (uint32_t) accounts[i].nstored)
+			dids[n++] = accounts[i].did;
+	if (following && n == 0)
+		return;
+	released = atp_identity_log_follow(a->sub->target, dids, following ? n : -1, atp_time_of_day());
+	following = true;
+	behind = palloc(Max(list_length(released), 1) * sizeof(struct varlena *));
+	for (n = 0; n < list_length(released); n++)
+		behind[n] = list_nth(released, n);
+	atp_held_release(behind, n);
+}
+
 static void
 apply_entries(AtpApply *a, int lo, int hi)
 {
@@ -266,6 +301,7 @@ apply_entries(AtpApply *a, int lo, int hi)
 		put_account(a, account, w);
 	}
 	atp_plc_write(w);
+	follow_operations(a, accounts, naccounts);
 }
 
 static void
