@@ -201,7 +201,7 @@ CREATE FUNCTION atproto.role_may_fill(role oid, target name, target_owner oid) R
 COMMENT ON FUNCTION atproto.role_may_fill(oid, name, oid) IS 'whether a role may fill the tables of a schema: the role has SELECT, INSERT, UPDATE and DELETE on the data tables in the schema; if there is none, CREATE on the schema; if there is no schema, CREATE on the database; no data table belongs to a third role; and the schema belongs to target_owner, to a superuser, or to a role of which the role is a member';
 
 -- atproto.identity serves the subscriptions of all roles.
-CREATE FUNCTION atproto_internal.log_is_believed(owner oid, target name) RETURNS boolean
+CREATE FUNCTION atproto.log_is_believed(owner oid, target name) RETURNS boolean
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
     AS $$
         SELECT pg_has_role(owner, t.relowner, 'USAGE') AND pg_has_role(n.nspowner, t.relowner, 'USAGE')
@@ -217,7 +217,7 @@ CREATE FUNCTION atproto_internal.log_is_believed(owner oid, target name) RETURNS
         FROM pg_class t, pg_namespace n
         WHERE t.oid = 'atproto.identity'::regclass AND n.nspname = target
     $$;
-COMMENT ON FUNCTION atproto_internal.log_is_believed(oid, name) IS 'whether the log of a did:plc directory in a schema may fill atproto.identity: its owner, and each role that may write its tables, have the rights of the owner of atproto.identity';
+COMMENT ON FUNCTION atproto.log_is_believed(oid, name) IS 'whether the log of a did:plc directory in a schema may fill atproto.identity: its owner, and each role that may write its tables, have the rights of the owner of atproto.identity';
 
 -- Checks the row.
 CREATE FUNCTION atproto_internal.subscription_check() RETURNS trigger

@@ -239,7 +239,7 @@ refuse_identities(const char *what)
 
 /*
  * M-30: a subscription that fills atproto.identity.  Later the log is believed only while nobody else may write the log
- * (atproto_internal.log_is_believed()).
+ * (atproto.log_is_believed()).
  */
 static void
 check_identities(const AtpTuple *old, AtpTuple row, const AtpStreamKind *source, const AtpEndpoint *ep)

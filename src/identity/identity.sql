@@ -65,9 +65,9 @@ COMMENT ON COLUMN atproto.identity.tries IS 'failures in a row';
 COMMENT ON COLUMN atproto.identity.error IS 'why the last look-up failed; NULL: success';
 COMMENT ON COLUMN atproto.identity.did IS 'the account';
 
-CREATE FUNCTION atproto_internal.did_key(key bytea) RETURNS text
+CREATE FUNCTION atproto.did_key(key bytea) RETURNS text
     LANGUAGE c IMMUTABLE STRICT AS 'MODULE_PATHNAME', 'atp_did_key';
-COMMENT ON FUNCTION atproto_internal.did_key(bytea) IS 'a key of atproto.identity as did:key; NULL: no key of k256 or p256';
+COMMENT ON FUNCTION atproto.did_key(bytea) IS 'a key of atproto.identity as did:key; NULL: no key of k256 or p256';
 
 -- The role and the kind of request are part of the key: so no transaction waits for a row that the
 -- transaction of a different role has inserted, and a session changes no existing row.  The owner is part of

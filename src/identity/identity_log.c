@@ -90,7 +90,7 @@ bool
 atp_identity_log_is_believed(Oid owner, const char *target)
 {
 	AtpCaller	caller = atp_as_table_owner("identity");
-	AtpResult	found = atp_query("SELECT atproto_internal.log_is_believed($1, $2::name) AS believed",
+	AtpResult	found = atp_query("SELECT atproto.log_is_believed($1, $2::name) AS believed",
 								  ATP_ARGS((AtpArg) {ObjectIdGetDatum(owner), OIDOID}, atp_text_arg(target)));
 	bool		believed = atp_get_bool(atp_result_row(found, 0), "believed");
 
@@ -294,7 +294,7 @@ atp_identity_log_follow(const char *target, struct varlena *const *dids, int n, 
 	return released;
 }
 
-/* SQL: atproto_internal.did_key(key) */
+/* SQL: atproto.did_key(key) */
 Datum
 atp_did_key(PG_FUNCTION_ARGS)
 {

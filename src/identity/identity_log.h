@@ -3,7 +3,7 @@
  *		Identities of did:plc accounts by logs that the database follows (M-30, M-31).
  *
  * A subscription with "identities" keeps the log of a directory, verified, in its target.  The log is believed only while
- * nobody but roles with the rights of the extension's owner may write it (atproto_internal.log_is_believed()), because
+ * nobody but roles with the rights of the extension's owner may write it (atproto.log_is_believed()), because
  * atproto.identity serves the subscriptions of all roles.  The log is fresh while the stream lags by less than
  * atproto.plc_lag: then look-ups of accounts in the log are answered from the log, and no directory is asked.
  *

@@ -221,7 +221,7 @@ GRANT SELECT ON atproto.stat_subscription TO pg_monitor;
 CREATE VIEW atproto.stat_directory WITH (security_barrier) AS
     SELECT s.name, s.target,
         s.dids IS NULL AND s.slice IS NULL AS whole,
-        atproto_internal.log_is_believed(s.owner, s.target) AS believed,
+        atproto.log_is_believed(s.owner, s.target) AS believed,
         -- either the last operation came in time, or none has come for so long that the directory has none left to send
         s.enabled AND s.stopped IS NULL AND COALESCE(p.state = 'streaming'
             AND (c.updated_at - c.event_time <= l.lag OR clock_timestamp() - GREATEST(c.updated_at, p.connected_at) >= l.lag), false) AS fresh

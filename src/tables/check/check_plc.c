@@ -47,11 +47,12 @@ const AtpInvariant atp_check_plc[] = {
 	{
 		"identity that differs from the log", "#.plc_operation atproto.identity.log_time atproto.subscription.identities", 0,
 		"SELECT i.did, NULL, format('filled by the operation of %s, and the log''s last is of %s', i.log_time, h.since)"
-		" FROM atproto.identity i{sample} CROSS JOIN LATERAL (SELECT * FROM #.plc_history p WHERE p.did OPERATOR(@.=) i.did AND p.until IS NULL) h"
+		" FROM atproto.identity i CROSS JOIN LATERAL (SELECT max(o.created_at) AS since FROM #.plc_operation o"
+		"  WHERE o.did OPERATOR(@.=) i.did AND o.nullified_by IS NULL) h"
 		" WHERE EXISTS (SELECT FROM atproto.subscription s WHERE s.target = $1::name AND s.identities AND s.enabled AND s.stopped IS NULL"
-		"   AND atproto_internal.log_is_believed(s.owner, s.target))"
-		"  AND (i.log_time < h.since OR (i.log_time = h.since AND ((i.state = 'gone') <> h.gone OR i.handle_claimed::text <> lower(h.handle)"
-		"   OR atproto_internal.did_key(i.key) <> h.key OR (i.key IS NULL AND atproto.plc_key(i.did, NULL, $1::name) IS NOT NULL))))",
+		"   AND atproto.log_is_believed(s.owner, s.target))"
+		"  AND (i.log_time < h.since OR (i.log_time = h.since"
+		"   AND atproto.did_key(i.key) <> COALESCE(atproto.plc_key(i.did, NULL, $1::name), 'none')))",
 		"SELECT atproto.identity_refresh({did})"
 	},
 	{NULL}

@@ -33,7 +33,7 @@ const AtpInvariant atp_check_streams[] = {
 	{
 		"log that is not believed", "atproto.subscription.identities", ATP_CHECK_ONCE,
 		"SELECT s.target, NULL, s.name, 'a role without the rights of the owner of atproto.identity may write the tables of the log'"
-		" FROM atproto.subscription s WHERE s.identities AND NOT atproto_internal.log_is_believed(s.owner, s.target)"
+		" FROM atproto.subscription s WHERE s.identities AND NOT atproto.log_is_believed(s.owner, s.target)"
 		"  AND to_regclass(format('%I.plc_history', s.target)) IS NOT NULL",
 		"REVOKE INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER on the tables of the log, or UPDATE atproto.subscription SET identities = false."
 	},
