@@ -569,6 +569,8 @@ fault("filter-did", "stream/format_repos.c", "if (atp_wants_did(decoder->setting
 fault("filter-action", "stream/format_repos.c", "if (decoder->settings->actions[op->action] &&", "if (decoder->settings->actions[ATP_CREATE] &&", "t/220_filters")
 fault("proof-provisional", "fetch/repositories/proof_rows.c", "$4 OR $6 OR COALESCE(open_since", "$4 OR $6 OR true OR COALESCE(open_since", "t/283_proofs")
 fault("proof-letters", "tables/export/proof_compare.c", "		p->counts.letters++;\n		return;", "		p->counts.letters++;", "t/283_proofs")
+fault("proof-letter-of", "tables/export/proof_compare.c", "		has = is_about((AtpBytes) {(const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)}, cid);\n", "		has = bytes != NULL && cid.len > 0;\n", "t/283_proofs")
+fault("proof-lost-host", "fetch/repositories/task_prove.c", "				lose_host(job);\n", "				(void) 0;\n", "t/283_proofs")
 fault("proof-ahead", "fetch/repositories/task_prove.c", "slice->later = stored != slice->p->before;", "slice->later = true;", "t/283_proofs")
 fault("proof-extra", "tables/export/proof_compare.c", "			p->counts.extra++;\n", "", "t/283_proofs")
 fault("proof-sample", "fetch/repositories/prove_sql.c", "GREATEST(p.share, excluded.share), asked_at", "GREATEST(p.share, excluded.share), seed = excluded.seed, asked_at", "t/283_proofs")
