@@ -105,7 +105,7 @@ atp_identity_log_is_believed(Oid owner, const char *target)
  */
 
 static AtpSpan
-span_of(AtpTuple row, const char *column)
+text_span(AtpTuple row, const char *column)
 {
 	char	   *text = atp_get_text_or_null(row, column);
 
@@ -118,7 +118,7 @@ take_state(AtpIdentity *identity, AtpTuple row, TimestampTz now)
 {
 	AtpDidDoc	doc;
 
-	atp_diddoc_of_parts(span_of(row, "key"), span_of(row, "label_key"), span_of(row, "server"), span_of(row, "log_handle"),
+	atp_diddoc_of_parts(text_span(row, "key"), text_span(row, "label_key"), text_span(row, "server"), text_span(row, "log_handle"),
 						atp_signature_point, NULL, &doc);
 	if (atp_get_bool(row, "gone"))
 	{

@@ -319,7 +319,7 @@ read_stored(const AtpApply *a, Account *accounts, int naccounts)
 
 /* M-30: the transaction in which this process compared the identities of all accounts with the log; invalid: not yet. */
 static TransactionId compared_in = InvalidTransactionId;
-static bool is_compared = false;	/* ... and it has committed */
+static bool is_compared = false;	/* compared_in has committed */
 
 static bool
 is_following(void)
