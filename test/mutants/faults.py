@@ -514,7 +514,7 @@ fault("sweep-revived", "tables/repos/repo_archived.c", "	repo->account.active = 
 fault("sweep-ends", "tables/apply/sweep_end.c", "		LockRelationOid(atp_target_table(set, \"repo\"), ShareLock);\n", "", "t/415_history_sweeps")
 fault("sweep-number", "tables/apply/sweep_end.c", "(int64) sweep_max_deletions + 1) > sweep_max_deletions)", "(int64) sweep_max_deletions + 1) < 0)", "t/415_history_sweeps")
 fault("sweep-age", "tables/apply/sweep_end.c", "			note_incomplete(sub->target, NULL, \"age\");\n", "			(void) 0;\n", "t/415_history_sweeps")
-fault("sweep-few", "tables/apply/sweep_passed.c", "(nlasts < ACCOUNTS && atp_remaining(atp_now(), began, FEW_MS) > 0)", "false", "t/415_history_sweeps")
+fault("sweep-few", "process/consumer/consumer_passed.c", "(nlasts > 0 && atp_remaining(atp_now(), began, FEW_MS) == 0)", "nlasts > 0", "t/415_history_sweeps")
 fault("archived-sync", "tables/repos/repo_effect.c", "	if (event->kind == ATP_REPOS_SYNC)\n	{\n		effect->erase = true;", "	if (event->kind == ATP_REPOS_SYNC)\n	{", "t/410_history")
 fault("archived-stranger", "tables/repos/repo_effect.c", "sub->settings.ncollections < 0 || ", "true || ", "t/410_history")
 fault("archived-ahead", "stream/format_archive.c", "if (atp_is_ahead(atp_tid_micros(event->rev)))", "if (false)", "t/410_history")

@@ -98,6 +98,12 @@ extern bool atp_repo_leave_to_purge(AtpApply *a, const AtpEvent *event, uint64 r
 /* Clear purge_rev of the repositories whose records up to purge_rev are all deleted. */
 extern void atp_repo_end_purge(AtpApply *a);
 
+/*
+ * Remove now what is left to atp_purge() of these repositories, whose rows the caller has locked.  An archive may bring records
+ * anew whose revision is not later than purge_rev (H-33): atp_purge() could not tell these records from the deleted ones.
+ */
+extern void atp_repos_purge_now(AtpApply *a, struct varlena *const *dids, int n);
+
 /* Does the repository of a deleted account still have records to purge? */
 extern bool atp_repo_is_purged(AtpApply *a, struct varlena *did);
 

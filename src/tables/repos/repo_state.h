@@ -237,6 +237,12 @@ extern bool atp_repo_take_status(AtpRepos *s, AtpRepoState *repo, AtpEvent *even
 /* Take the handle of an #identity event. */
 extern void atp_repo_take_identity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event);
 
+/*
+ * The time of an #account.  A Jetstream has seen the #account later: perhaps hours later, when the account had begun anew.  The time
+ * in the #account is its server's, and may be wrong; it is never later than the Jetstream's.
+ */
+extern int64 atp_repo_written_at(const AtpEvent *event);
+
 /* The largest revision possible at the time of the event: a deletion of the account stands for this revision. */
 extern uint64 atp_repo_event_bound(const AtpEvent *event);
 
