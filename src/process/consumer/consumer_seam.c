@@ -173,7 +173,7 @@ end_sweep(Consumer *c)
 	char	   *waits_for;
 
 	c->sweep_looked = atp_now();
-	c->sweep_waits = !atp_sweep_may_end(c->sub, &waits_for);
+	c->sweep_waits = !atp_sweep_may_end(c->sub, c->statements, &waits_for);
 	if (!c->sweep_waits)
 	{
 		CHANGE_HISTORY(c, "ending the reading of the archive", atp_history_live(c->name));
