@@ -246,8 +246,8 @@ obey_sweep(AtpApply *apply)
 }
 
 /*
- * H-43: until the sweep of this subscription ends, the events of its stream count as rows of its archive.  The other writers of the
- * target may be behind the stream: if the stream moved the revisions of repositories, what these writers alone know would count as old.
+ * H-43: until the sweep of the subscription ends, the events of the stream count as rows of the archive.  Another subscription may be
+ * behind the stream.  If the stream moved repo.rev, older commits that only the other subscription brings would count as old.
  */
 static void
 mark_archived(AtpApply *apply, int lo, int hi)

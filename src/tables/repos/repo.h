@@ -59,7 +59,7 @@ extern bool atp_is_deletion(const AtpEvent *event);
 /* Set sync of the repository's row to desynchronized. */
 extern void atp_repo_mark(AtpApply *a, struct varlena *did);
 
-/* Wait for the locks of these rows, and set them to desynchronized. */
+/* Wait for the locks of the repositories' rows, and set sync to desynchronized. */
 extern void atp_repo_mark_all(AtpApply *a, struct varlena *const *dids, int n);
 
 /*
@@ -102,8 +102,9 @@ extern bool atp_repo_leave_to_purge(AtpApply *a, const AtpEvent *event, uint64 r
 extern void atp_repo_end_purge(AtpApply *a);
 
 /*
- * Remove now what is left to atp_purge() of these repositories, whose rows the caller has locked.  An archive may bring records
- * anew whose revision is not later than purge_rev (H-33): atp_purge() could not tell these records from the deleted ones.
+ * Remove the records up to purge_rev of these repositories without waiting for atp_purge().  The caller has locked the rows of
+ * table repo.  An archive may bring a new record of revision purge_rev or of an older revision (H-33): atp_purge() would remove the
+ * new record, too.
  */
 extern void atp_repos_purge_now(AtpApply *a, struct varlena *const *dids, int n);
 

@@ -36,7 +36,7 @@ own_time(const AtpRepos *s, const AtpEvent *event)
 
 	if (event->time == 0)
 		return now;
-	/* H-43: an archive is compared with sources that have the event at another time */
+	/* H-43: a relay has the event earlier than the archive's server */
 	if (event->archived)
 		return Min(now, atp_foreign_time(atp_repo_written_at(event)));
 	if (s->apply->sub->source->rewind > 0 && !atp_is_ahead(event->time))

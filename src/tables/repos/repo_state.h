@@ -238,8 +238,8 @@ extern bool atp_repo_take_status(AtpRepos *s, AtpRepoState *repo, AtpEvent *even
 extern void atp_repo_take_identity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event);
 
 /*
- * The time of an #account.  A Jetstream has seen the #account later: perhaps hours later, when the account had begun anew.  The time
- * in the #account is its server's, and may be wrong; it is never later than the Jetstream's.
+ * The time of an #account, as the account's server has written it.  A Jetstream may have seen the #account hours later, after the
+ * account's next life had begun.  A time later than the Jetstream's is wrong, and the Jetstream's time counts.
  */
 extern int64 atp_repo_written_at(const AtpEvent *event);
 
