@@ -30,6 +30,7 @@ struct AtpProofFetch
 	int64		bytes;			/* of the whole */
 	bool		waits;			/* until a whole repository of another fetch has come */
 	AtpSparseFault fault;
+	const char *reason;			/* P-52: of the parts' fault; then of the fault */
 };
 
 static dlist_head wholes = DLIST_STATIC_INIT(wholes);
@@ -123,7 +124,7 @@ atp_proof_fetch_ended(AtpProofFetch *f, const AtpHttp *http)
 const AtpSparseFault *
 atp_proof_fetch_fault(const AtpProofFetch *f)
 {
-	return f->parts != NULL ? atp_sparse_fetch_fault(f->parts) : &f->fault;
+	return &f->fault;
 }
 
 AtpExport *
@@ -149,14 +150,41 @@ atp_proof_fetch_bytes(const AtpProofFetch *f)
  * ------------------------------------------------------------------------
  */
 
-/* answer: NULL: the repository itself is wrong.  P-61: the error tells why the parts have failed, too. */
-static AtpSparseState
-fail_whole(AtpProofFetch *f, AtpSparseFaultKind kind, const char *text, const AtpHttpAnswer *answer)
+/* P-61: the error tells why the parts have failed, too. */
+static void
+set_text(AtpProofFetch *f, const char *text)
 {
 	char	   *both = f->parts_failed == NULL ? pstrdup(text) : psprintf("%s; of its collections alone: %s", text, f->parts_failed);
 
-	f->fault = (AtpSparseFault) {kind, MemoryContextStrdup(f->cxt, both), answer};
+	f->fault.text = MemoryContextStrdup(f->cxt, both);
+}
+
+/* answer: NULL: the repository itself is wrong. */
+static AtpSparseState
+fail_whole(AtpProofFetch *f, AtpSparseFaultKind kind, const char *text, const AtpHttpAnswer *answer)
+{
+	f->fault = (AtpSparseFault) {kind, NULL, answer};
+	set_text(f, text);
+	f->reason = MemoryContextStrdup(f->cxt, atp_sparse_fault_reason(&f->fault));
 	return ATP_SPARSE_FAILED;
+}
+
+AtpSparseState
+atp_proof_fetch_give_up(AtpProofFetch *f)
+{
+	static const char rests[] = "its server has failed for other accounts, and rests";
+
+	f->fault.kind = ATP_SPARSE_UNREACHED;
+	set_text(f, rests);
+	if (f->reason == NULL)
+		f->reason = rests;
+	return ATP_SPARSE_FAILED;
+}
+
+const char *
+atp_proof_fetch_reason(const AtpProofFetch *f)
+{
+	return f->reason;
 }
 
 static AtpSparseState
@@ -249,6 +277,7 @@ static void
 turn_to_whole(AtpProofFetch *f, const AtpSparseFault *fault)
 {
 	f->parts_failed = MemoryContextStrdup(f->cxt, fault->text);
+	f->reason = MemoryContextStrdup(f->cxt, atp_sparse_fault_reason(fault));
 	f->host_failed = atp_sparse_fault_is_of_host(fault->kind);
 	if (fault->kind == ATP_SPARSE_UNABLE)
 		atp_host_refuses_parts(atp_http_host_of(f->ask.server), fault->text, atp_now());
@@ -259,14 +288,22 @@ turn_to_whole(AtpProofFetch *f, const AtpSparseFault *fault)
 AtpSparseState
 atp_proof_fetch_step(AtpProofFetch *f, long *wait_ms)
 {
+	const AtpSparseFault *fault;
 	AtpSparseState state;
 
 	*wait_ms = -1;
 	if (f->parts == NULL)
 		return f->checking ? check_whole(f) : f->http == NULL ? start_request(f, wait_ms) : read_whole(f);
 	state = atp_sparse_fetch_step(f->parts, wait_ms);
-	if (state != ATP_SPARSE_FAILED || f->only_parts || !atp_sparse_fault_allows_whole(atp_sparse_fetch_fault(f->parts)->kind))
+	if (state != ATP_SPARSE_FAILED)
 		return state;
-	turn_to_whole(f, atp_sparse_fetch_fault(f->parts));
+	fault = atp_sparse_fetch_fault(f->parts);
+	if (f->only_parts || !atp_sparse_fault_allows_whole(fault->kind))
+	{
+		f->fault = *fault;
+		f->reason = MemoryContextStrdup(f->cxt, atp_sparse_fault_reason(fault));
+		return ATP_SPARSE_FAILED;
+	}
+	turn_to_whole(f, fault);
 	return ATP_SPARSE_MORE;
 }

@@ -28,6 +28,12 @@ extern AtpSparseState atp_proof_fetch_step(AtpProofFetch *fetch, long *wait_ms);
 extern const AtpSparseFault *atp_proof_fetch_fault(const AtpProofFetch *fetch);
 extern AtpExport *atp_proof_fetch_export(const AtpProofFetch *fetch);
 
+/* End a fetch whose host may not be asked for longer.  FAILED: the fault is that of the parts, if they have failed before. */
+extern AtpSparseState atp_proof_fetch_give_up(AtpProofFetch *fetch);
+
+/* P-52: atp_sparse_fault_reason() of the fault. */
+extern const char *atp_proof_fetch_reason(const AtpProofFetch *fetch);
+
 /* Does a request run now? */
 extern bool atp_proof_fetch_is_running(const AtpProofFetch *fetch);
 

@@ -212,6 +212,8 @@ atp_prove(PG_FUNCTION_ARGS)
 
 		if (set.n == 0)
 			continue;
+		/* the set stays: a session that removes sets waits for this transaction, and sees its proofs */
+		atp_proved_lock(target, false);
 		atp_proved_note(target, &set);
 		queued += queue_sample(sub, &set, seed, share);
 	}

@@ -402,18 +402,19 @@ compare_some(Proof *p)
 static bool
 move_on(Proof *p, long *wait_ms)
 {
-	const AtpSparseFault *fault;
 	long		wait = -1;
+	AtpSparseState state;
 
 	if (p->walked)
 		return compare_some(p);
-	switch (atp_proof_fetch_step(p->fetch, &wait))
+	state = atp_proof_fetch_step(p->fetch, &wait);
+	/* the accounts of a host that rests leave their places to accounts of other hosts */
+	if (state == ATP_SPARSE_WAITS && wait > REST_MS && !atp_proof_fetch_is_running(p->fetch))
+		state = atp_proof_fetch_give_up(p->fetch);
+	switch (state)
 	{
 		case ATP_SPARSE_WAITS:
-			/* the accounts of a host that rests leave their places to accounts of other hosts */
-			if (wait > REST_MS && !atp_proof_fetch_is_running(p->fetch))
-				fail_proof(p, "its server has failed for other accounts, and rests");
-			else if (wait >= 0)
+			if (wait >= 0)
 				*wait_ms = Min(*wait_ms, wait);
 			return false;
 		case ATP_SPARSE_MORE:
@@ -427,11 +428,10 @@ move_on(Proof *p, long *wait_ms)
 		case ATP_SPARSE_FAILED:
 			break;
 	}
-	fault = atp_proof_fetch_fault(p->fetch);
-	if (fault->kind == ATP_SPARSE_LATER)
+	if (atp_proof_fetch_fault(p->fetch)->kind == ATP_SPARSE_LATER)
 		put_off(p, LATER_S);
 	else
-		fail_proof_for(p, atp_sparse_fault_reason(fault), fault->text);
+		fail_proof_for(p, atp_proof_fetch_reason(p->fetch), atp_proof_fetch_fault(p->fetch)->text);
 	return false;
 }
 

@@ -298,7 +298,7 @@ hold_events(void *arg)
 
 	if (refusal == ATP_REFUSED_NOT)
 		return;
-	b->fault = refusal == ATP_REFUSED_INACTIVE ? ATP_REPO_NOTED : ATP_REPO_LATER;
+	b->fault = refusal == ATP_REFUSED_INACTIVE ? ATP_REPO_NOTED : ATP_REPO_WAITS;
 	b->why = MemoryContextStrdup(b->cxt, why);
 }
 
