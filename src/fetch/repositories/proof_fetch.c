@@ -214,7 +214,7 @@ waits_for_memory(const AtpProofFetch *f)
 }
 
 static AtpSparseState
-start_request(AtpProofFetch *f, long *wait_ms)
+start_whole(AtpProofFetch *f, long *wait_ms)
 {
 	set_waits(f, nwholes == WHOLES_MAX);
 	if (f->waits)
@@ -293,7 +293,7 @@ atp_proof_fetch_step(AtpProofFetch *f, long *wait_ms)
 
 	*wait_ms = -1;
 	if (f->parts == NULL)
-		return f->checking ? check_whole(f) : f->http == NULL ? start_request(f, wait_ms) : read_whole(f);
+		return f->checking ? check_whole(f) : f->http == NULL ? start_whole(f, wait_ms) : read_whole(f);
 	state = atp_sparse_fetch_step(f->parts, wait_ms);
 	if (state != ATP_SPARSE_FAILED)
 		return state;
