@@ -582,6 +582,8 @@ fault("proof-too-large", "fetch/repositories/sparse_fault.c", "			if (answer->st
 fault("proof-reason", "fetch/repositories/task_prove.c", "fail_proof_for(p, atp_proof_fetch_reason(p->fetch), atp", "fail_proof_for(p, atp_proof_fetch_fault(p->fetch)->text, atp", "t/283_proofs")
 fault("proved-removed", "tables/repos/proved_filter.c", " AND id = ANY ($2) AND id <> ALL ($3)", " AND id = ANY ($2)", "t/283_proved_sets")
 fault("proved-unneeded", "tables/repos/proved_filter.c", "	if (exclusive)\n		remove_unneeded", "	if (!exclusive)\n		remove_unneeded", "t/283_proved_sets")
+fault("proof-letter-of", "tables/export/proof_compare.c", "		has = is_about((AtpBytes) {(const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)}, cid);\n", "		has = bytes != NULL && cid.len > 0;\n", "t/283_proofs")
+fault("proof-lost-host", "fetch/repositories/task_prove.c", "				lose_host(job);\n", "				(void) 0;\n", "t/283_proofs")
 fault("proof-ahead", "fetch/repositories/task_prove.c", "slice->later = stored != slice->p->before;", "slice->later = true;", "t/283_proofs")
 fault("proof-extra", "tables/export/proof_compare.c", "			p->counts.extra++;\n", "", "t/283_proofs")
 fault("proof-sample", "fetch/repositories/prove_sql.c", "GREATEST(p.share, excluded.share), asked_at", "GREATEST(p.share, excluded.share), seed = excluded.seed, asked_at", "t/283_proofs")
