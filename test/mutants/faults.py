@@ -965,7 +965,7 @@ fault("owner-export", "tables/export/export_owner.c", "\"backfill = 'none', name
 fault("owner-none", "fetch/repositories/repo_rows.c", "WHERE s.backfill <> 'none' AND \" which_owner", "WHERE \" which_owner", OWNERS)
 fault("owner-heir", "tables/commands/job_reassign.c", "CROSS JOIN o WHERE k.subscription = $1", "CROSS JOIN o WHERE false AND k.subscription = $1", OWNERS)
 fault("owner-heir-dids", "tables/commands/job_reassign.c", "AND o.dids IS NULL", "", OWNERS)
-fault("repo-packed", "fetch/repositories/repo_parts.c", ".gzip = true, .stream = true", ".gzip = false, .stream = true", "t/353_repo_hosts")
+fault("repo-packed", "fetch/repositories/repo_request.c", ".gzip = true, .stream = true", ".gzip = false, .stream = true", "t/353_repo_hosts")
 fault("owner-unentitled", "fetch/repositories/task_repo.c", "	atp_jobs_take_from_unentitled();\n", "", OWNERS)
 fault("owner-unentitled-status", "fetch/repositories/task_status.c", "	atp_status_requests_take_from_unentitled();\n", "", OWNERS)
 fault("owner-leaves", "tables/commands/job_reassign.c", "hand_over(old, true);", "hand_over(old, false);", OWNERS)

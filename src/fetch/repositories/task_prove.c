@@ -49,6 +49,7 @@
 
 /* P-52: reasons of refused accounts. */
 #define UNREADABLE		"the rows could not be read as the owner"
+#define NO_SERVER		"the account's identity has no server any more"
 #define BEHIND			"its server does not have the revision of the tables"
 
 typedef struct Proof
@@ -223,7 +224,7 @@ static void
 lose_host(const AtpProofJob *job)
 {
 	atp_begin("noting an account without a server");
-	atp_proof_failed(job, "the account's identity has no server any more");
+	atp_proof_failed(job, NO_SERVER, NO_SERVER);
 	atp_commit();
 }
 
