@@ -12,6 +12,9 @@
 #include "tables/base/history.h"
 #include "tables/base/table.h"
 
+/* Blocks and bytes that a plan can name: more is no estimate. */
+#define PLANNED_MAX		"1000000000000000000"
+
 static const char *const phase_words[] = {"plan", "rows", "markers", "seam", "live", NULL};
 
 /* Run a statement on the row of the subscription. */
@@ -76,9 +79,11 @@ atp_history_note(const char *name, const AtpHistoryCounts *counts, const char *e
 	AtpArg		due = atp_time_arg(next_try);
 
 	due.isnull = error == NULL;
-	change_row("UPDATE atproto.history SET planned_blocks = CASE WHEN $2 > 0 THEN COALESCE(planned_blocks, 0) + $2 ELSE planned_blocks END,"
+	/* H-61: the server says how many blocks there are, so no sum or product may be out of range */
+	change_row("UPDATE atproto.history SET planned_blocks = CASE WHEN $2 > 0 THEN LEAST(COALESCE(planned_blocks, 0), " PLANNED_MAX ") + $2 ELSE planned_blocks END,"
 			   " blocks = blocks + $3, bytes = bytes + $4, rows = rows + $5, error = left($6, 2000), next_try = $7,"
-			   " planned_bytes = CASE WHEN blocks + $3 > 0 THEN (bytes + $4) * GREATEST(planned_blocks + $2, blocks + $3) / (blocks + $3) END"
+			   " planned_bytes = CASE WHEN blocks + $3 > 0 THEN LEAST((bytes + $4)::double precision * GREATEST(planned_blocks::double precision + $2, blocks + $3)"
+			   "  / (blocks + $3), " PLANNED_MAX ")::bigint END"
 			   " WHERE subscription = $1",
 			   ATP_ARGS(atp_text_arg(name), atp_int8_arg(counts->planned_blocks), atp_int8_arg(counts->blocks), atp_int8_arg(counts->bytes),
 						atp_int8_arg(counts->rows), atp_text_arg(error), due));
@@ -114,7 +119,7 @@ atp_history_replan(const char *name)
 void
 atp_history_live(const char *name)
 {
-	change_row("UPDATE atproto.history SET phase = 'live', finished_at = now() WHERE subscription = $1 AND phase = 'seam' AND isempty(seams)",
+	change_row("UPDATE atproto.history SET phase = 'live', finished_at = now(), error = NULL, next_try = NULL WHERE subscription = $1 AND phase = 'seam' AND isempty(seams)",
 			   ATP_ARGS(atp_text_arg(name)));
 }
 
