@@ -212,6 +212,15 @@ start_proof(const AtpProofJob *job)
 									   });
 }
 
+/* The account had a server when the row got its host, and has none now: otherwise the row would be due for ever, before others. */
+static void
+lose_host(const AtpProofJob *job)
+{
+	atp_begin("noting an account without a server");
+	atp_proof_failed(job, "the account's identity has no server any more");
+	atp_commit();
+}
+
 /*
  * R-46: the memory of all proofs, which grows with what strangers send; *first is the first proof with a large index, or
  * NULL.  While the proofs have more than atproto.fetch_memory, no proof begins, and of those with a large index only the
@@ -311,6 +320,8 @@ start_due(void)
 
 			if (!has_place())
 				return;
+			if (host == NULL)
+				lose_host(job);
 			if (host == NULL || is_proving(job) || atp_owner_backoff_ms(job->owner) > 0)
 				continue;
 			if (!host_is_full(host))
