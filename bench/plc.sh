@@ -4,7 +4,7 @@
 #   bench/plc.sh                  print the results
 #   bench/plc.sh --write          also put them into bench/notes
 #
-# make_plc.c makes OPERATIONS operations of ACCOUNTS accounts, and says how many signatures a second this machine verifies.
+# make_plc.c makes OPERATIONS operations of ACCOUNTS accounts, and says the signatures of how many operations a second this machine verifies.
 # plc_server serves the log by pages, and spends little time itself. Each run begins with empty tables and a checkpoint, and ends when
 # another session, which looks every 5 ms, sees the cursor at the log's end. Figures are medians of RUNS. Memory is the anonymous
 # memory of the consumer, at most. Bytes are those of plc_operation with its indexes and of plc_text, divided by the operations.
@@ -117,7 +117,7 @@ X
 	echo "|---|---|"
 	awk "BEGIN {printf \"| operations verified and stored a second, by the clock | %.0f |\n\", $OPERATIONS / $seconds}"
 	awk "BEGIN {printf \"| ... in a second of the consumer's processor time | %.0f |\n\", $OPERATIONS / $cpu}"
-	echo "| signatures verified a second, the floor | $floor |"
+	echo "| operations a second whose signatures alone are verified, the floor | $floor |"
 	awk "BEGIN {printf \"| the consumer's processor time ÷ that of the signatures | %.2f |\n\", $cpu / ($OPERATIONS / $floor)}"
 	echo "| operations judged by plc_check() a second | $check |"
 	echo "| bytes an operation, with index and texts | $bytes |"

@@ -45,7 +45,7 @@ typedef struct Writer
 	Member	   *members;		/* members of all open objects */
 	size_t		nmembers;
 	bool		plain;			/* "$link" and "$bytes" are keys like others */
-	AtpErr		unfit;			/* plain: the first number or text that DAG-CBOR cannot hold */
+	AtpErr		unfit;			/* plain: error of the first number or text beyond DAG-CBOR */
 	size_t		unfit_at;
 	AtpTickFn	tick;
 	uint64_t	ticks;
@@ -318,7 +318,7 @@ put_number(AtpCborWriter *w, AtpSpan number)
 	return ATP_OK;
 }
 
-/* Plain: something of the same type stands for a key, text or number that DAG-CBOR cannot hold. */
+/* Plain: writes a value of the same type for a key, text or number that DAG-CBOR cannot hold. */
 static void
 put_substitute(Writer *o, const AtpJsonItem *item)
 {

@@ -24,9 +24,8 @@ extern AtpErr atp_json_to_dagcbor_ticking(const char *restrict s, size_t n, uint
 
 /*
  * As atp_json_to_dagcbor(), for JSON outside of the data model: "$link" and "$bytes" are keys like others.  So are
- * the did:plc directory's operations encoded (M-03).  A number or text that DAG-CBOR cannot hold is an error, too, but *cbor
- * then has something of the same type in the place, so that the form of the value can be judged; after other errors
- * *cbor has ptr NULL.
+ * the did:plc directory's operations encoded (M-03).  After the error of a number or text that DAG-CBOR cannot hold, *cbor has
+ * another value of the same type in this place, so that the form can still be judged; after other errors *cbor.ptr is NULL.
  */
 extern AtpErr atp_json_to_dagcbor_plain(const char *restrict s, size_t n, uint8_t *restrict room, size_t size,
 										AtpBytes *cbor, size_t *at);
