@@ -44,7 +44,7 @@ typedef struct Writer
 	uint8_t    *scratch;		/* as large as the output */
 	Member	   *members;		/* members of all open objects */
 	size_t		nmembers;
-	bool		plain;			/* "$link" and "$bytes" are keys like others */
+	bool		plain;			/* "$link" and "$bytes" have no meaning */
 	AtpErr		unfit;			/* plain: error of the first number or text beyond DAG-CBOR */
 	size_t		unfit_at;
 	AtpTickFn	tick;
