@@ -92,10 +92,13 @@ is(records(), 'x x y', 'the last deletion has come');
 
 query('SELECT atproto.unsubscribe(name) FROM atproto.subscription; DROP SCHEMA s CASCADE; CREATE SCHEMA s');
 follow(archive => [ 'b 1 +x', 'hold', 'a 2 -x', 'c sync 2', 'c 2 +y', 'hold', 'b 2 -x', 'hold', 'b 3 +z' ],
-	relay => [ 'a 1 +y', 'c 1 +y', 'hold', 'a 3 +y', 'hold', 'a 4 +y' ]);
+	relay => [ 'a 1 +y', 'c 1 +y', 'hold', 'a 3 +y', 'hold', 'a 4 +y', 'hold', 'a 5 +z' ]);
 go('archive');
 is(records(), 'x y y', 'H-43: a #sync with the same record');
 is(query(q{SELECT string_agg(path, ' ' ORDER BY path) FROM s.sweep_deletion}), '#sync archive app.bsky.feed.post/x', 'H-43: the archive keeps a deletion and a #sync');
+
+is(query('SELECT incomplete FROM atproto.history'), 'joined', 'H-43: the relay was added after the sweep had begun');
+query('UPDATE atproto.history SET incomplete = NULL, incomplete_at = NULL');
 
 # --- limits ---
 
@@ -120,6 +123,17 @@ is(query(q{SELECT count(passed_at) FROM atproto.cursor}), '0', 'of few accounts 
 $clock->advance(3700);
 go('relay');
 is(query(q{SELECT passed_at FROM atproto.cursor WHERE subscription = 'relay'}), '2026-01-01 00:00:00+00', 'H-43: after an hour the median of few accounts counts');
+
+# --- a subscription moves to the target; the archive is given up while no process of the relay runs ---
+
+query(q{UPDATE atproto.history SET incomplete = NULL; CREATE SCHEMA other; SELECT atproto.pause('relay'); UPDATE atproto.subscription SET target = 'other' WHERE name = 'relay'});
+is(query('SELECT incomplete FROM atproto.history'), '', 'H-43: a subscription that leaves the target is no reason');
+query(q{UPDATE atproto.subscription SET target = 's' WHERE name = 'relay'});
+is(query('SELECT incomplete FROM atproto.history'), 'joined', 'H-43: what a subscription has deleted before it came was not kept');
+query(q{INSERT INTO s.sweep_deletion (did, path, rev) SELECT did, 'old', rev FROM s.repo LIMIT 1; SELECT atproto.unsubscribe('archive'); SELECT atproto.resume('relay')});
+go('relay');
+wait_for('SELECT count(*) = 0 FROM s.sweep_deletion');
+pass('H-43: a process that has not seen the sweep empties what was kept');
 
 $node->stop;
 done_testing();
