@@ -46,6 +46,8 @@ sub follow
 			$source eq 'archive' ? (collections => q{'{app.bsky.feed.post}'}) : ()) . ($source eq 'archive' ? "; $sweep" : ''));
 		wait_for_seq($node, $source, shift(@{ $holds{$source} }) - 1);
 	}
+	# the relay is added after the archive, which the row tells
+	query('UPDATE atproto.history SET incomplete = NULL, incomplete_at = NULL');
 	return;
 }
 
@@ -92,13 +94,10 @@ is(records(), 'x x y', 'the last deletion has come');
 
 query('SELECT atproto.unsubscribe(name) FROM atproto.subscription; DROP SCHEMA s CASCADE; CREATE SCHEMA s');
 follow(archive => [ 'b 1 +x', 'hold', 'a 2 -x', 'c sync 2', 'c 2 +y', 'hold', 'b 2 -x', 'hold', 'b 3 +z' ],
-	relay => [ 'a 1 +y', 'c 1 +y', 'hold', 'a 3 +y', 'hold', 'a 4 +y', 'hold', 'a 5 +z' ]);
+	relay => [ 'a 1 +y', 'c 1 +y', 'hold', 'a 3 +y', 'hold', 'a 4 +y' ]);
 go('archive');
 is(records(), 'x y y', 'H-43: a #sync with the same record');
 is(query(q{SELECT string_agg(path, ' ' ORDER BY path) FROM s.sweep_deletion}), '#sync archive app.bsky.feed.post/x', 'H-43: the archive keeps a deletion and a #sync');
-
-is(query('SELECT incomplete FROM atproto.history'), 'joined', 'H-43: the relay was added after the sweep had begun');
-query('UPDATE atproto.history SET incomplete = NULL, incomplete_at = NULL');
 
 # --- limits ---
 
@@ -137,7 +136,7 @@ query(q{DELETE FROM atproto.held_event; UPDATE s.repo SET hold = NULL; SELECT at
 
 # --- how far the other streams are (guard behind) ---
 
-follow(relay => [ 'a 3 +y', 'hold', 'a 4 +y' ], archive => [ 'a 2 +x' ]);
+follow(relay => [ 'a 3 +y', 'hold', 'a 4 +y', 'hold', 'a 5 +z' ], archive => [ 'a 2 +x' ]);
 is(query(q{SELECT count(passed_at) FROM atproto.cursor}), '0', 'of few accounts no time is known');
 $clock->advance(3700);
 go('relay');
