@@ -140,7 +140,7 @@ atp_history_replan(const char *name)
 void
 atp_history_live(const char *name)
 {
-	change_row("UPDATE atproto.history SET phase = 'live', finished_at = now() WHERE subscription = $1 AND phase = 'seam' AND isempty(seams)",
+	change_row("UPDATE atproto.history SET phase = 'live', error = NULL, next_try = NULL, finished_at = now() WHERE subscription = $1 AND phase = 'seam' AND isempty(seams)",
 			   ATP_ARGS(atp_text_arg(name)));
 }
 
@@ -160,7 +160,7 @@ atp_history_again(const char *name, const char *endpoint, int64 seq, int64 missi
 			" seams = seams * int8multirange(int8range(NULL, $3 + 1)),"
 			" again_until = GREATEST(again_until, (SELECT max(seq) FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2)) WHERE subscription = $1",
 			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int8_arg(seq), atp_int8_arg(missing)));
-	atp_run("UPDATE atproto.cursor SET seq = $3, last_row = NULL, left_at = NULL, read_from = $3, updated_at = now() WHERE subscription = $1 AND endpoint = $2",
+	atp_run("UPDATE atproto.cursor SET seq = $3, last_row = NULL, left_at = NULL, read_from = $3, passed_at = NULL, updated_at = now() WHERE subscription = $1 AND endpoint = $2",
 			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int8_arg(seq)));
 	atp_owner_end(caller);
 }
@@ -183,7 +183,7 @@ atp_history_cursor_set(const char *name, AtpArg seq)
 
 /* Set the cursors to the value of an expression over atproto.history h. */
 #define SET_CURSORS(value) \
-	"UPDATE atproto.cursor c SET seq = " value ", last_row = NULL, left_at = NULL, read_from = " value ", updated_at = now()" \
+	"UPDATE atproto.cursor c SET seq = " value ", last_row = NULL, left_at = NULL, read_from = " value ", passed_at = NULL, updated_at = now()" \
 	" FROM atproto.history h WHERE h.subscription = $1 AND c.subscription = $1 AND c.endpoint = $2"
 
 void
