@@ -398,6 +398,9 @@ fault("plc-forgiven", "tables/plc/plc_tables.c", "(void) atp_execute(w->set, &re
 fault("plc-page-empty", "process/consumer/consumer_pages.c", "if (lines == 0)\n		c->by_pages = c->tried_stream = false;\n	else if", "if", "t/500_plc")
 fault("plc-page-last", "net/lines.c", "		end_line(lines);		/* the last line", "		lines->len = 0;		/* the last line", "t/500_plc")
 fault("plc-future", "process/consumer/consumer_pages.c", 'strcmp(reason, "FutureCursor") == 0', "false", "t/500_plc")
+fault("plc-follow-all", "tables/plc/plc_sink.c", "		n = -1;\n	}\n	if (n == 0)", "	}\n	if (n == 0)", "t/503_plc_identities")
+fault("plc-log-believed", "identity/identity_log.c", " WHERE believed AND fresh GROUP BY", " WHERE fresh GROUP BY", "t/503_plc_identities")
+fault("plc-log-waits", "fetch/identities/identity_queue.c", "if (until > now && request->requested_at", "if (until < 0 && request->requested_at", "t/503_plc_identities")
 
 # --- src/core: records, commits, trees, messages ---
 
@@ -912,7 +915,7 @@ fault("identity-hour", "fetch/identities/identity_answer.c", "asked.web ? HOUR_S
 fault("identity-too-new", "fetch/identities/identity_answer.c", "	identity->tries = 0;\n	identity->denied_at = now;\n", "	identity->tries = 0;\n", STATES)
 fault("identity-dead", "fetch/identities/identity_answer.c", "identity->state = ATP_IDENTITY_UNREACHABLE;", "(void) 0;", STATES)
 fault("identity-busy", "fetch/identities/identity_answer.c", "		case 429:\n", "", "t/289_full_outage")
-fault("identity-port", "fetch/identities/identity_answer.c", "if (doc->pds_port == standard)", "if (doc->pds_port >= standard)", STATES)
+fault("identity-port", "identity/identity_document.c", "if (doc->pds_port == standard)", "if (doc->pds_port >= standard)", STATES)
 
 # --- lists ---
 
