@@ -23,6 +23,7 @@
 #include "stream/filter.h"
 #include "tables/base/sweep.h"
 #include "types/types.h"
+#include "utils/guc.h"
 #include "utils/memutils.h"
 
 #define ACCOUNTS_MAX	ATP_PLAN_DIDS_MAX	/* of a group in phase markers */
@@ -31,6 +32,25 @@
 #define STEPS_MAX	20000		/* rows of one call: the loop has other work, too */
 #define NOTE_MS		1000		/* the row of atproto.history is written so often */
 #define DENIED_MS	60000		/* H-15 */
+
+static int	history_memory_kb;
+static int	history_block_max_kb;
+
+#define MEMORY		((size_t) history_memory_kb * 1024)
+#define BLOCK_MAX	((size_t) history_block_max_kb * 1024)
+
+void
+atp_consumer_history_init(void)
+{
+	DefineCustomIntVariable("atproto.history_memory",
+							"Bytes of an archive that a consumer receives ahead; a decoded block comes on top.",
+							NULL, &history_memory_kb, 65536, 4096, 1048576,
+							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("atproto.history_block_max",
+							"Bytes of a decoded block of an archive; a larger block stops the reading, until the setting is increased.",
+							NULL, &history_block_max_kb, 262144, 64, 1048576,
+							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
+}
 
 /* libcurl's multi handle is made when the first archive is read. */
 static void
@@ -213,7 +233,7 @@ atp_consumer_open_archive(Consumer *c)
 	begin_http();
 	c->archive = atp_archive_new(&(AtpArchiveOptions) {
 		.origin = c->sub->archive, .methods = c->source->archive, .headers = c->sub->archive_headers,
-		.ca_file = c->sub->ca_file, .proxy = c->sub->proxy, .filter = filter_of(c)
+		.ca_file = c->sub->ca_file, .proxy = c->sub->proxy, .memory = MEMORY, .block_max = BLOCK_MAX, .filter = filter_of(c)
 	});
 }
 
@@ -232,7 +252,8 @@ void
 atp_consumer_history_begin(Consumer *c)
 {
 	atp_consumer_is_reading(c);
-	if (c->archive != NULL && c->audit != ATP_ASK_NONE)
+	/* the settings may have changed after a failure */
+	if (c->archive != NULL && (c->audit != ATP_ASK_NONE || !atp_archive_has_limits(c->archive, MEMORY, BLOCK_MAX)))
 		atp_consumer_close_archive(c);
 	if (c->archive != NULL)
 	{
@@ -276,6 +297,9 @@ atp_consumer_archive_failed(Consumer *c)
 	delay = Max(delay, atp_archive_rest_s(c->archive) * 1000);
 	if (atp_archive_is_denied(c->archive))
 		delay = DENIED_MS;
+	/* H-22: the operator is needed */
+	if (atp_archive_stays_bad(c->archive))
+		delay = atp_reconnect_max_delay_ms;
 	c->failures++;
 	note_counts(c, reason, delay);
 	atp_status_error(ATP_DROP_HTTP, reason);

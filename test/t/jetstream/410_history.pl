@@ -13,6 +13,7 @@ use lib "$FindBin::RealBin/../../lib";
 use AtprotoTest;
 use AtprotoTest::Archive;
 use AtprotoTest::Jetstream;
+use Digest::SHA qw(sha256_hex);
 use JSON::PP;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -150,17 +151,36 @@ reads_all('H-02: a server that stops in the middle of a segment', {},
 
 # --- a block that stays bad: the row of atproto.history names the block ---
 
+my $no_frame = 'not a frame' x 50;
 reads_all('a block that stays bad until it is mended', { whole => 2 },
-	before => sub { $archive->network->fault({ host => $AtprotoTest::Archive::HOST, path => 'blockIndex=3', xor => 60 }) },
+	before => sub { $archive->network->fault({ host => $AtprotoTest::Archive::HOST, path => 'blockIndex=3', status => 200, body => $no_frame }) },
 	meanwhile => sub {
 		my ($name) = @_;
 		wait_for("SELECT error LIKE '%block 3 of segment seg_0000000000.jss is refused%' FROM atproto.history WHERE subscription = '$name'");
 		is(query("SELECT seq FROM atproto.cursor WHERE subscription = '$name'"), '60', 'H-22: what comes before the block is applied, and nothing behind it');
+		wait_for("SELECT error LIKE '%refused 3 times, SHA-256 of its 550 bytes: @{[ sha256_hex($no_frame) ]}' FROM atproto.history WHERE subscription = '$name'");
 		wait_for("SELECT state IN ('waiting', 'history') FROM atproto.stat_subscription WHERE name = '$name'");
 		query("SELECT atproto.pause('$name')");
 		wait_for("SELECT state = 'paused' FROM atproto.stat_subscription WHERE name = '$name'");
 		$archive->network->unfault(undef);
 		query("SELECT atproto.resume('$name')");
+	});
+
+reads_all('a block in the middle of a segment, wrong once', { block_rows => 10, segment_blocks => 20 },
+	before => sub { $archive->network->fault({ host => $AtprotoTest::Archive::HOST, path => 'getSegment', xor => 30000, times => 1 }) });
+my @ranges = grep { defined } map { $_->{headers}{range} } $archive->requests('getSegment');
+is(scalar @ranges, 1, 'H-22: only the rest of the segment is requested again');
+like($ranges[0], qr/^bytes=(?:[12]\d{4})-$/, '... from the begin of the block on');
+
+# --- H-21: a block beyond the limit ---
+
+query(q{ALTER SYSTEM SET atproto.history_block_max = '64kB'; SELECT pg_reload_conf()});
+reads_all('a block beyond the limit', { block_rows => 400 },
+	meanwhile => sub {
+		my ($name) = @_;
+		wait_for("SELECT error LIKE '%is longer than 65536 bytes, the limit of atproto.history_block_max%refused 3 times%' FROM atproto.history WHERE subscription = '$name'");
+		is(query("SELECT seq FROM atproto.cursor WHERE subscription = '$name'"), '0', 'H-21: nothing of the block is applied');
+		query(q{ALTER SYSTEM RESET atproto.history_block_max; SELECT pg_reload_conf()});
 	});
 
 # --- a busy server, slices, a replaced archive, a repository with a second source ---
