@@ -265,10 +265,12 @@ atp_consumer_history_begin(Consumer *c)
 	atp_consumer_check_ca_file(c);
 	atp_sweep_begins(c->sub);
 	atp_consumer_open_archive(c);
-	set_filter(c);
-	c->decided = false;
 	c->position = atp_position_after(c->cursor, 0);
 	c->position.overlap = false;
+	if (atp_consumer_check_anchor(c))
+		return;
+	set_filter(c);
+	c->decided = false;
 	if (c->history.tip == 0 && atp_consumer_check_position(c))
 		return;
 	if (c->history.tip > 0 && c->cursor >= c->history.tip)
@@ -337,12 +339,14 @@ end_cycle(Consumer *c)
 	atp_begin("ending the reading of the archive");
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 	{
-		atp_history_end_cycle(c->name, c->cursor);
+		atp_history_end_cycle(c->name, c->cursor, c->marker, c->marker_row);
 		c->has_history = atp_history_get(c->name, &c->history);
 	}
 	atp_commit();
 	ereport(LOG, (errmsg("atproto subscription \"%s\" has read the archive up to " INT64_FORMAT, c->name, c->cursor)));
 	atp_consumer_close_archive(c);
+	c->anchored = false;
+	c->marker = 0;
 	c->failures = 0;
 	atp_consumer_is_waiting(c, 0);
 }
@@ -360,7 +364,7 @@ take_plan(Consumer *c)
 	if (c->history.tip > 0 && (int64) plan->sealed_tip_seq < c->history.tip)
 	{
 		atp_consumer_flush(c);
-		atp_consumer_stop(c, psprintf("the archive ends at %llu, and has ended at " INT64_FORMAT ": this is not the same archive any more. After set_cursor(), resume() reads it from another position",
+		atp_consumer_stop(c, psprintf("FutureCursor: the archive ends at %llu, and has ended at " INT64_FORMAT ": this is not the same archive any more. After set_cursor(), resume() reads it from another position",
 									  (unsigned long long) plan->sealed_tip_seq, c->history.tip));
 	}
 	if (c->history.tip > 0)
@@ -439,6 +443,28 @@ is_wanted(const Consumer *c, const AtpArchiveRow *row)
 		atp_wants_collection(&c->sub->settings, row->collection);
 }
 
+/*
+ * H-55: compaction leaves deletions, handles, statuses and #syncs.  The first such row of each block may become the anchor, whether the
+ * filters want it or not; the last one of the cycle does.
+ */
+static void
+note_marker(Consumer *c, const AtpArchiveRow *row)
+{
+	size_t		len;
+	uint8_t    *message;
+	int64		seq;
+
+	if (c->has_marker || row->kind < ATP_ARCHIVE_DELETE || row->kind > ATP_ARCHIVE_SYNC || (int64) row->seq > c->history.tip)
+		return;
+	message = palloc(len = atp_archive_message_len(row));
+	atp_archive_message_write(row, message);
+	c->marker_row = atp_message_digest(c->decoder, (AtpBytes) {message, len}, &seq);
+	pfree(message);
+	if (c->marker_row != 0)
+		c->marker = seq;
+	c->has_marker = true;
+}
+
 /* Take steps until the batch is full or the network is waited for; returns the last step. */
 static AtpArchiveStep
 read_rows(Consumer *c, int64 *seen)
@@ -453,6 +479,7 @@ read_rows(Consumer *c, int64 *seen)
 		if (step == ATP_ARCHIVE_ROW)
 		{
 			*seen = (int64) row.seq;
+			note_marker(c, &row);
 			if (is_wanted(c, &row))
 			{
 				c->read.rows++;
@@ -460,7 +487,10 @@ read_rows(Consumer *c, int64 *seen)
 			}
 		}
 		else if (step == ATP_ARCHIVE_BLOCK_READ)
+		{
+			c->has_marker = false;
 			move_position(c, *seen);
+		}
 		else
 			break;
 	}
@@ -489,7 +519,7 @@ atp_consumer_history_read(Consumer *c)
 	atp_http_pump();
 	(void) atp_http_news();
 	c->archive_ready = true;
-	if (c->audit == ATP_ASK_POSITION)
+	if (c->audit == ATP_ASK_POSITION || c->audit == ATP_ASK_ANCHOR)
 	{
 		atp_consumer_audit(c);
 		return;

@@ -43,6 +43,7 @@ typedef enum AtpQuestion
 	ATP_ASK_SEAM,				/* does the archive have rows that the stream has left out? */
 	ATP_ASK_SETTLE,			/* is the row at the candidate the one that had its effect? */
 	ATP_ASK_POSITION,			/* the same for the position, before a cycle */
+	ATP_ASK_ANCHOR,				/* has the archive the anchor still?  Before a cycle, and when a process goes on with a cycle */
 	ATP_ASK_QUIET				/* has the archive grown, although the stream has brought nothing? */
 } AtpQuestion;
 
@@ -102,6 +103,10 @@ typedef struct Consumer
 	int64		candidate;		/* a position to be compared with the archive, when it is sealed; 0: none ... */
 	int64		candidate_row;	/* ... and the digest of its row */
 	AtpTime		audited;		/* when the archive was asked last */
+	bool		anchored;		/* in this cycle, the archive was asked for its anchor */
+	int64		marker;			/* a row of this cycle that is never compacted, to become the anchor; 0: none yet ... */
+	int64		marker_row;		/* ... its digest */
+	bool		has_marker;		/* it is of the present block */
 	AtpArchive *archive;		/* NULL: nothing is read now */
 	int64		received;		/* number of the last row put into the batch ... */
 	int64		seen;			/* ... and of the last row looked at */
@@ -290,6 +295,9 @@ extern void atp_consumer_history_again(Consumer *c);
 
 /* Ask for the row at the position; call in place of the first page of a cycle.  False: nothing need be asked. */
 extern bool atp_consumer_check_position(Consumer *c);
+
+/* H-55: ask for the anchor; call in place of the first page.  False: nothing need be asked. */
+extern bool atp_consumer_check_anchor(Consumer *c);
 
 /* Compare the first event of a connection with the position.  Ends the process if rows have to be read again. */
 extern void atp_consumer_judge_seam(Consumer *c);

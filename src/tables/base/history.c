@@ -32,7 +32,7 @@ atp_history_begin(const char *name)
 			   " SELECT name, endpoint, COALESCE((SELECT min(c.seq) FROM atproto.cursor c WHERE c.subscription = name AND c.endpoint = s.endpoint), 0)"
 			   " FROM atproto.subscription s WHERE name = $1 AND history = 'archive'"
 			   " ON CONFLICT (subscription) DO UPDATE SET endpoint = EXCLUDED.endpoint, phase = 'plan', tip = NULL, passes = NULL,"
-			   "  settled = EXCLUDED.settled, seams = '{}', again_until = 0, planned_blocks = NULL, blocks = 0, planned_bytes = NULL, bytes = 0, error = NULL, next_try = NULL,"
+			   "  settled = EXCLUDED.settled, seams = '{}', again_until = 0, anchor = NULL, anchor_row = NULL, planned_blocks = NULL, blocks = 0, planned_bytes = NULL, bytes = 0, error = NULL, next_try = NULL,"
 			   "  started_at = now(), finished_at = NULL, incomplete = NULL, incomplete_at = NULL WHERE h.endpoint <> EXCLUDED.endpoint", ATP_ARGS(atp_text_arg(name)));
 }
 
@@ -40,7 +40,7 @@ bool
 atp_history_get(const char *name, AtpHistory *history)
 {
 	AtpCaller	caller = atp_as_table_owner("history");
-	AtpResult	found = atp_query("SELECT phase, COALESCE(tip, 0) AS tip, COALESCE(passes, 0) AS passes, began_after, settled, again_until, COALESCE(lower(s.seam), 0) AS seam_from, COALESCE(upper(s.seam), 0) AS seam_to"
+	AtpResult	found = atp_query("SELECT phase, COALESCE(tip, 0) AS tip, COALESCE(passes, 0) AS passes, began_after, settled, again_until, COALESCE(anchor, 0) AS anchor, COALESCE(anchor_row, 0) AS anchor_row, COALESCE(lower(s.seam), 0) AS seam_from, COALESCE(upper(s.seam), 0) AS seam_to"
 								  " FROM atproto.history LEFT JOIN LATERAL (SELECT r AS seam FROM unnest(seams) r ORDER BY 1 LIMIT 1) s ON true WHERE subscription = $1",
 								  ATP_ARGS(atp_text_arg(name)));
 
@@ -56,6 +56,8 @@ atp_history_get(const char *name, AtpHistory *history)
 		history->seam_from = atp_get_int8(row, "seam_from");
 		history->seam_to = atp_get_int8(row, "seam_to");
 		history->again_until = atp_get_int8(row, "again_until");
+		history->anchor = atp_get_int8(row, "anchor");
+		history->anchor_row = atp_get_int8(row, "anchor_row");
 	}
 	atp_result_free(found);
 	atp_owner_end(caller);
@@ -85,10 +87,11 @@ atp_history_note(const char *name, const AtpHistoryCounts *counts, const char *e
 }
 
 void
-atp_history_end_cycle(const char *name, int64 position)
+atp_history_end_cycle(const char *name, int64 position, int64 anchor, int64 anchor_row)
 {
 	change_row("UPDATE atproto.history SET phase = 'seam', tip = NULL, passes = NULL, cycles = cycles + 1, error = NULL, next_try = NULL,"
-			   " settled = GREATEST(settled, $2) WHERE subscription = $1", ATP_ARGS(atp_text_arg(name), atp_int8_arg(position)));
+			   " settled = GREATEST(settled, $2), anchor = CASE WHEN $3 > 0 THEN $3 ELSE anchor END, anchor_row = CASE WHEN $3 > 0 THEN $4 ELSE anchor_row END"
+			   " WHERE subscription = $1", ATP_ARGS(atp_text_arg(name), atp_int8_arg(position), atp_int8_arg(anchor), atp_int8_arg(anchor_row)));
 }
 
 void
@@ -143,7 +146,7 @@ void
 atp_history_cursor_set(const char *name, AtpArg seq)
 {
 	change_row("UPDATE atproto.history h SET phase = CASE WHEN $2 IS NULL THEN 'live' ELSE 'plan' END, tip = NULL, passes = NULL,"
-			   " settled = COALESCE($2, 0), seams = '{}', error = NULL, next_try = NULL, finished_at = NULL, started_at = now(),"
+			   " settled = COALESCE($2, 0), seams = '{}', anchor = NULL, anchor_row = NULL, error = NULL, next_try = NULL, finished_at = NULL, started_at = now(),"
 			   " again_until = GREATEST(again_until, (SELECT max(c.seq) FROM atproto.cursor c WHERE c.subscription = h.subscription AND c.endpoint = h.endpoint))"
 			   " WHERE subscription = $1", ATP_ARGS(atp_text_arg(name), seq));
 }

@@ -32,6 +32,8 @@ typedef struct AtpHistory
 	int64		seam_from;		/* the first seam: rows from here on ... */
 	int64		seam_to;		/* ... to this number, exclusive; 0: no seam */
 	int64		again_until;	/* events up to here are read again */
+	int64		anchor;			/* the archive must have this row, which is never compacted; 0: no row is known ... */
+	int64		anchor_row;		/* ... and its digest */
 } AtpHistory;
 
 /* Counts since the last note. */
@@ -70,8 +72,11 @@ extern int	atp_history_accounts(const char *name, const char *target, struct var
 /* Add to the counts; error NULL: nothing hinders the reading. */
 extern void atp_history_note(const char *name, const AtpHistoryCounts *counts, const char *error, TimestampTz next_try);
 
-/* The rows up to the tip, at this position, were read, and the stream begins. */
-extern void atp_history_end_cycle(const char *name, int64 position);
+/*
+ * The rows up to the tip, at this position, were read, and the stream begins.  anchor: a row of the archive that is never compacted, and
+ * its digest; 0: the cycle has seen none.
+ */
+extern void atp_history_end_cycle(const char *name, int64 position, int64 anchor, int64 anchor_row);
 
 /* H-53: the stream has brought no row from "from" on to "to", exclusive; the archive is to be asked.  audited: it was asked. */
 extern void atp_history_seam(const char *name, int64 from, int64 to, bool audited);

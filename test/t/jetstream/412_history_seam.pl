@@ -129,6 +129,34 @@ wait_for("SELECT settled = $last FROM atproto.history WHERE subscription = 'sett
 is(query(q{SELECT count(*) FROM atproto.subscription_log WHERE subscription = 'settled' AND detail LIKE '%are read again%'}), '0', 'the archive has the row that the stream has brought');
 end_case('settled', 'nothing was read again');
 
+# --- another server behind the name ---
+
+begin_case('below', \@texts, '--inject' => write_capture("$dir/low", $texts[4]) . '@0');
+wait_for(q{SELECT state = 'stopped' FROM atproto.stat_subscription WHERE name = 'below'});
+like(query(q{SELECT last_error FROM atproto.stat_subscription WHERE name = 'below'}), qr/FutureCursor: the server is at 5, before the position $tip/, 'H-54: the first event of the stream is before the position');
+is(query(q{SELECT seq FROM atproto.cursor WHERE subscription = 'below'}), $tip, '... and the position stays');
+query(q{SELECT atproto.unsubscribe('below')});
+
+# The same events of other accounts, in an archive and in its stream.
+sub of_others { return map { s/(did:plc:)\w/${1}7/gr } @_ }
+my $others_rows = "$dir/others";
+append_to_file($others_rows, join '', of_others(slurp_file($archive->rows_file)));
+foreach my $case ([ 'other', $others_rows, $half, qr/has another row at \d+, or none/ ], [ 'shorter', $archive->rows_file, 1, qr/ends at 50, and has had a row at \d+/ ])
+{
+	my ($name, $rows, $seal, $why) = @$case;
+
+	begin_case($name, \@texts);
+	$archive->wait_for_end($name);
+	like(history('anchor', $name), qr/^\d+$/, "$name: a row of the archive is the anchor");
+	query("SELECT atproto.pause('$name')");
+	wait_for("SELECT state = 'paused' FROM atproto.stat_subscription WHERE name = '$name'");
+	$archive->serve({ %$options, rows => $rows }, seal => $seal, texts => write_capture("$dir/$name.other", of_others(@texts)));
+	query("SELECT atproto.resume('$name')");
+	wait_for("SELECT state = 'stopped' FROM atproto.stat_subscription WHERE name = '$name'");
+	like(query("SELECT last_error FROM atproto.stat_subscription WHERE name = '$name'"), qr/^FutureCursor: the archive $why/, "H-55: $name: another archive behind the name");
+	end_case($name, "... of which nothing was applied");
+}
+
 # --- the user's functions ---
 
 $archive->serve($options);
