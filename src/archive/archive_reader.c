@@ -84,6 +84,7 @@ struct AtpArchive
 	bool		denied;
 	bool		gone;			/* the page has to be planned anew */
 	bool		stays_bad;
+	bool		is_refused;		/* the request of a page was */
 
 	AtpArchiveCounts counts;
 };
@@ -198,7 +199,7 @@ fail_step(AtpArchive *a, const char *error)
 		pfree(a->error);
 	a->error = MemoryContextStrdup(a->cxt, error);
 	a->rest_s = 0;
-	a->denied = a->gone = a->stays_bad = false;
+	a->denied = a->gone = a->stays_bad = a->is_refused = false;
 	return ATP_ARCHIVE_FAILED;
 }
 
@@ -247,6 +248,12 @@ bool
 atp_archive_is_denied(const AtpArchive *a)
 {
 	return a->denied;
+}
+
+bool
+atp_archive_is_refused(const AtpArchive *a)
+{
+	return a->is_refused;
 }
 
 bool
@@ -373,7 +380,11 @@ read_plan(AtpArchive *a)
 	if (answer == NULL)
 		return ATP_ARCHIVE_WAITS;
 	if (answer->outcome != ATP_HTTP_OK || answer->status != 200)
-		return fail_request(a, a->asked);
+	{
+		(void) fail_request(a, a->asked);
+		a->is_refused = answer->status == 400;
+		return ATP_ARCHIVE_FAILED;
+	}
 	a->counts.bytes += answer->body_len;
 	err = atp_plan_parse(answer->body, answer->body_len, &a->plan, &at);
 	if (err != ATP_OK)

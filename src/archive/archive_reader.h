@@ -71,6 +71,9 @@ extern int	atp_archive_rest_s(const AtpArchive *a);
 /* After a failure: the server does not accept the token (H-15). */
 extern bool atp_archive_is_denied(const AtpArchive *a);
 
+/* After a failure: the server does not accept the request of a page; a list of the filter may be too long for it (H-27). */
+extern bool atp_archive_is_refused(const AtpArchive *a);
+
 /* After a failure: a block was refused for the third time (H-22), and will hardly become right soon. */
 extern bool atp_archive_stays_bad(const AtpArchive *a);
 

@@ -90,9 +90,15 @@ typedef struct Consumer
 	AtpHistory	history;
 	int64		blocks_of_all;	/* while it is decided how many passes to make: blocks that all kinds of rows need; 0: not known ... */
 	bool		decided;		/* ... or it is decided */
+	MemoryContext filter_cxt;	/* for the next four; reset when an archive is opened */
 	AtpPlanRequest filter;		/* of the pages asked for */
-	struct varlena **accounts;	/* in phase markers: those whose rows are read now, sorted ... */
-	int			naccounts;		/* ... of this number */
+	struct varlena **accounts;	/* those whose rows are read now, sorted; NULL: all accounts are read together ... */
+	int			naccounts;		/* ... of this number ... */
+	bool		more_accounts;	/* ... and others follow */
+	int			group;			/* accounts in a request; less than ATP_PLAN_DIDS_MAX when the server refuses so many */
+	bool		ask_dids;		/* the server applies lists of accounts ... */
+	bool		ask_collections;	/* ... and of collections */
+	bool		set_back;		/* the next batch begins before the positions of the workers */
 	int64		last_row;		/* digest of the row at the position that was applied or handed on last; 0: not known */
 	bool		seam_open;		/* of this connection, no event has been compared with the position yet */
 	AtpQuestion	audit;			/* what the archive is asked while the stream runs, or before a cycle */

@@ -151,42 +151,79 @@ atp_history_cursor_set(const char *name, AtpArg seq)
 			   " WHERE subscription = $1", ATP_ARGS(atp_text_arg(name), seq));
 }
 
-/* Set the cursors to the value of an expression over atproto.history h. */
-#define SET_CURSORS(value) \
-	"UPDATE atproto.cursor c SET seq = " value ", last_row = NULL, left_at = NULL, read_from = " value ", updated_at = now()" \
-	" FROM atproto.history h WHERE h.subscription = $1 AND c.subscription = $1 AND c.endpoint = $2"
-
 void
-atp_history_markers(const char *name, const char *endpoint, const struct varlena *did)
+atp_history_filtered(const char *name, const char *filters)
+{
+	change_row("UPDATE atproto.history SET filtered_here = string_to_array(NULLIF($2, ''), ',')"
+			   " WHERE subscription = $1 AND filtered_here IS DISTINCT FROM string_to_array(NULLIF($2, ''), ',')",
+			   ATP_ARGS(atp_text_arg(name), atp_text_arg(filters)));
+}
+
+static AtpArg
+did_arg(const struct varlena *did)
+{
+	return (AtpArg) {PointerGetDatum(did), atp_type("did"), did == NULL};
+}
+
+bool
+atp_history_next_pass(const char *name, const char *endpoint, int64 tip, AtpHistoryPhase phase, const struct varlena *did)
 {
 	AtpCaller	caller = atp_as_table_owner("history");
-	AtpArg		after = {PointerGetDatum(did), atp_type("did"), did == NULL};
+	AtpResult	at_tip;
+	bool		begins;
 
+	/* the cursors first, as a batch and set_cursor() do */
 	atp_run("SELECT FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2 ORDER BY shard FOR NO KEY UPDATE",
 			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint)));
-	atp_run("UPDATE atproto.history SET phase = 'markers', markers_after = $2, again_until = GREATEST(again_until, tip) WHERE subscription = $1",
-			ATP_ARGS(atp_text_arg(name), after));
-	atp_run(SET_CURSORS("h.began_after"), ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint)));
+	at_tip = atp_query("SELECT FROM atproto.history h WHERE subscription = $1 AND tip = $3 AND NOT EXISTS"
+					   " (SELECT FROM atproto.cursor c WHERE c.subscription = $1 AND c.endpoint = $2 AND c.seq IS DISTINCT FROM $3)",
+					   ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int8_arg(tip)));
+	begins = at_tip.n > 0;
+	atp_result_free(at_tip);
+	if (begins)
+	{
+		/* in phase markers, rows are read again */
+		atp_run("UPDATE atproto.history SET phase = $2, markers_after = $3, again_until = CASE WHEN $2 = 'markers' THEN GREATEST(again_until, tip) ELSE again_until END"
+				" WHERE subscription = $1",
+				ATP_ARGS(atp_text_arg(name), atp_text_arg(phase_words[phase]), did_arg(did)));
+		atp_run("UPDATE atproto.cursor c SET seq = h.began_after, last_row = NULL, left_at = NULL, read_from = h.began_after, updated_at = now()"
+				" FROM atproto.history h WHERE h.subscription = $1 AND c.subscription = $1 AND c.endpoint = $2",
+				ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint)));
+	}
 	atp_owner_end(caller);
+	return begins;
+}
+
+struct varlena *
+atp_history_read_up_to(const char *name)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	AtpCaller	caller = atp_as_table_owner("history");
+	AtpResult	found = atp_query("SELECT markers_after FROM atproto.history WHERE subscription = $1", ATP_ARGS(atp_text_arg(name)));
+	struct varlena *did = NULL;
+
+	if (found.n > 0)
+	{
+		AtpArg		after = atp_get_arg(atp_result_row(found, 0), "markers_after", atp_type("did"));
+		MemoryContext old = MemoryContextSwitchTo(cxt);
+
+		if (!after.isnull)
+			did = (struct varlena *) PG_DETOAST_DATUM_COPY(after.value);
+		MemoryContextSwitchTo(old);
+	}
+	atp_result_free(found);
+	atp_owner_end(caller);
+	return did;
 }
 
 int
-atp_history_accounts(const char *name, const char *target, struct varlena **dids, int max)
+atp_history_accounts(const char *target, const struct varlena *after, struct varlena **dids, int max)
 {
-	AtpCaller	caller = atp_as_table_owner("history");
-	AtpResult	found = atp_query("SELECT markers_after FROM atproto.history WHERE subscription = $1", ATP_ARGS(atp_text_arg(name)));
-	AtpArg		after = {(Datum) 0, atp_type("did"), true};
 	MemoryContext cxt = CurrentMemoryContext;
-	int			n;
+	AtpResult	found = atp_query(atp_expand_sql("SELECT did FROM #.repo WHERE $1 IS NULL OR did OPERATOR(@.>) $1 ORDER BY did USING OPERATOR(@.<) LIMIT $2", target),
+								  ATP_ARGS(did_arg(after), atp_int4_arg(max)));
+	int			n = (int) found.n;
 
-	if (found.n > 0)
-		after = atp_get_arg(atp_result_row(found, 0), "markers_after", atp_type("did"));
-	if (!after.isnull)
-		after.value = PointerGetDatum(PG_DETOAST_DATUM_COPY(after.value));
-	atp_owner_end(caller);
-	found = atp_query(atp_expand_sql("SELECT did FROM #.repo WHERE $1 IS NULL OR did OPERATOR(@.>) $1 ORDER BY did USING OPERATOR(@.<) LIMIT $2", target),
-					  ATP_ARGS(after, atp_int4_arg(max)));
-	n = (int) found.n;
 	for (int i = 0; i < n; i++)
 	{
 		AtpArg		did = atp_get_arg(atp_result_row(found, i), "did", atp_type("did"));

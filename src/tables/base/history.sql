@@ -15,6 +15,7 @@ CREATE TABLE atproto.history (
     began_after bigint NOT NULL DEFAULT 0
         CHECK (began_after BETWEEN 0 AND 999999999999999),
     markers_after @extschema@.did,
+    filtered_here text[],
     settled bigint NOT NULL DEFAULT 0
         CHECK (settled BETWEEN 0 AND 999999999999999),
     seams int8multirange NOT NULL DEFAULT '{}',
@@ -53,7 +54,8 @@ COMMENT ON COLUMN atproto.history.phase IS 'plan: the server is asked what to re
 COMMENT ON COLUMN atproto.history.tip IS 'the last sequence number of the archive when this cycle began: rows up to it are read; NULL: not known yet';
 COMMENT ON COLUMN atproto.history.passes IS '2: records are read first, and changes of accounts afterwards; 1: all in one pass; NULL: not decided yet';
 COMMENT ON COLUMN atproto.history.began_after IS 'the position at which this cycle began';
-COMMENT ON COLUMN atproto.history.markers_after IS 'in phase markers: the changes of accounts up to this one were read; NULL: of none yet';
+COMMENT ON COLUMN atproto.history.markers_after IS 'accounts are read in groups, each from began_after on: those up to this one were read; NULL: none yet';
+COMMENT ON COLUMN atproto.history.filtered_here IS 'filters that the server was not asked to apply, so that blocks without a wanted row are read, too: slice; collections or dids, when the server refuses the list, or the list has more than 100 collections; NULL: none';
 COMMENT ON COLUMN atproto.history.settled IS 'rows up to this sequence number were read from the archive, or compared with it: no crash of the server changes them any more';
 COMMENT ON COLUMN atproto.history.seams IS 'sequence numbers at which the stream has left out rows, or may have: the archive is to be asked';
 COMMENT ON COLUMN atproto.history.again_until IS 'rows up to this sequence number are read again';
