@@ -9,7 +9,7 @@ A step is one event of an account, named by a letter:
                     !x creates an invalid record; >x creates a like, which has a link; @TIME is the time written in the event;
                     a name with a slash is a path, a name without is the key of a post; +x:2 creates x with the text of revision 2
     a deleted       an #account event: deleted, deactivated, ..., or active; the next commit of a deleted account is a first one; @TIME
-    a is NAME       an #identity event with this handle
+    a is NAME       an #identity event with this handle; @TIME
     a sync 4        a #sync of revision 4, with an unknown tree
 
 The text of a record is its key and its revision.  An #account event carries the time of its
@@ -37,7 +37,7 @@ class Stream(synth.Stream):
     def step(self, words):
         who = synth.did(ord(words[0]) - ord("a") + 1)
         if words[1] == "is":
-            return self.identity(who, words[2])
+            return self.identity(who, words[2], *(word[1:] for word in words[3:]))
         if words[1] == "sync":
             return self.sync(who, synth.tid(int(words[2])))
         if not words[1].isdigit():

@@ -224,9 +224,9 @@ class Stream:
         time = "2026-01-01T00:00:00.000Z"
         return self.message("#account", {"did": who, "active": active, "time": time, **extra})
 
-    def identity(self, who, handle=None):
+    def identity(self, who, handle=None, time="2026-01-01T00:00:00.000Z"):
         extra = {} if handle is None else {"handle": handle}
-        return self.message("#identity", {"did": who, "time": "2026-01-01T00:00:00.000Z", **extra})
+        return self.message("#identity", {"did": who, "time": time, **extra})
 
 
 def post(text, **more):

@@ -45,6 +45,7 @@ CREATE TABLE atproto.proof_result (
     PRIMARY KEY (target, did)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 CREATE INDEX proof_result_due ON atproto.proof_result (next_try) WHERE state <> 'done';
+CREATE INDEX proof_result_new ON atproto.proof_result (next_try) WHERE state <> 'done' AND host IS NULL;
 CREATE INDEX proof_result_subscription ON atproto.proof_result (subscription);
 COMMENT ON TABLE atproto.proof_result IS 'proofs, one for each account: whether the table record has exactly the records of the account''s repository; asked for by prove()';
 COMMENT ON COLUMN atproto.proof_result.target IS 'schema of the tables';

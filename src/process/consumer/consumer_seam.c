@@ -179,7 +179,7 @@ end_sweep(Consumer *c)
 {
 	char	   *waits_for;
 
-	if (atp_sweep_may_end(c->sub, &waits_for))
+	if (atp_sweep_may_end(c->sub, c->statements, &waits_for))
 	{
 		CHANGE_HISTORY(c, "ending the reading of the archive", atp_history_live(c->name));
 		atp_sweep_tidy(c->sub, c->statements);

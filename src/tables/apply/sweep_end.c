@@ -19,11 +19,27 @@
 #include "tables/apply/sweep_end.h"
 #include "tables/base/sweep.h"
 #include "tables/records/sweep_deletion.h"
+#include "tables/repos/repo.h"
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 
 /* How often a process counts the kept deletions. */
 #define BOUND_MS	(5 * 60 * 1000)
+
+/* Beyond the limit, an account may have the limit divided by this. */
+#define SHARE		20
+
+/* How long the end waits for events in atproto.held_event, after the streams have passed. */
+#define HELD_MS		(60 * 60 * 1000)
+
+/* The end that this process waits for. */
+static struct
+{
+	char		id[64];			/* of the subscription; empty: none */
+	TimestampTz since;			/* the streams have to pass this time ... */
+	bool		passed;			/* ... and have passed it ... */
+	AtpTime		passed_at;		/* ... when this process looked */
+}			awaited;
 
 static int	sweep_max_deletions;
 static int	sweep_max_age_s;
@@ -33,7 +49,7 @@ atp_sweep_init(void)
 {
 	DefineCustomIntVariable("atproto.sweep_max_deletions",
 							"Number of deletions that are kept in a target while an archive is read.",
-							"Above it all are dropped, and \"atproto.history.incomplete\" says so.",
+							"Above it those of accounts with more than a twentieth are dropped, then all, and \"atproto.history.incomplete\" says so.",
 							&sweep_max_deletions, 10000000, 0, INT_MAX, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("atproto.sweep_max_age",
 							"How long deletions are kept while an archive is read, and how long the end waits for other subscriptions.",
@@ -82,27 +98,71 @@ began_at(const AtpSubscription *sub)
 	return began;
 }
 
-bool
-atp_sweep_may_end(const AtpSubscription *sub, char **waits_for)
+/* Have the streams passed the awaited time; held: and is no event of that time in atproto.held_event? */
+static bool
+is_passed(const AtpSubscription *sub, bool held, char **behind)
 {
-	static TimestampTz since;
-	static char id[64];
+	TimestampTz passed = atp_sweep_passed_at(sub->target, sub->name, held, behind);
+
+	return passed == DT_NOEND || (passed != DT_NOBEGIN && passed > awaited.since + ATP_SWEEP_LATE_US);
+}
+
+/* An event that waits may bring a record that the archive has deleted: mark the repositories of such events. */
+static void
+mark_waiting(const AtpSubscription *sub, AtpStatements *set)
+{
+	AtpApply	a = {.sub = sub, .sink = &atp_repos_sink, .statements = set};
+	AtpCaller	caller = atp_as_table_owner("held_event");
+	AtpResult	found = atp_query(atp_identity_sql("SELECT DISTINCT did FROM atproto.held_event WHERE target = $1::name AND kind = 'repo' AND @.tid_timestamp(rev) <= $2 ORDER BY did"),
+								  ATP_ARGS(atp_text_arg(sub->target), atp_time_arg(awaited.since + ATP_SWEEP_LATE_US)));
+	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(found.n, 1));
+	int			n = (int) found.n;
+	bool		isnull;
+
+	for (int i = 0; i < n; i++)
+		dids[i] = PG_DETOAST_DATUM_COPY(atp_get(atp_result_row(found, i), "did", atp_type("did"), &isnull));
+	atp_result_free(found);
+	atp_owner_end(caller);
+	atp_repo_mark_all(&a, dids, n);
+	ereport(LOG,
+			(errmsg("atproto: a sweep of schema \"%s\" ends, although events of %d accounts wait", sub->target, n),
+			 errdetail("These repositories are marked as desynchronized, since the events may bring records that the archive has deleted.")));
+}
+
+static bool
+has_ended(const AtpSubscription *sub, AtpStatements *set, char **behind)
+{
+	if (!is_passed(sub, false, behind))
+		return false;
+	if (!awaited.passed)
+		awaited.passed_at = atp_now();
+	awaited.passed = true;
+	if (is_passed(sub, true, behind))
+		return true;
+	if (atp_remaining(atp_now(), awaited.passed_at, HELD_MS) > 0)
+		return false;
+	mark_waiting(sub, set);
+	return true;
+}
+
+bool
+atp_sweep_may_end(const AtpSubscription *sub, AtpStatements *set, char **waits_for)
+{
 	MemoryContext cxt = CurrentMemoryContext;
 	char	   *behind = NULL;
-	TimestampTz passed;
 	bool		ends = false;
 
 	*waits_for = NULL;
 	atp_begin("looking for the end of a sweep");
-	if (strcmp(id, sub->id) != 0)
+	if (strcmp(awaited.id, sub->id) != 0)
 	{
-		strlcpy(id, sub->id, sizeof(id));
-		since = atp_time_of_day();
+		strlcpy(awaited.id, sub->id, sizeof(awaited.id));
+		awaited.since = atp_time_of_day();
+		awaited.passed = false;
 	}
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 	{
-		passed = atp_sweep_passed_at(sub->target, sub->name, &behind);
-		ends = passed == DT_NOEND || (passed != DT_NOBEGIN && passed > since + ATP_SWEEP_LATE_US);
+		ends = has_ended(sub, set, &behind);
 		if (!ends && atp_time_of_day() - (int64) sweep_max_age_s * USECS_PER_SEC > began_at(sub))
 		{
 			note_incomplete(sub->target, sub->name, "behind");
@@ -115,7 +175,7 @@ atp_sweep_may_end(const AtpSubscription *sub, char **waits_for)
 	}
 	atp_commit();
 	if (ends)
-		id[0] = '\0';
+		awaited.id[0] = '\0';
 	return ends;
 }
 
@@ -145,6 +205,27 @@ atp_sweep_tidy(const AtpSubscription *sub, AtpStatements *set)
 	atp_commit();
 }
 
+/*
+ * Drop the kept deletions of the accounts that have more than their share, and mark the repositories: otherwise one account, which
+ * may delete records that never were, would have the kept deletions of all accounts dropped.
+ */
+static void
+drop_large(const AtpSubscription *sub, AtpStatements *set)
+{
+	AtpApply	a = {.sub = sub, .sink = &atp_repos_sink, .statements = set};
+	struct varlena *dids[SHARE];
+	uint64		dropped = 0;
+	int			n = atp_sweep_large(set, Max(sweep_max_deletions / SHARE, 1), dids, SHARE);
+
+	atp_repo_mark_all(&a, dids, n);
+	for (int i = 0; i < n; i++)
+		dropped += atp_sweep_drop(set, dids[i]);
+	if (n > 0)
+		ereport(LOG,
+				(errmsg("atproto: kept deletions of accounts of schema \"%s\" were dropped: " UINT64_FORMAT ", of %d accounts", sub->target, dropped, n),
+				 errdetail("These repositories are marked as desynchronized, since deleted records may come back.")));
+}
+
 void
 atp_sweep_bound(const AtpSubscription *sub, AtpStatements *set)
 {
@@ -160,6 +241,8 @@ atp_sweep_bound(const AtpSubscription *sub, AtpStatements *set)
 	{
 		if (atp_sweep_empty(set, GetCurrentTransactionStartTimestamp() - (int64) sweep_max_age_s * USECS_PER_SEC) > 0)
 			note_incomplete(sub->target, NULL, "age");
+		if (atp_sweep_count(set, (int64) sweep_max_deletions + 1) > sweep_max_deletions)
+			drop_large(sub, set);
 		if (atp_sweep_count(set, (int64) sweep_max_deletions + 1) > sweep_max_deletions)
 		{
 			(void) atp_sweep_empty(set, DT_NOEND);

@@ -123,7 +123,7 @@ atp_sweep_known(const char *target)
  * the stream has passed.  Archives that are still read are older than any time.
  */
 TimestampTz
-atp_sweep_passed_at(const char *target, const char *subscription, char **behind)
+atp_sweep_passed_at(const char *target, const char *subscription, bool held, char **behind)
 {
 	AtpCaller	caller = atp_as_table_owner("history");
 	AtpResult	rows = atp_query(atp_identity_sql("SELECT s.name, CASE WHEN h.phase NOT IN ('seam', 'live') AND s.history = 'archive' THEN '-infinity'"
@@ -132,9 +132,9 @@ atp_sweep_passed_at(const char *target, const char *subscription, char **behind)
 												  " FROM atproto.subscription s LEFT JOIN atproto.history h ON h.subscription = s.name"
 												  " WHERE s.target = $1::name AND s.by_repo AND s.name <> $2"
 												  " UNION ALL SELECT e.subscription, @.tid_timestamp(e.rev) FROM (SELECT DISTINCT ON (subscription) subscription, rev"
-												  "  FROM atproto.held_event WHERE target = $1::name AND kind = 'repo' ORDER BY subscription, rev) e"
+												  "  FROM atproto.held_event WHERE $3 AND target = $1::name AND kind = 'repo' ORDER BY subscription, rev) e"
 												  " ORDER BY passed_at NULLS FIRST LIMIT 1"),
-								 ATP_ARGS(atp_text_arg(target), atp_text_arg(subscription)));
+								 ATP_ARGS(atp_text_arg(target), atp_text_arg(subscription), atp_bool_arg(held)));
 	TimestampTz passed = DT_NOEND;
 
 	*behind = NULL;
@@ -163,7 +163,8 @@ atp_sweep_is_passed(const char *target, const char *subscription, uint64 rev)
 
 	if (strcmp(last, target) != 0 || atp_remaining(now, read_at, PASSED_MS) == 0)
 	{
-		passed = atp_sweep_passed_at(target, subscription, &behind);
+		/* without held events: one account with an event that waits, whose revision the account has chosen, would have all deletions kept */
+		passed = atp_sweep_passed_at(target, subscription, false, &behind);
 		strlcpy(last, target, NAMEDATALEN);
 		read_at = now;
 	}

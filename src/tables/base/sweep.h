@@ -30,16 +30,18 @@ extern AtpSweep atp_sweep_read(const char *target);
 extern AtpSweep atp_sweep_known(const char *target);
 
 /*
- * Have all other writers of the target passed what this revision, of a row of the subscription's archive, may still meet?  A
- * deletion by the archive then needs not be kept.  The answer may be late: false where true would be right.
+ * Have all other streams of the target passed what this revision, of a row of the subscription's archive, may still meet?  A
+ * deletion by the archive then needs not be kept, unless events of the account wait.  The answer may be late: false where true would
+ * be right.
  */
 extern bool atp_sweep_is_passed(const char *target, const char *subscription, uint64 rev);
 
 /*
- * The time that all other writers of the target have passed: no stream brings an older event, and none waits in atproto.held_event.
- * DT_NOBEGIN: unknown; DT_NOEND: there is no other writer.  *behind: the name of the last subscription, palloc'd, or NULL.
+ * The time that all other writers of the target have passed: no stream brings an older event; held: and none waits in
+ * atproto.held_event.  DT_NOBEGIN: unknown; DT_NOEND: there is no other writer.  *behind: the name of the last subscription, palloc'd,
+ * or NULL.
  */
-extern TimestampTz atp_sweep_passed_at(const char *target, const char *subscription, char **behind);
+extern TimestampTz atp_sweep_passed_at(const char *target, const char *subscription, bool held, char **behind);
 
 /*
  * For the reader of an archive, before it writes the first row: wait until the transactions that began before the sweep, and keep no

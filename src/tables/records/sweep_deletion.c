@@ -37,11 +37,14 @@ enum
 	KEEP_RECORDS,				/* keys, rev[] */
 	FIND,						/* keys, rev[], n[] -> n, does the row count for all records? */
 	REMOVE,						/* time: all rows before */
+	REMOVE_OF,					/* did: deletions of records */
+	LARGE,						/* number, max -> did */
 	COUNT,						/* max -> number */
 	OLDER_OF					/* did, rev, names' limit, filter, limit -> collection, rkey */
 };
 
 #define PATH	"(u.collection::text || '/' || u.rkey::text) COLLATE \"C\""
+#define OF_RECORD	"NOT starts_with(path, '#')"
 #define NEWER	"s.did OPERATOR(@.=) u.did AND s.rev OPERATOR(@.>=) u.rev"
 #define ON_CONFLICT \
 	" ON CONFLICT (did, path) DO UPDATE SET rev = excluded.rev, within = excluded.within, kept_at = now()" \
@@ -72,6 +75,14 @@ static const AtpStatement statements[] = {
 	[REMOVE] = {
 		"DELETE FROM #.sweep_deletion WHERE kept_at < $1",
 		SPI_OK_DELETE, {ATP_TYPE_TIMESTAMP}, {0}, &atp_sweep_deletion_table
+	},
+	[REMOVE_OF] = {
+		"DELETE FROM #.sweep_deletion WHERE did OPERATOR(@.=) $1 AND " OF_RECORD,
+		SPI_OK_DELETE, {ATP_TYPE_DID}, {0}, &atp_sweep_deletion_table
+	},
+	[LARGE] = {
+		"SELECT did FROM #.sweep_deletion WHERE " OF_RECORD " GROUP BY did HAVING count(*) > $1 ORDER BY did LIMIT $2",
+		SPI_OK_SELECT, {ATP_TYPE_INT8, ATP_TYPE_INT8}, {ATP_TYPE_DID}, &atp_sweep_deletion_table
 	},
 	[COUNT] = {
 		"SELECT count(*) FROM (SELECT FROM #.sweep_deletion LIMIT $1) s",
@@ -268,6 +279,22 @@ atp_sweep_empty(AtpStatements *set, TimestampTz before)
 	Datum		arg = TimestampTzGetDatum(before);
 
 	return atp_execute(set, &statements[REMOVE], &arg, NULL);
+}
+
+int
+atp_sweep_large(AtpStatements *set, int64 n, struct varlena **dids, int max)
+{
+	Datum		args[2] = {Int64GetDatum(n), Int64GetDatum(max)};
+
+	return atp_take_dids(dids, atp_execute(set, &statements[LARGE], args, NULL));
+}
+
+uint64
+atp_sweep_drop(AtpStatements *set, struct varlena *did)
+{
+	Datum		arg = PointerGetDatum(did);
+
+	return atp_execute(set, &statements[REMOVE_OF], &arg, NULL);
 }
 
 int64

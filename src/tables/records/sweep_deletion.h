@@ -53,6 +53,14 @@ extern text *atp_sweep_filter(const AtpSettings *settings);
 /* Empty the table, or remove the deletions kept before a time (DT_NOEND: all); returns their number. */
 extern uint64 atp_sweep_empty(AtpStatements *set, TimestampTz before);
 
+/*
+ * The accounts with more than n kept deletions of records, at most max of them, in the order of their DIDs; returns their number.
+ */
+extern int atp_sweep_large(AtpStatements *set, int64 n, struct varlena **dids, int max);
+
+/* Remove the kept deletions of an account's records; returns their number. */
+extern uint64 atp_sweep_drop(AtpStatements *set, struct varlena *did);
+
 /* The number of kept deletions, at most max. */
 extern int64 atp_sweep_count(AtpStatements *set, int64 max);
 

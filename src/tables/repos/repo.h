@@ -59,6 +59,9 @@ extern bool atp_is_deletion(const AtpEvent *event);
 /* Set sync of the repository's row to desynchronized. */
 extern void atp_repo_mark(AtpApply *a, struct varlena *did);
 
+/* Wait for the locks of these rows, and set them to desynchronized. */
+extern void atp_repo_mark_all(AtpApply *a, struct varlena *const *dids, int n);
+
 /*
  * R-34: the caller is about to drop held events of these repositories.  Locks the rows without waiting, removes the
  * DIDs of rows locked elsewhere from dids, and returns the number of locked rows.  Rows with a stored commit, or with

@@ -119,17 +119,19 @@ atp_repo_note_archived(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, uint64 
 	return true;
 }
 
-/* Need the row's deletions not be kept, because no other writer has older facts to bring? */
+/* Need the row's deletions not be kept, because no other writer has older facts of the account to bring? */
 static bool
-needs_no_keeping(const AtpRepos *s, uint64 rev)
+needs_no_keeping(const AtpRepos *s, const AtpRepoState *repo, uint64 rev)
 {
-	return s->apply->sweep != ATP_SWEEP_SHARED || atp_sweep_is_passed(atp_target(s->apply->statements), s->apply->sub->name, rev);
+	if (s->apply->sweep != ATP_SWEEP_SHARED)
+		return true;
+	return !repo->hold.waits && atp_sweep_is_passed(atp_target(s->apply->statements), s->apply->sub->name, rev);
 }
 
 static void
-take_commit(AtpRepos *s, AtpEvent *event, AtpEffect *effect)
+take_commit(AtpRepos *s, const AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 {
-	bool		unkept = needs_no_keeping(s, event->rev);
+	bool		unkept = needs_no_keeping(s, repo, event->rev);
 
 	for (int r = event->first_row; r < event->first_row + event->nrows; r++)
 		s->apply->batch->rows[r].record.unkept = unkept;
@@ -137,23 +139,23 @@ take_commit(AtpRepos *s, AtpEvent *event, AtpEffect *effect)
 }
 
 static void
-take_deletion(AtpRepos *s, uint64 bound, AtpEffect *effect)
+take_deletion(AtpRepos *s, const AtpRepoState *repo, uint64 bound, AtpEffect *effect)
 {
 	effect->erase = true;
 	effect->has_rev = true;
 	effect->rev = bound;
-	effect->unkept = needs_no_keeping(s, bound);
+	effect->unkept = needs_no_keeping(s, repo, bound);
 }
 
 /* A #sync names the account's records within the filter: those of older revisions go. */
 static void
-take_sync(AtpRepos *s, const AtpEvent *event, AtpEffect *effect)
+take_sync(AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event, AtpEffect *effect)
 {
 	if (event->rev == 0)
 		return;
 	effect->replace = true;
 	effect->rev = event->rev - 1;
-	effect->unkept = needs_no_keeping(s, event->rev - 1);
+	effect->unkept = needs_no_keeping(s, repo, event->rev - 1);
 }
 
 void
@@ -196,9 +198,9 @@ atp_repo_take_archived(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffe
 	if (!atp_repo_note_archived(s, repo, event, rev))
 		return;
 	if (deletes)
-		take_deletion(s, rev, effect);
+		take_deletion(s, repo, rev, effect);
 	else if (event->kind == ATP_REPOS_SYNC)
-		take_sync(s, event, effect);
+		take_sync(s, repo, event, effect);
 	else
-		take_commit(s, event, effect);
+		take_commit(s, repo, event, effect);
 }

@@ -210,13 +210,17 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	atp_hold_erase(&repo->hold);
 }
 
-/* F-15: the handle is a hint, and unverified.  In a stream whose positions are times, an older handle must not replace a newer one. */
+/*
+ * F-15: the handle is a hint, and unverified.  In a stream whose positions are times, an older handle must not replace a newer one, nor may
+ * a handle of an archive replace the newer handle that another stream has brought (H-43).
+ */
 void
 atp_repo_take_identity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 {
 	TimestampTz handle_at = own_time(s, event);
+	bool		may_be_older = s->apply->sub->source->rewind > 0 || (event->archived && s->apply->sweep == ATP_SWEEP_SHARED);
 
-	if (s->apply->sub->source->rewind > 0 && repo->account.has_handle_at && handle_at < repo->account.handle_at)
+	if (may_be_older && repo->account.has_handle_at && handle_at < repo->account.handle_at)
 	{
 		s->apply->skips[ATP_SKIP_OLD]++;
 		return;

@@ -31,6 +31,13 @@ with_dids(AtpStatements *set, AtpRepoStatement statement, struct varlena *const 
 	return atp_execute(set, &atp_repo_table.statements[statement], &arg, dids == NULL ? "n" : NULL);
 }
 
+void
+atp_repo_mark_all(AtpApply *a, struct varlena *const *dids, int n)
+{
+	(void) with_dids(a->statements, ATP_LOCK_HOLDING, dids, n);
+	(void) with_dids(a->statements, ATP_MARK_REPO, dids, n);
+}
+
 /* The DIDs that the last statement returned, sorted. */
 static int
 take_marked(int found, struct varlena ***marked)

@@ -12,6 +12,7 @@ use lib "$FindBin::RealBin/../../lib";
 
 use AtprotoTest;
 use AtprotoTest::Archive;
+use AtprotoTest::Clock;
 use AtprotoTest::Jetstream;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -174,5 +175,22 @@ like(error_of(q{CALL atproto.await_history('nobody')}), qr/does not exist, or re
 query(q{SELECT atproto.pause('again')});
 query(q{SELECT atproto.history_again('again')});
 like(error_of(q{CALL atproto.await_history('again')}), qr/not read to its end/, 'a paused subscription reads nothing');
+
+# --- H-43: the end of a sweep beside another stream, of which an event waits ---
+
+my $clock = AtprotoTest::Clock->new($node);
+$archive->serve($options);
+query('CREATE SCHEMA waits');
+query('BEGIN; ' . $archive->subscription_sql('waits', target => "'waits'") . q{; SELECT atproto.subscribe('relay', 'ws://127.0.0.1:9', target => 'waits', cursor => 1); SELECT atproto.pause('relay'); COMMIT});
+query(q{UPDATE atproto.cursor SET passed_at = '2100-01-01' WHERE subscription = 'relay'; DELETE FROM waits.repo;
+	INSERT INTO atproto.held_event (target, did, rev, subscription, seq, why, shard_key, bytes) SELECT 'waits', did, '2222222222222', 'relay', 99, 'identity', 0, '\x00' FROM whole.record ORDER BY did LIMIT 1});
+my $account = query('SELECT did FROM atproto.held_event');
+$archive->wait_for_end('waits');
+wait_for(q{SELECT waits_for = 'subscription "relay" of the same tables is behind' FROM atproto.history_progress WHERE subscription = 'waits'});
+is(query("SELECT sync, phase FROM waits.repo, atproto.history WHERE did = '$account' AND subscription = 'waits'"), 'partial|seam', 'H-43: the sweep waits for an event that waits');
+$clock->advance(3700);
+wait_for(q{SELECT phase = 'live' FROM atproto.history WHERE subscription = 'waits'});
+is(query("SELECT sync, incomplete FROM waits.repo, atproto.history WHERE did = '$account' AND subscription = 'waits'"), 'desynchronized|', '... but no longer than an hour, and the repository is marked');
+query('DELETE FROM atproto.held_event');
 
 done_testing();

@@ -114,8 +114,27 @@ is(kept(), '', 'and none is kept');
 query(q{UPDATE atproto.history SET incomplete = NULL, incomplete_at = NULL; INSERT INTO s.sweep_deletion (did, path, rev, kept_at) SELECT did, 'old', rev, now() - interval '15 d' FROM s.repo LIMIT 1});
 is(again('atproto.sweep_max_deletions = 10'), 'age', 'H-43: deletions are kept for too long: the table says so');
 
+# --- what one account does ---
+
+query('ALTER SYSTEM RESET atproto.sweep_max_deletions; SELECT atproto.unsubscribe(name) FROM atproto.subscription; DROP SCHEMA s CASCADE; CREATE SCHEMA s');
+follow(archive => [ 'b 1 +bb', 'c 1 +cc +c2', 'd 1 +dd +d2', 'hold', 'b is old.example.com @2025-01-01T00:00:00Z', 'c 2 -cc', 'd 2 -dd', 'hold', 'b 2 +b2' ],
+	relay => [ 'b 3 +b3', 'b is new.example.com @2025-06-01T00:00:00Z' ]);
+my %did = map { $_ => query("SELECT did FROM s.record WHERE rkey = '${_}2' OR rkey = '${_}3'") } qw(b c d);
+# the relay has passed all of this, but an event of c waits
+query(qq{UPDATE atproto.cursor SET passed_at = now() WHERE subscription = 'relay'; UPDATE s.repo SET hold = 'resync' WHERE did = '$did{c}';
+	INSERT INTO atproto.held_event (target, did, rev, subscription, seq, why, shard_key, bytes) SELECT 's', did, '2222222222222', 'relay', 99, 'resync', 0, '\\x00' FROM s.repo WHERE did = '$did{c}'});
+go('archive');
+is(query(q{SELECT string_agg(did || ' ' || path, ',') FROM s.sweep_deletion}), "$did{c} app.bsky.feed.post/cc", 'H-43: an event that waits has the deletions of its own account kept, and no others');
+is(query("SELECT handle FROM s.repo WHERE did = '$did{b}'"), 'new.example.com', 'H-43: the newer handle stays');
+query("INSERT INTO s.sweep_deletion (did, path, rev) SELECT '$did{d}', 'app.bsky.feed.post/' || i, '3jzfcijpj2z2a' FROM generate_series(1, 50) i");
+is(again('atproto.sweep_max_deletions = 40'), '', 'H-43: one account with more than its share of the deletions does not make the sweep incomplete');
+is(query(q{SELECT string_agg(did || ' ' || path, ',') FROM s.sweep_deletion}), "$did{c} app.bsky.feed.post/cc", 'and only its own deletions go');
+is(query("SELECT string_agg(sync, ' ' ORDER BY did = '$did{d}') FROM s.repo WHERE did IN ('$did{c}', '$did{d}')"), 'partial desynchronized', 'which its repository says');
+query(q{DELETE FROM atproto.held_event; UPDATE s.repo SET hold = NULL; SELECT atproto.unsubscribe(name) FROM atproto.subscription; DROP SCHEMA s CASCADE; CREATE SCHEMA s});
+
 # --- how far the other streams are (guard behind) ---
 
+follow(relay => [ 'a 3 +y', 'hold', 'a 4 +y' ], archive => [ 'a 2 +x' ]);
 is(query(q{SELECT count(passed_at) FROM atproto.cursor}), '0', 'of few accounts no time is known');
 $clock->advance(3700);
 go('relay');
