@@ -565,8 +565,9 @@ receive_block(AtpArchive *a, Transfer *t)
 	}
 	if (step != ATP_ARCHIVE_BLOCK_READ)
 		return step;
-	t->done = true;
-	return open_block(a, t, t->block);
+	/* a block that is refused is received again */
+	t->done = (step = open_block(a, t, t->block)) == ATP_ARCHIVE_ROW;
+	return step;
 }
 
 /* The first transfer is a segment. */

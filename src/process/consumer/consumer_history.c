@@ -151,7 +151,7 @@ ask_for_dids(const Consumer *c, AtpPlanRequest *request, struct varlena *const *
 {
 	AtpSpan    *spans;
 
-	if (!c->ask_dids || n == 0)
+	if (!c->ask_dids || n <= 0)
 		return;
 	request->dids = spans = palloc(sizeof(AtpSpan) * n);
 	request->ndids = n;

@@ -123,6 +123,7 @@ my @once = (
 	[ 'a redirect', { path => 'getSegment', redirect => 'http://other.example.com/', times => 1 } ],
 	[ 'a block is cut off', { path => 'getBlock', truncate => 100, times => 2 }, { whole => 2 } ],
 	[ 'a byte of a block is another', { path => 'getBlock', xor => 60, times => 2 }, { whole => 2 } ],
+	[ 'H-22: a block without its end', { path => 'getBlock', size => 40, times => 2 }, { whole => 2 } ],
 	[ 'a bomb', { path => 'getBlock', status => 200, bomb => 2, times => 1 }, { whole => 2 } ],
 );
 foreach my $case (@once)
@@ -166,11 +167,13 @@ reads_all('a block that stays bad until it is mended', { whole => 2 },
 		query("SELECT atproto.resume('$name')");
 	});
 
-reads_all('a block in the middle of a segment, wrong once', { block_rows => 10, segment_blocks => 20 },
-	before => sub { $archive->network->fault({ host => $AtprotoTest::Archive::HOST, path => 'getSegment', xor => 30000, times => 1 }) });
-my @ranges = grep { defined } map { $_->{headers}{range} } $archive->requests('getSegment');
+my $requests = () = $archive->requests('getSegment');
+reads_all('a block in the middle of a segment, wrong once', { block_rows => 10, segment_blocks => 40 },
+	before => sub { $archive->network->fault({ host => $AtprotoTest::Archive::HOST, path => 'getSegment', xor => 20000, times => 1 }) });
+my @later  = $archive->requests('getSegment');
+my @ranges = grep { defined } map { $_->{headers}{range} } @later[ $requests .. $#later ];
 is(scalar @ranges, 1, 'H-22: only the rest of the segment is requested again');
-like($ranges[0], qr/^bytes=(?:[12]\d{4})-$/, '... from the begin of the block on');
+like($ranges[0], qr/^bytes=\d{4,5}-$/, '... from the begin of the block on');
 
 # --- H-21: a block beyond the limit ---
 
@@ -218,10 +221,9 @@ query(q{SELECT atproto.unsubscribe('other'); DROP SCHEMA other CASCADE});
 
 # --- #sync and its records, falling revisions, wrong rows ---
 
-# Rows after the rows of the capture, made by a program in Python for the accounts in @dids.
+# Rows behind sequence number $after, made by a program in Python for the accounts in @dids.
 my @dids = split /\n/, query("SELECT did FROM (SELECT did, count(*) FROM whole.record GROUP BY 1 HAVING count(*) > 5 ORDER BY 2 DESC, 1 LIMIT 3) d");
-my $more = PostgreSQL::Test::Utils::tempdir('more') . '/rows';
-IPC::Run::run([ $ENV{PYTHON} || '/usr/bin/python3', '-B', '-', test_dir(), $last, @dids ], '<', \<<'EOP', '>', $more) or BAIL_OUT('no rows');
+my $begin = <<'EOP';
 import sys
 test, seq, (a, b, c) = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
 sys.path[:0] = [test + "/network", test + "/oracle"]
@@ -238,6 +240,18 @@ def post(text):
     return cbor2.dumps({"$type": "app.bsky.feed.post", "text": text}, canonical=True)
 def sync(did, rev):
     row(SYNC, did, rev=rev, payload=cbor2.dumps({"did": did, "rev": rev.decode(), "seq": 0, "time": "2026-01-01T00:00:00Z", "blocks": b""}, canonical=True))
+EOP
+
+sub more_rows
+{
+	my ($after, $program) = @_;
+	my $file = PostgreSQL::Test::Utils::tempdir('more') . '/rows';
+
+	IPC::Run::run([ $ENV{PYTHON} || '/usr/bin/python3', '-B', '-', test_dir(), $after, @dids ], '<', \"$begin$program", '>', $file) or BAIL_OUT('no rows');
+	return $file;
+}
+
+my $more = more_rows($last, <<'EOP');
 # an account whose repository the server has fetched again
 sync(a, b"3mdzzzzzzzz2a")
 for n in range(3):
@@ -268,6 +282,37 @@ is(query("SELECT string_agg(stage, ' ' ORDER BY seq) FROM atproto.dead_letter WH
 is(query("SELECT count(*) FROM syncs.record WHERE did = '$dids[2]' AND rkey::text ~ 'bad|ahead'"), '0', '... and no record');
 is(query(q{SELECT count(*) FROM (SELECT atproto.retry(id) FROM atproto.dead_letter WHERE subscription = 'syncs') r}), '5', 'retry() reads rows of an archive');
 is(query(q{SELECT count(*), min(attempts) > 1 FROM atproto.dead_letter WHERE subscription = 'syncs'}), '5|t', '... which are still wrong');
+
+# --- H-32: an account whose repository the server has fetched again, after one change ---
+
+query(q{SELECT atproto.pause('syncs')});
+wait_for(q{SELECT state = 'paused' FROM atproto.stat_subscription WHERE name = 'syncs'});
+query(q{CREATE TABLE touched (what text); GRANT ALL ON touched TO PUBLIC;
+	CREATE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN INSERT INTO public.touched VALUES (lower(left(TG_OP, 1)) || ' ' || coalesce(NEW.rkey, OLD.rkey)::text); RETURN NULL; END$$;
+	CREATE TRIGGER touch AFTER INSERT OR UPDATE OR DELETE ON syncs.record FOR EACH ROW EXECUTE FUNCTION touch()});
+my $unchanged = "SELECT rev || ' ' || xmin || ' ' || ctid FROM syncs.record WHERE did = '$dids[0]' AND rkey::text = 'new0'";
+query(qq{INSERT INTO syncs.record SELECT did, collection, 'new4', cid, rev, indexed_at, value FROM syncs.record WHERE did = '$dids[0]' AND rkey::text = 'new0'; DELETE FROM touched});
+my $before = query($unchanged);
+$archive->do(append => more_rows($last + 13, <<'EOP'));
+sync(a, b"3mdzzzzzzzz2c")
+row(CREATE_RESYNC, a, b"app.bsky.feed.post", b"new0", b"3mdzzzzzzzz2c", post("new 0"))
+row(CREATE_RESYNC, a, b"app.bsky.feed.post", b"new1", b"3mdzzzzzzzz2c", post("changed"))
+row(CREATE_RESYNC, a, b"app.bsky.feed.post", b"new3", b"3mdzzzzzzzz2c", post("new 3"))
+row(CREATE_RESYNC, a, b"app.bsky.feed.post", b"new4", b"3mdzzzzzzzz2c", post("new 0"))
+row(UPDATE, a, b"app.bsky.feed.post", b"new4", b"3mdzzzzzzzz2d", post("last"))
+row(CREATE_RESYNC, a, b"app.bsky.feed.post", b"new5", b"3mdzzzzzzzz2d", post("first"))
+row(UPDATE, a, b"app.bsky.feed.post", b"new5", b"3mdzzzzzzzz2e", post("second"))
+# another account: its #sync has no rows
+sync(b, b"3mdzzzzzzzz2c")
+EOP
+$archive->do(seal => 0);
+query(q{UPDATE atproto.history SET phase = 'plan' WHERE subscription = 'syncs'; SELECT atproto.resume('syncs')});
+wait_for("SELECT seq >= $last + 22 FROM atproto.cursor WHERE subscription = 'syncs'");
+is(query("SELECT string_agg(rkey || ' ' || (value ->> 'text'), ',' ORDER BY rkey) FROM syncs.record WHERE did = '$dids[0]'"),
+	'new0 new 0,new1 changed,new3 new 3,new4 last,new5 second', 'H-32: a #sync and its rows are one replacement');
+is(query($unchanged), $before, '... a record that is the same keeps its row');
+is(query(q{SELECT string_agg(what, ',' ORDER BY what) FROM touched WHERE what ~ 'new[0-24]'}), 'd new1,d new2,i new1,u new4', '... for which no trigger fires');
+is(query("SELECT count(*) FROM syncs.record WHERE did = '$dids[1]'"), '0', '... and the records of the next account are removed');
 query("SELECT atproto.unsubscribe('syncs')");
 
 done_testing();
