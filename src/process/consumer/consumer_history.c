@@ -237,8 +237,9 @@ set_filter(Consumer *c)
 }
 
 /*
- * H-27: the limits of the server's lists are its operator's.  A refused request is made smaller: fewer accounts, then no accounts, then
- * no collections; what is not asked for is filtered here.  False: the request had no list.
+ * H-27: the limits of the server's lists are its operator's, and the server does not say which list is too long.  A refused request is made
+ * smaller: fewer accounts, then no collections, then no accounts; what is not asked for is filtered here.  False: the request
+ * had no list.
  */
 static bool
 ask_for_less(Consumer *c)
@@ -247,7 +248,10 @@ ask_for_less(Consumer *c)
 		c->group = (int) c->filter.ndids / 2;
 	else if (c->filter.ndids > 0)
 	{
-		c->ask_dids = false;
+		/* without collections, too, so many accounts are refused: the collections may be accepted */
+		if (c->filter.ncollections == 0)
+			c->ask_dids = false;
+		c->ask_collections = c->filter.ncollections == 0;
 		c->group = ATP_PLAN_DIDS_MAX;
 	}
 	else if (c->filter.ncollections > 0)
