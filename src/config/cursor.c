@@ -146,3 +146,10 @@ atp_cursor_begin(const char *name, const char *endpoint, int64 seq)
 	atp_run("UPDATE atproto.cursor SET seq = $3, read_from = $3 WHERE subscription = $1 AND endpoint = $2 AND seq IS NULL",
 			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int8_arg(seq)));
 }
+
+void
+atp_cursor_passed(const char *name, const char *endpoint, TimestampTz passed_at)
+{
+	atp_run("UPDATE atproto.cursor SET passed_at = $3 WHERE subscription = $1 AND endpoint = $2 AND (passed_at < $3 OR passed_at IS NULL)",
+			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_time_arg(passed_at)));
+}

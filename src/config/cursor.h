@@ -38,6 +38,9 @@ extern AtpCursor atp_cursor_share(const char *name, const char *endpoint, int sh
 /* A stream without position begins: set the position of all shards to seq, after which its first event comes. */
 extern void atp_cursor_begin(const char *name, const char *endpoint, int64 seq);
 
+/* The stream brings no event of before this time any more. */
+extern void atp_cursor_passed(const char *name, const char *endpoint, TimestampTz passed_at);
+
 /*
  * If the settings of this row of atproto.subscription differ from those noted in the cursor, note these
  * settings, and that they hold for events after the present position.

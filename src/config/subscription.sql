@@ -176,7 +176,7 @@ COMMENT ON COLUMN atproto.cursor.skips IS 'kinds of events passed over and of fi
 COMMENT ON COLUMN atproto.cursor.subscription IS 'the subscription';
 COMMENT ON COLUMN atproto.cursor.endpoint IS 'the stream of the position: subscription.endpoint at the time of reading';
 COMMENT ON COLUMN atproto.cursor.updated_at IS 'when this row was written last';
-COMMENT ON COLUMN atproto.cursor.passed_at IS 'while an archive is read into the same tables: the events of most accounts are later than this time, the median of their last times; NULL: not known';
+COMMENT ON COLUMN atproto.cursor.passed_at IS 'while an archive is read into the same tables: the stream brings no event of before this time any more; the median of the last times of many accounts, or the time before an hour of silence; NULL: not known';
 
 SELECT pg_catalog.pg_extension_config_dump('atproto.subscription', '');
 SELECT pg_catalog.pg_extension_config_dump('atproto.cursor', '');

@@ -80,4 +80,12 @@ atp_span_is(AtpSpan s, const char *literal)
 	return s.len == n && memcmp(s.ptr, literal, n) == 0;
 }
 
+static inline bool
+atp_span_begins(AtpSpan s, const char *literal)
+{
+	size_t		n = strlen(literal);
+
+	return s.len >= n && memcmp(s.ptr, literal, n) == 0;
+}
+
 #endif							/* ATP_H */

@@ -109,7 +109,24 @@ CREATE FUNCTION atproto.plc_state(operation bytea, OUT key text, OUT label_key t
 	AS 'MODULE_PATHNAME', 'atp_pg_plc_state'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
 COMMENT ON FUNCTION atproto.plc_state(bytea) IS
-	'what an operation of plc_operation says of its account: signing keys as did:key, server, claimed handle, all as written; gone: a tombstone';
+	'what a signed operation (DAG-CBOR) says of its account: signing keys as did:key, server, claimed handle, all as written; gone: a tombstone';
+
+CREATE FUNCTION atproto.plc_json(operation bytea) RETURNS jsonb
+	AS 'MODULE_PATHNAME', 'atp_pg_plc_json'
+	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+COMMENT ON FUNCTION atproto.plc_json(bytea) IS
+	'a signed operation (DAG-CBOR) as JSON: not by the data model of records, so "$link" is a key like others';
+
+CREATE FUNCTION atproto.plc_texts(packed bytea) RETURNS integer[]
+	AS 'MODULE_PATHNAME', 'atp_pg_plc_texts'
+	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION atproto.plc_texts(bytea) IS 'ids of the rows of plc_text that a packed operation refers to, in their order';
+
+CREATE FUNCTION atproto.plc_unpack(packed bytea, prev cidlink, texts text[]) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'atp_pg_plc_unpack'
+	LANGUAGE C IMMUTABLE PARALLEL SAFE COST 20;
+COMMENT ON FUNCTION atproto.plc_unpack(bytea, cidlink, text[]) IS
+	'the signed operation (DAG-CBOR) that was packed into plc_operation.packed; prev: CID of the operation before, without which the reference to it is empty; texts: those of plc_texts(); NULL: not a packed operation, or a text is missing';
 
 CREATE FUNCTION atproto.invert(blocks bytea, ops jsonb) RETURNS cidlink
 	AS 'MODULE_PATHNAME', 'atp_pg_invert'

@@ -94,7 +94,7 @@ is_too_large(size_t count, uint64_t room)
 
 static inline __attribute__((always_inline))
 AtpErr
-read_tokens(const uint8_t *buf, size_t len, bool is_record, AtpJsonbToken *token, size_t cap, AtpPauseFn pause,
+read_tokens(const uint8_t *buf, size_t len, bool is_record, bool is_plain, AtpJsonbToken *token, size_t cap, AtpPauseFn pause,
 			size_t *n, size_t *room, size_t *at)
 {
 	AtpCborReader r;
@@ -120,7 +120,7 @@ read_tokens(const uint8_t *buf, size_t len, bool is_record, AtpJsonbToken *token
 			return err == ATP_E_CBOR_END ? ATP_E_CBOR_TRUNCATED : err;
 		if (is_record && (err = atp_record_see(&view, &item, before, r.depth, at)) != ATP_OK)
 			return err;
-		if ((err = check_item(&item)) != ATP_OK && unfit == ATP_OK)
+		if ((err = check_item(&item)) != ATP_OK && unfit == ATP_OK && !(is_plain && err == ATP_E_JSON_AMBIGUOUS))
 		{
 			unfit = err;
 			unfit_at = item.at;
@@ -159,7 +159,7 @@ atp_jsonb_scan(const uint8_t *buf, size_t len, AtpJsonbToken *token, size_t cap,
 			   size_t *n, size_t *room, size_t *at)
 {
 	size_t		here = 0;		/* a local variable: the loop can keep it in a register, unlike *at */
-	AtpErr		err = read_tokens(buf, len, false, token, cap, pause, n, room, &here);
+	AtpErr		err = read_tokens(buf, len, false, false, token, cap, pause, n, room, &here);
 
 	*at = here;
 	return err;
@@ -170,10 +170,17 @@ atp_jsonb_scan_record(const uint8_t *buf, size_t len, AtpJsonbToken *token, size
 					  size_t *n, size_t *room, size_t *at)
 {
 	size_t		here = 0;		/* a local variable: the loop can keep it in a register, unlike *at */
-	AtpErr		err = read_tokens(buf, len, true, token, cap, pause, n, room, &here);
+	AtpErr		err = read_tokens(buf, len, true, false, token, cap, pause, n, room, &here);
 
 	*at = here;
 	return err;
+}
+
+AtpErr
+atp_jsonb_scan_plain(const uint8_t *buf, size_t len, AtpJsonbToken *token, size_t cap, AtpPauseFn pause,
+					 size_t *n, size_t *room, size_t *at)
+{
+	return read_tokens(buf, len, false, true, token, cap, pause, n, room, at);
 }
 
 /* --- writing: each function returns the end of its output --- */

@@ -62,6 +62,11 @@ extern AtpErr atp_jsonb_scan_record(const uint8_t *buf, size_t len,
 									AtpJsonbToken *token, size_t cap, AtpPauseFn pause,
 									size_t *n, size_t *room, size_t *at);
 
+/* As atp_jsonb_scan(), for a value outside of the data model: "$link" and "$bytes" are keys like others. */
+extern AtpErr atp_jsonb_scan_plain(const uint8_t *buf, size_t len,
+								   AtpJsonbToken *token, size_t cap, AtpPauseFn pause,
+								   size_t *n, size_t *room, size_t *at);
+
 /*
  * Writes the value that begins at token[0], including the varlena header. out must have the room that the
  * scan returned, and be aligned to 4 bytes.  Returns the size.

@@ -35,7 +35,7 @@ check_for_interrupts(void)
 	CHECK_FOR_INTERRUPTS();
 }
 
-/* atp_jsonb_scan() or atp_jsonb_scan_record() */
+/* atp_jsonb_scan(), atp_jsonb_scan_record() or atp_jsonb_scan_plain() */
 typedef AtpErr (*ScanFn) (const uint8_t *buf, size_t len, AtpJsonbToken *token, size_t cap, AtpPauseFn pause,
 						  size_t *n, size_t *room, size_t *at);
 
@@ -74,4 +74,10 @@ Jsonb *
 atp_jsonb_from_record(AtpBytes block, AtpErr *err, size_t *at)
 {
 	return convert_image(atp_jsonb_scan_record, block, err, at);
+}
+
+Jsonb *
+atp_jsonb_from_plain(AtpBytes value, AtpErr *err, size_t *at)
+{
+	return convert_image(atp_jsonb_scan_plain, value, err, at);
 }

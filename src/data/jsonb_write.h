@@ -22,4 +22,7 @@ extern Jsonb *atp_jsonb_from_dagcbor(AtpBytes value, AtpErr *err, size_t *at);
 /* As atp_jsonb_from_dagcbor(), for a value that must be a record (core/repo/record_check.h). */
 extern Jsonb *atp_jsonb_from_record(AtpBytes block, AtpErr *err, size_t *at);
 
+/* As atp_jsonb_from_dagcbor(), for a value outside of the data model: "$link" and "$bytes" are keys like others. */
+extern Jsonb *atp_jsonb_from_plain(AtpBytes value, AtpErr *err, size_t *at);
+
 #endif							/* ATP_JSONB_WRITE_H */

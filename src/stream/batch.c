@@ -54,6 +54,7 @@ start_batch(AtpBatch *batch)
 	batch->letters = batch->gaps = NIL;
 	memset(batch->skips, 0, sizeof(batch->skips));
 	batch->time = 0;
+	batch->passed_at = 0;
 	batch->shared = InvalidOid;
 	batch->purge = batch->held = batch->released = batch->requested = false;
 	batch->used = 0;

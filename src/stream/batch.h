@@ -263,6 +263,7 @@ typedef struct AtpEvent
 	bool		qualifies;		/* S-10: the message is not of the public repository: marks the repository, and has no rows */
 	int64		seq;			/* 0: the stream has no sequence numbers (D30) */
 	int64		time;			/* microseconds since the Unix epoch; 0: unknown */
+	int64		written_at;		/* of an #account that a Jetstream has passed on: the time in the #account itself; 0: unknown */
 	AtpBytes	message;		/* as received */
 	uint32		key;			/* events with equal keys must keep their order */
 	int			first_row;
@@ -359,6 +360,7 @@ typedef struct AtpBatch
 	List	   *letters;		/* of AtpDeadLetter */
 	List	   *gaps;			/* of AtpGap */
 	int64		time;			/* of the last event; 0: unknown */
+	TimestampTz passed_at;		/* the stream brings no event of before this time any more; 0: unknown */
 	int64		skips[ATP_SKIP_COUNT];	/* number of events and rows passed over */
 	bool		purge;			/* set when applying: deleted records await atp_purge() */
 	bool		held;			/* set when applying: events are held, see atp_release() ... */

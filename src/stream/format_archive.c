@@ -88,6 +88,7 @@ atp_archived_make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	event->archived = event->partial = true;
 	if (event->kind == ATP_REPOS_IDENTITY || event->kind == ATP_REPOS_ACCOUNT)
 	{
+		event->written_at = atp_head_time(&(AtpHead) {.time = msg->time});
 		/* S-10 */
 		if (atp_repos_qualify(decoder->archived.payload, event->kind))
 		{

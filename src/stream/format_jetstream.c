@@ -205,6 +205,7 @@ make_wrapped(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 		at = 0;
 	}
 	event->partial = true;
+	event->written_at = atp_head_time(&(AtpHead) {.time = decoder->msg.repos.time});
 	/* S-10: a fault may be how messages of that kind are */
 	if (event->qualifies)
 	{

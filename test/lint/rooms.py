@@ -39,7 +39,7 @@ ROOMS = {
     "tables/apply": TABLES + ["tables/base", "tables/direct", "tables/records", "tables/repos"],
     "tables/export": TABLES + ["tables/base", "tables/direct", "tables/records", "tables/repos", "tables/apply"],
     "tables/commands": TABLES + ["tables/base", "tables/records", "tables/apply"],
-    "tables/check": TABLES + ["tables/base", "tables/records", "tables/repos"],
+    "tables/check": TABLES + ["tables/base", "tables/records", "tables/plc", "tables/repos"],
     "fetch/engine": GLUE + ["net", "identity", "stream"],
     "fetch/identities": GLUE + ["net", "identity", "fetch/engine", "tables/repos"],
     "fetch/repositories": GLUE + ["net", "identity", "stream", "tables", "fetch/engine"],

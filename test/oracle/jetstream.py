@@ -2,7 +2,7 @@
 """Turns a capture of subscribeRepos into the messages of a Jetstream: one text for each operation.
 
     jetstream.py v1 CAPTURE [--spread MICROSECONDS] [--ties PERCENT] [--back MICROSECONDS] [--seed N] [--cursor] > FILE
-    jetstream.py v2 CAPTURE [--first SEQ] [--step N] [--bare] > FILE
+    jetstream.py v2 CAPTURE [--first SEQ] [--step N] [--bare] [--as-is] > FILE
     jetstream.py lies|broken v1|v2 DID [--first SEQ] > FILE
 
 v1: as /subscribe sends them.  time_us is made from the time of the frame, and increases (--spread: by so much at least); with --ties so many
@@ -11,7 +11,7 @@ v1: as /subscribe sends them.  time_us is made from the time of the frame, and i
 v2: as network.bsky.jetstream.subscribeEvents sends them.  seq counts up, by N.  After #sync come the account's records
     as creates, of that revision; records that no message has named are unknown here.  A #sync that is not
     newer than the repository is left out, as it breaks nothing.  With --bare each #sync is as the server makes
-    it when it has fetched the repository again by itself: without blocks.
+    it when it has fetched the repository again by itself: without blocks.  With --as-is the capture has the records after a #sync.
 lies, broken: texts that no server should send, each with a different fault, of an account without other events.
 
 The output is a capture file of texts.  A frame that is not well-formed, or an operation of one, gives
@@ -128,10 +128,11 @@ class V1:
 
 
 class V2:
-    def __init__(self, first=1, step=1, bare=False):
+    def __init__(self, first=1, step=1, bare=False, as_is=False):
         self.clock = Clock()
         self.step = step
         self.bare = bare
+        self.as_is = as_is
         self.seq = first - step
 
     def message(self, did, sent, kind, body):
@@ -224,7 +225,9 @@ def convert(capture, out):
                     repository.operation(body)
                 yield out.commit(did, sent, body)
         elif kind == "sync":
-            if isinstance(out, V2) and repository.moves(payload):
+            if isinstance(out, V2) and out.as_is:
+                yield from out.wrapped(did, sent, kind, payload)
+            elif isinstance(out, V2) and repository.moves(payload):
                 yield from out.wrapped(did, sent, kind, payload)
                 for body in repository.records.values():
                     yield out.commit(did, sent, {**body, "rev": payload["rev"]})
@@ -328,6 +331,7 @@ def main():
     v2.add_argument("--first", type=int, default=1)
     v2.add_argument("--step", type=int, default=1)
     v2.add_argument("--bare", action="store_true")
+    v2.add_argument("--as-is", action="store_true")
     for name in ("lies", "broken"):
         false = kinds.add_parser(name)
         false.add_argument("version", choices=("v1", "v2"))
@@ -340,7 +344,7 @@ def main():
     elif args.kind == "v1":
         texts = convert(args.capture, V1(Clock(args.spread, args.ties, args.back, args.seed), args.cursor))
     else:
-        texts = convert(args.capture, V2(args.first, args.step, args.bare))
+        texts = convert(args.capture, V2(args.first, args.step, args.bare, args.as_is))
     for each in texts:
         sys.stdout.buffer.write(struct.pack(">I", len(each)) + each)
 

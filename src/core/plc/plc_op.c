@@ -170,6 +170,20 @@ is_service(AtpCborReader *r, const AtpCborItem *head)
 	return err == ATP_E_CBOR_END && seen == 3;
 }
 
+/* Begins to walk over the members of a map; false: the value is no map. */
+static bool
+begin_map(AtpBytes value, AtpCborReader *r, AtpFields *fields)
+{
+	AtpCborItem item;
+	size_t		at;
+
+	atp_cbor_init(r, value.ptr, value.len, ATP_CBOR_DEPTH_DEFAULT);
+	if (atp_cbor_next(r, &item, &at) != ATP_OK || item.kind != ATP_CBOR_MAP)
+		return false;
+	*fields = atp_fields(r, &item);
+	return true;
+}
+
 static bool
 has_only_services(AtpBytes value)
 {
@@ -179,10 +193,8 @@ has_only_services(AtpBytes value)
 	AtpSpan		key;
 	size_t		at;
 
-	atp_cbor_init(&r, value.ptr, value.len, ATP_CBOR_DEPTH_DEFAULT);
-	if (atp_cbor_next(&r, &item, &at) != ATP_OK || item.kind != ATP_CBOR_MAP)
+	if (!begin_map(value, &r, &fields))
 		return false;
-	fields = atp_fields(&r, &item);
 	while (atp_fields_next(&fields, &key, &item, &at) == ATP_OK)
 		if (!is_service(&r, &item))
 			return false;
@@ -193,12 +205,10 @@ has_only_services(AtpBytes value)
 static void
 put_rotation_key(AtpPlcOp *op, AtpSpan text)
 {
-	static const char scheme[] = "did:key:";
 	uint8_t    *key = op->keys[op->nkeys++];
 	size_t		at;
 
-	if (text.len < sizeof(scheme) - 1 || memcmp(text.ptr, scheme, sizeof(scheme) - 1) != 0 ||
-		atp_multikey_parse(text.ptr, text.len, key, &at) != ATP_OK)
+	if (!atp_span_begins(text, "did:key:") || atp_multikey_parse(text.ptr, text.len, key, &at) != ATP_OK)
 		key[0] = 0;
 }
 
@@ -317,12 +327,6 @@ atp_plc_op_stored(AtpBytes cbor, AtpPlcOp *op)
 	return find_members(cbor, &members, &at) == ATP_OK && read_form(&members, op) == ATP_OK;
 }
 
-static bool
-has_prefix(AtpSpan text, const char *prefix)
-{
-	return text.len >= strlen(prefix) && memcmp(text.ptr, prefix, strlen(prefix)) == 0;
-}
-
 /* The text of a member of a map of texts; ptr NULL: absent. */
 static AtpSpan
 text_in(AtpBytes map, const char *name)
@@ -333,10 +337,8 @@ text_in(AtpBytes map, const char *name)
 	AtpSpan		key;
 	size_t		at;
 
-	atp_cbor_init(&r, map.ptr, map.len, ATP_CBOR_DEPTH_DEFAULT);
-	if (atp_cbor_next(&r, &item, &at) != ATP_OK || item.kind != ATP_CBOR_MAP)
+	if (!begin_map(map, &r, &fields))
 		return (AtpSpan) {NULL, 0};
-	fields = atp_fields(&r, &item);
 	while (atp_fields_next(&fields, &key, &item, &at) == ATP_OK)
 		if (atp_span_is(key, name))
 			return item.kind == ATP_CBOR_TEXT ? atp_cbor_span(&item) : (AtpSpan) {NULL, 0};
@@ -354,7 +356,7 @@ find_handle(AtpBytes aliases)
 	atp_cbor_init(&r, aliases.ptr, aliases.len, ATP_CBOR_DEPTH_DEFAULT);
 	(void) atp_cbor_next(&r, &item, &at);
 	while (atp_cbor_next(&r, &item, &at) == ATP_OK)
-		if (has_prefix(atp_cbor_span(&item), "at://"))
+		if (atp_span_begins(atp_cbor_span(&item), "at://"))
 			return (AtpSpan) {(const char *) item.str.ptr + 5, item.str.len - 5};
 	return (AtpSpan) {NULL, 0};
 }
@@ -368,10 +370,8 @@ find_server(AtpBytes services)
 	AtpSpan		key;
 	size_t		at;
 
-	atp_cbor_init(&r, services.ptr, services.len, ATP_CBOR_DEPTH_DEFAULT);
-	if (atp_cbor_next(&r, &item, &at) != ATP_OK || item.kind != ATP_CBOR_MAP)
+	if (!begin_map(services, &r, &fields))
 		return (AtpSpan) {NULL, 0};
-	fields = atp_fields(&r, &item);
 	while (atp_fields_next(&fields, &key, &item, &at) == ATP_OK)
 	{
 		AtpBytes	service = {services.ptr + item.at, services.len - item.at};
@@ -389,7 +389,7 @@ handle_of_create(AtpSpan handle)
 	static const char *const schemes[] = {"at://", "https://", "http://"};
 
 	for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++)
-		if (has_prefix(handle, schemes[i]))
+		if (atp_span_begins(handle, schemes[i]))
 			return (AtpSpan) {handle.ptr + strlen(schemes[i]), handle.len - strlen(schemes[i])};
 	return handle;
 }

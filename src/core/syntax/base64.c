@@ -1,6 +1,6 @@
 /*
  * base64.c
- *		Decoder of base64 and base64url: see base64.h.
+ *		base64 and base64url: see base64.h.
  */
 #include "core/syntax/base64.h"
 
@@ -60,4 +60,26 @@ bool
 atp_base64url_decode(const char *restrict s, size_t n, uint8_t *restrict out, size_t *on, bool *exact)
 {
 	return decode_digits(s, n, last_of_base64url, out, on, exact);
+}
+
+size_t
+atp_base64url_encode(const uint8_t *restrict bytes, size_t n, char *restrict out)
+{
+	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+	uint32_t	bits = 0;
+	unsigned	nbits = 0;
+	size_t		on = 0;
+
+	for (size_t i = 0; i < n; i++)
+	{
+		bits = bits << 8 | bytes[i];
+		for (nbits += 8; nbits >= 6;)
+		{
+			nbits -= 6;
+			out[on++] = digits[bits >> nbits & 63];
+		}
+	}
+	if (nbits > 0)
+		out[on++] = digits[bits << (6 - nbits) & 63];
+	return on;
 }

@@ -88,6 +88,13 @@ atp_multikey_parse(const char *s, size_t n, uint8_t key[ATP_MULTIKEY_LEN], size_
 	return key[2] == 2 || key[2] == 3 ? ATP_OK : ATP_E_KEY_POINT;
 }
 
+void
+atp_multikey_make(AtpCurve curve, const uint8_t point[ATP_POINT_LEN], uint8_t key[ATP_MULTIKEY_LEN])
+{
+	memcpy(key, prefixes[curve], 2);
+	memcpy(key + 2, point, ATP_POINT_LEN);
+}
+
 AtpErr
 atp_multikey_parse_bare(const char *s, size_t n, AtpCurve curve, uint8_t key[ATP_MULTIKEY_LEN],
 						uint8_t point[ATP_POINT_LONG_LEN], size_t *len, size_t *at)
@@ -106,8 +113,7 @@ atp_multikey_parse_bare(const char *s, size_t n, AtpCurve curve, uint8_t key[ATP
 		return ATP_E_KEY_LENGTH;
 	if (*len == ATP_POINT_LEN ? point[0] != 2 && point[0] != 3 : point[0] != 4)
 		return ATP_E_KEY_POINT;
-	memcpy(key, prefixes[curve], 2);
-	memcpy(key + 2, point, ATP_POINT_LEN);
+	atp_multikey_make(curve, point, key);
 	if (*len == ATP_POINT_LONG_LEN)
 		key[2] = 2 | (point[ATP_POINT_LONG_LEN - 1] & 1);
 	return ATP_OK;

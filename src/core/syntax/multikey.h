@@ -40,6 +40,9 @@ extern AtpErr atp_multikey_parse(const char *s, size_t n, uint8_t key[ATP_MULTIK
 extern AtpErr atp_multikey_parse_bare(const char *s, size_t n, AtpCurve curve, uint8_t key[ATP_MULTIKEY_LEN],
 									  uint8_t point[ATP_POINT_LONG_LEN], size_t *len, size_t *at);
 
+/* The key of this curve with this compressed point, which is not checked. */
+extern void atp_multikey_make(AtpCurve curve, const uint8_t point[ATP_POINT_LEN], uint8_t key[ATP_MULTIKEY_LEN]);
+
 #define ATP_MULTIKEY_TEXT	49	/* "z" and 48 digits: the first two bytes make the text of each key so long */
 
 /* The key as text, "z…"; returns its length. */

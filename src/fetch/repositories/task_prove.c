@@ -203,6 +203,15 @@ start_proof(const AtpProofJob *job)
 									   });
 }
 
+/* The account had a server when the row got its host, and has none now: otherwise the row would be due for ever, before others. */
+static void
+lose_host(const AtpProofJob *job)
+{
+	atp_begin("noting an account without a server");
+	atp_proof_failed(job, "the account's identity has no server any more");
+	atp_commit();
+}
+
 static int
 count_at_host(const char *server)
 {
@@ -243,6 +252,8 @@ start_due(void)
 
 			if (nproofs == PROOFS_MAX || !atp_fetch_has_place(&proofs))
 				return;
+			if (host == NULL)
+				lose_host(job);
 			if (host == NULL || is_proving(job) || atp_owner_backoff_ms(job->owner) > 0)
 				continue;
 			if (count_at_host(job->server) < PROOFS_MAX / 3)

@@ -26,6 +26,7 @@
 #include "config/target.h"
 #include "config/transaction.h"
 #include "config/wake.h"
+#include "core/syntax/tid.h"
 #include "core/wire/repo_status.h"
 #include "fetch/engine/run_as_owner.h"
 #include "fetch/engine/task.h"
@@ -41,7 +42,9 @@
 #include "tables/repos/hold.h"
 #include "tables/repos/repo.h"
 #include "tables/base/job.h"
+#include "tables/base/sweep.h"
 #include "tables/repos/status_request.h"
+#include "tables/records/sweep_deletion.h"
 #include "tables/base/table.h"
 #include "types/types.h"
 #include "utils/builtins.h"
@@ -363,6 +366,16 @@ compare_revs(Asking *asking, AtpArg did)
 	atp_result_free(found);
 }
 
+/* H-43: the last revision before the deletion, by the time of the status; NULL: no sweep runs beside another subscription. */
+static AtpArg
+sweep_limit(const Asking *asking)
+{
+	TimestampTz at = asking->status_at.isnull ? atp_time_of_day() : DatumGetTimestampTz(asking->status_at.value);
+	uint64		limit = atp_tid_make(Max(at + ATP_UNIX_TO_POSTGRES, 0), ATP_TID_MAX_CLOCK);
+
+	return (AtpArg) {AtpTidGetDatum(limit), atp_type("tid"), !atp_sweep_is_shared(asking->target)};
+}
+
 /*
  * Write the answer; called as the owner.  If the row's status has changed, a newer #account came,
  * and the answer is dropped (R-13).
@@ -383,19 +396,25 @@ apply_answer(void *arg)
 	 * Below verify = full, repo_effect.c makes the same change at once.  Here an export may have
 	 * been partly written, with a newer revision than repo.rev: so the newest record's revision is
 	 * looked for.
+	 *
+	 * H-43: while a sweep runs, an archive may have brought records of the account's next life, so the
+	 * time of the deletion is the limit, as in repos_sink.c, and the deletion is kept.
 	 */
 	if (asking->gone)
 	{
+		AtpArg		limit = sweep_limit(asking);
 		AtpResult	gone = atp_query(atp_expand_sql("UPDATE #.repo SET status = 'deleted', host = COALESCE($4, host),"
 													" deleted_rev = COALESCE(rev, deleted_rev), purge_seq = status_seq,"
-													" purge_rev = GREATEST(purge_rev, rev, CASE WHEN NOT $5 AND sync NOT IN ('synchronized', 'unproven')"
+													" purge_rev = GREATEST(purge_rev, rev, $6, CASE WHEN NOT $5 AND $6 IS NULL AND sync NOT IN ('synchronized', 'unproven')"
 													"  THEN (SELECT o.rev FROM #.record o WHERE o.did OPERATOR(@.=) $1 ORDER BY o.rev DESC LIMIT 1) END),"
 													" " ATP_SQL_ERASE ", " ATP_SQL_NO_REFILL ", updated_at = now()" AS_REQUESTED
-													" RETURNING status_endpoint", asking->target),
-									 ATP_ARGS(did, asking->status_at, asking->status_seq, atp_text_arg(asking->pds), atp_bool_arg(asking->many)));
+													" RETURNING status_endpoint, GREATEST(deleted_rev, $6) AS kept_rev", asking->target),
+									 ATP_ARGS(did, asking->status_at, asking->status_seq, atp_text_arg(asking->pds), atp_bool_arg(asking->many), limit));
 
 		asking->applied = gone.n > 0;
 		asking->status_endpoint = asking->applied ? keep_text(asking, atp_result_row(gone, 0), "status_endpoint") : NULL;
+		if (asking->applied && !limit.isnull)
+			atp_sweep_keep_gone(asking->target, did, atp_get_arg(atp_result_row(gone, 0), "kept_rev", atp_type("tid")));
 		atp_result_free(gone);
 	}
 	else

@@ -161,6 +161,7 @@ wait_for_more(Consumer *c)
 	set_sooner(&timeout, atp_consumer_nodes_look_due(c));
 	if (c->batch->nmessages == 0)
 		set_sooner(&timeout, atp_consumer_release_due(c));
+	c->waited_from = atp_now();
 	atp_wait(sockets, nsockets, timeout);
 	c->listened = atp_now();
 }
@@ -227,6 +228,7 @@ atp_consumer_loop(Consumer *c)
 			atp_http_pump();
 			(void) atp_http_news();
 		}
+		atp_consumer_note_quiet(c);
 		if (atp_consumer_purge_look_due(c) == 0)
 			atp_consumer_purge_look(c);
 		if (atp_consumer_nodes_look_due(c) == 0)

@@ -4,7 +4,7 @@
  *
  * consumer.c begins and ends the process; consumer_loop.c has the loop, consumer_state.c the states;
  * consumer_settings.c follows the subscription's row; consumer_stream.c has the connection, consumer_pages.c the pages of
- * a directory; consumer_history.c reads the archive before the stream;
+ * a directory; consumer_history.c reads the archive before the stream; consumer_passed.c knows which time the stream has passed;
  * consumer_batch.c applies received events, or passes them to the workers.
  */
 #ifndef ATP_CONSUMER_PRIVATE_H
@@ -77,7 +77,12 @@ typedef struct Consumer
 	uint64		heard_bytes;	/* bytes of the connection when the process waited last */
 	AtpTime		last_data;		/* when data came last, or when the connection began */
 	AtpTime		last_ping;
-	AtpTime		listened;		/* the end of the last wait for data */
+	AtpTime		listened;		/* the end of the last wait for data ... */
+	AtpTime		waited_from;	/* ... and its begin */
+	AtpTime		heard;			/* at this time the server was alive, as later bytes have shown */
+	AtpTime		quiet_since;	/* when the last message came, or the stream began ... */
+	TimestampTz quiet_from;		/* ... by the time of day */
+	AtpTime		quiet_noted;	/* when the silence was written last */
 	AtpTime		waiting_until;	/* ATP_STATE_WAITING */
 	AtpTime		undecided_since;	/* ATP_STATE_UNDECIDED */
 	const char *undecided_why;
@@ -113,6 +118,8 @@ typedef struct Consumer
 	int64		marker;			/* a row of this cycle that is never compacted, to become the anchor; 0: none yet ... */
 	int64		marker_row;		/* ... its digest */
 	bool		has_marker;		/* it is of the present block */
+	bool		sweep_waits;	/* the sweep may end when other subscriptions have passed a time ... */
+	AtpTime		sweep_looked;	/* ... and this was asked last */
 	AtpArchive *archive;		/* NULL: nothing is read now */
 	int64		received;		/* number of the last row put into the batch ... */
 	int64		seen;			/* ... and of the last row looked at */
@@ -276,6 +283,17 @@ extern void atp_consumer_page_is_read(Consumer *c);
 
 /* The server has closed the stream: are pages to be read, because the stream does not reach back to the cursor? */
 extern void atp_consumer_judge_close(Consumer *c);
+
+/* --- consumer_passed.c --- */
+
+/* Take the times of the batch's events from index first on. */
+extern void atp_consumer_note_times(Consumer *c, int first);
+
+/* Bytes have come, or the stream has begun; messages: the silence begins anew. */
+extern void atp_consumer_heard(Consumer *c, bool messages);
+
+/* If the stream has been silent for long, write the time that the stream has passed. */
+extern void atp_consumer_note_quiet(Consumer *c);
 
 /* --- consumer_history.c --- */
 

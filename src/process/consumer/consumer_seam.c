@@ -29,6 +29,7 @@
 int			atp_history_interval_s;
 
 #define INTERVAL_MS	(atp_history_interval_s * 1000)
+#define SWEEP_LOOK_MS	1000		/* the end of a sweep waits for other subscriptions */
 #define STEPS_MAX	20000
 
 void
@@ -170,7 +171,10 @@ atp_consumer_audit_due(const Consumer *c)
 {
 	if (c->state != ATP_STATE_STREAMING || !c->has_history || c->history.phase < ATP_HISTORY_SEAM || c->audit != ATP_ASK_NONE)
 		return -1;
-	return c->audited == 0 ? 0 : atp_remaining(atp_now(), c->audited, INTERVAL_MS);
+	if (c->audited == 0)
+		return 0;
+	return atp_earlier(atp_remaining(atp_now(), c->audited, INTERVAL_MS),
+					   c->sweep_waits ? atp_remaining(atp_now(), c->sweep_looked, SWEEP_LOOK_MS) : -1);
 }
 
 /* H-43: all is read and compared; the other streams of the target may still bring what the archive has deleted. */
@@ -179,12 +183,14 @@ end_sweep(Consumer *c)
 {
 	char	   *waits_for;
 
-	if (atp_sweep_may_end(c->sub, c->statements, &waits_for))
+	c->sweep_looked = atp_now();
+	c->sweep_waits = !atp_sweep_may_end(c->sub, c->statements, &waits_for);
+	if (!c->sweep_waits)
 	{
 		CHANGE_HISTORY(c, "ending the reading of the archive", atp_history_live(c->name));
 		atp_sweep_tidy(c->sub, c->statements);
 	}
-	else if (waits_for != NULL)
+	else if (waits_for != NULL && atp_remaining(atp_now(), c->audited, INTERVAL_MS) == 0)
 		CHANGE_HISTORY(c, "waiting for another subscription",
 					   atp_history_note(c->name, &(AtpHistoryCounts) {0}, psprintf("subscription \"%s\" of the same tables is behind", waits_for), atp_time_of_day()));
 }
@@ -193,7 +199,11 @@ end_sweep(Consumer *c)
 static void
 begin_audit(Consumer *c)
 {
-	if (c->seam_open)
+	const bool	only_looks = c->sweep_waits && atp_remaining(atp_now(), c->audited, INTERVAL_MS) > 0;
+
+	if (only_looks)
+		end_sweep(c);
+	else if (c->seam_open)
 	{
 		/* the first event of the stream may need a moment */
 		if (c->audited == 0)

@@ -250,7 +250,10 @@ advance_connection(Consumer *c)
 	 * connection alive
 	 */
 	if (bytes > c->counted_bytes && state == ATP_CONN_OPEN)
+	{
 		c->last_data = atp_now();
+		atp_consumer_heard(c, c->batch->nmessages > messages || c->state == ATP_STATE_CONNECTING);
+	}
 	if (c->state == ATP_STATE_CONNECTING && state == ATP_CONN_OPEN)
 	{
 		atp_consumer_is_streaming(c);
@@ -294,6 +297,7 @@ atp_consumer_receive(Consumer *c)
 	AtpBatch   *batch = c->batch;
 	AtpVerdict	verdict = {.drop = ATP_DROP_NONE};
 	AtpConnState state = advance_connection(c);
+	int			nevents = batch->nevents;
 
 	if (state == ATP_CONN_OPEN && atp_consumer_is_deferring(c))
 		return;
@@ -303,6 +307,7 @@ atp_consumer_receive(Consumer *c)
 		atp_decoder_shares(c->decoder, atp_multi_source_is_shared(c->statements) ? c->states : InvalidOid);
 	if (batch->ndecoded < batch->nmessages)
 		verdict = atp_decode(c->decoder, batch, &c->position, c->shards ? ATP_DECODE_HEADS : ATP_DECODE_ALL);
+	atp_consumer_note_times(c, nevents);
 	if (verdict.drop != ATP_DROP_CLOCK)
 	{
 		if (c->state == ATP_STATE_UNDECIDED)

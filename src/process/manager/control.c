@@ -519,7 +519,7 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 	 * read_from stays.  Which events the server has forgotten before its oldest one is known when this one comes: left_at
 	 * keeps the position until then.
 	 */
-	atp_run_unnamed("UPDATE atproto.cursor c SET seq = $2, last_row = NULL, updated_at = now(),"
+	atp_run_unnamed("UPDATE atproto.cursor c SET seq = $2, last_row = NULL, passed_at = NULL, updated_at = now(),"
 					" left_at = CASE WHEN $2 = 0 THEN (SELECT " POSITION " FROM atproto.cursor c WHERE c.subscription = $1 AND c.endpoint = s.endpoint) END,"
 					" read_from = CASE WHEN $2 BETWEEN read_from AND seq THEN read_from ELSE $2 END FROM atproto.subscription s"
 					" WHERE s.name = $1 AND c.subscription = $1 AND c.endpoint = s.endpoint",

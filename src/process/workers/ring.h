@@ -48,6 +48,7 @@ typedef struct AtpRingBatch
 	int64		last;			/* the position after the batch is committed ... */
 	int64		last_row;		/* ... and the digest of the row there; 0: not known */
 	int64		time;			/* of the last event; 0: unknown */
+	TimestampTz passed_at;		/* as in AtpBatch */
 	bool		broken;			/* the stream was dropped because of the last message, which goes to shard 0 */
 	int			nmessages;
 	int			ngaps;

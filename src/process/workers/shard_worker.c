@@ -129,6 +129,7 @@ decode_share(Worker *w, const AtpRingBatch *from)
 	if (verdict.drop != ATP_DROP_NONE)
 		elog(ERROR, "an event that the consumer accepted is not acceptable: %s", verdict.why);
 	batch->time = from->time;
+	batch->passed_at = from->passed_at;
 	for (int i = 0; i < from->ngaps; i++)
 		if (from->gaps[i].before > w->cursor)
 			atp_batch_new_gap(batch, &from->gaps[i]);

@@ -116,6 +116,7 @@ atp_shards_hand(AtpShards *shards, AtpBatch *batch, int64 begin, bool set_back, 
 	to->last = last;
 	to->last_row = last_row;
 	to->time = batch->time;
+	to->passed_at = batch->passed_at;
 	to->broken = broken;
 	to->nmessages = to->ngaps = 0;
 	memset(to->skips, 0, sizeof(to->skips));

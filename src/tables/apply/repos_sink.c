@@ -141,6 +141,23 @@ erase_repo(AtpApply *a, int index, const AtpEffect *effect, bool now)
 		a->batch->purge = true;
 }
 
+/*
+ * H-33: before rows of an archive are put, nothing is left to atp_purge(): a row that comes after the deletion may have a
+ * revision of before the deletion.
+ */
+static void
+end_purges(AtpApply *a, int lo, int hi)
+{
+	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(hi - lo, 1));
+	int			n = 0;
+
+	for (int i = lo; i < hi; i++)
+		if (a->batch->events[i].archived && !a->batch->events[i].ignored)
+			dids[n++] = a->batch->events[i].did;
+	atp_repos_purge_now(a, dids, n);
+	pfree(dids);
+}
+
 static int
 count_rows(const AtpBatch *batch, int lo, int hi)
 {
@@ -164,6 +181,7 @@ apply_repo_events(AtpApply *a, int lo, int hi)
 			effects[i - lo] = atp_repos_take(repos, i);
 	atp_admission_end(repos, lo, hi);
 	atp_repos_store(repos);
+	end_purges(a, lo, hi);
 	ATP_INJECTION_POINT("records next");
 	for (int i = lo; i < hi; i++)
 	{
@@ -185,6 +203,7 @@ apply_repo_events(AtpApply *a, int lo, int hi)
 		{
 			atp_records_flush(records);
 			erase_repo(a, i, effect, true);
+			end_purges(a, i, i + 1);
 		}
 		if (effect->replace)
 		{
@@ -214,6 +233,7 @@ apply_record(AtpApply *a, int row, int event)
 
 	if (a->batch->rows[row].known)
 		return;
+	end_purges(a, event, event + 1);
 	records = atp_records_begin(a, 1);
 	atp_records_queue(records, &a->batch->rows[row].record, a->batch->events[event].seq, false);
 	atp_records_flush(records);

@@ -10,8 +10,8 @@
 #include "config/extension.h"
 #include "config/transaction.h"
 #include "stream/decode.h"
-#include "tables/apply/sweep_passed.h"
 #include "tables/base/progress.h"
+#include "tables/base/sweep.h"
 #include "types/foreign_time.h"
 #include "utils/builtins.h"
 
@@ -81,7 +81,7 @@ static const AtpStatement read_from_gap = {
 	SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_INT4, ATP_TYPE_INT8}
 };
 
-static const AtpStatement pass_time = {
+static const AtpStatement note_passed = {
 	"UPDATE atproto.cursor SET passed_at = GREATEST(passed_at, $4) WHERE subscription = $1 AND endpoint = $2 AND shard = $3",
 	SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_INT4, ATP_TYPE_TIMESTAMP}
 };
@@ -186,6 +186,23 @@ row_at_next(const AtpStreamProgress *p, const AtpApply *a)
 	return seq == p->next ? row : 0;
 }
 
+/* H-43: the end of a sweep waits for the other streams of the target.  A shard without events has passed the time, too. */
+static void
+pass_time(const AtpStreamProgress *p, const AtpApply *a)
+{
+	static TimestampTz written = 0;
+	TimestampTz passed_at = a->batch->passed_at;
+	Datum		args[4];
+
+	if (passed_at == 0 || passed_at < written + USECS_PER_SEC || a->hi < a->batch->nevents ||
+		!(a->sink->uses & ATP_USE_REPOS) || atp_sweep_of(p->sub->target) != ATP_SWEEP_SHARED)
+		return;
+	cursor_args(p, args);
+	args[3] = TimestampTzGetDatum(passed_at);
+	(void) atp_execute(a->statements, &note_passed, args, NULL);
+	written = passed_at;
+}
+
 static bool
 move_progress(AtpProgress *progress, const AtpApply *a)
 {
@@ -195,15 +212,8 @@ move_progress(AtpProgress *progress, const AtpApply *a)
 	Datum		args[14];
 	char		nulls[15] = "              ";
 	int64		more[ATP_SKIP_COUNT];
-	TimestampTz passed_at;
 
-	/* H-43: the end of a sweep waits for the other streams of the target */
-	if (a->sweep == ATP_SWEEP_SHARED && atp_sweep_passed(a, &passed_at))
-	{
-		cursor_args(p, args);
-		args[3] = TimestampTzGetDatum(passed_at);
-		(void) atp_execute(a->statements, &pass_time, args, NULL);
-	}
+	pass_time(p, a);
 	/* the server reports a gap at the start of a connection, so the gap precedes the batch's first event */
 	if (a->lo == 0)
 		store_gaps(p, a);

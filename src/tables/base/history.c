@@ -117,7 +117,7 @@ atp_history_replan(const char *name)
 void
 atp_history_live(const char *name)
 {
-	change_row("UPDATE atproto.history SET phase = 'live', finished_at = now() WHERE subscription = $1 AND phase = 'seam' AND isempty(seams)",
+	change_row("UPDATE atproto.history SET phase = 'live', error = NULL, next_try = NULL, finished_at = now() WHERE subscription = $1 AND phase = 'seam' AND isempty(seams)",
 			   ATP_ARGS(atp_text_arg(name)));
 }
 
@@ -137,7 +137,7 @@ atp_history_again(const char *name, const char *endpoint, int64 seq, int64 missi
 			" seams = seams * int8multirange(int8range(NULL, $3 + 1)),"
 			" again_until = GREATEST(again_until, (SELECT max(seq) FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2)) WHERE subscription = $1",
 			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int8_arg(seq), atp_int8_arg(missing)));
-	atp_run("UPDATE atproto.cursor SET seq = $3, last_row = NULL, left_at = NULL, read_from = $3, updated_at = now() WHERE subscription = $1 AND endpoint = $2",
+	atp_run("UPDATE atproto.cursor SET seq = $3, last_row = NULL, left_at = NULL, read_from = $3, passed_at = NULL, updated_at = now() WHERE subscription = $1 AND endpoint = $2",
 			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int8_arg(seq)));
 	atp_owner_end(caller);
 }
@@ -186,7 +186,7 @@ atp_history_next_pass(const char *name, const char *endpoint, int64 tip, AtpHist
 		atp_run("UPDATE atproto.history SET phase = $2, markers_after = $3, again_until = CASE WHEN $2 = 'markers' THEN GREATEST(again_until, tip) ELSE again_until END"
 				" WHERE subscription = $1",
 				ATP_ARGS(atp_text_arg(name), atp_text_arg(phase_words[phase]), did_arg(did)));
-		atp_run("UPDATE atproto.cursor c SET seq = h.began_after, last_row = NULL, left_at = NULL, read_from = h.began_after, updated_at = now()"
+		atp_run("UPDATE atproto.cursor c SET seq = h.began_after, last_row = NULL, left_at = NULL, read_from = h.began_after, passed_at = NULL, updated_at = now()"
 				" FROM atproto.history h WHERE h.subscription = $1 AND c.subscription = $1 AND c.endpoint = $2",
 				ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint)));
 	}

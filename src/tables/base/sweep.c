@@ -71,6 +71,17 @@ atp_sweep_read(const char *target)
 	return sweep;
 }
 
+bool
+atp_sweep_is_shared(const char *target)
+{
+	Oid			schema = get_namespace_oid(target, true);
+	Oid			repo = OidIsValid(schema) ? get_relname_relid("repo", schema) : InvalidOid;
+
+	if (OidIsValid(repo))
+		LockRelationOid(repo, RowExclusiveLock);
+	return atp_sweep_read(target) == ATP_SWEEP_SHARED;
+}
+
 static Answer *
 find_answer(const char *target)
 {
@@ -113,13 +124,34 @@ atp_sweep_known(const char *target)
 	return answer == NULL ? ATP_SWEEP_NONE : answer->sweep;
 }
 
+bool
+atp_sweep_is_of(const char *subscription)
+{
+	static char last[NAMEDATALEN];
+	static uint32 answered = 0;
+	static bool answer;
+	uint32		before = changes;
+	AtpCaller	caller;
+
+	if (answered == changes && strcmp(last, subscription) == 0)
+		return answer;
+	answered = 0;
+	caller = atp_as_table_owner("history");
+	answer = atp_run("SELECT FROM atproto.history h JOIN atproto.subscription s ON s.name = h.subscription"
+					 " WHERE h.subscription = $1 AND s.history = 'archive' AND h.phase <> 'live'", ATP_ARGS(atp_text_arg(subscription))) > 0;
+	atp_owner_end(caller);
+	strlcpy(last, subscription, NAMEDATALEN);
+	answered = before;
+	return answer;
+}
+
 /* ------------------------------------------------------------------------
  * The time that all streams have passed
  * ------------------------------------------------------------------------
  */
 
 /*
- * A stream passes a time when the events of most accounts are later (apply/sweep_passed.c).  Held events come later, whatever
+ * A stream passes a time when the events of most accounts are later, or the stream is silent (consumer_passed.c).  Held events come later, whatever
  * the stream has passed.  Archives that are still read are older than any time.
  */
 TimestampTz

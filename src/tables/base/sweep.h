@@ -23,10 +23,19 @@
  */
 extern AtpSweep atp_sweep_of(const char *target);
 
-/* The same, asked at this moment. */
+/*
+ * Is the archive of this subscription still being read, or compared with the stream?  The answer is kept as long as that of
+ * atp_sweep_of(), which has to be called before.
+ */
+extern bool atp_sweep_is_of(const char *subscription);
+
+/* The same as atp_sweep_of(), asked at this moment. */
 extern AtpSweep atp_sweep_read(const char *target);
 
-/* The last answer, without a query, for a caller without locks; ATP_SWEEP_NONE before the first answer. */
+/* Lock the table repo as a writer does, and ask: are deletions kept? */
+extern bool atp_sweep_is_shared(const char *target);
+
+/* The last answer of atp_sweep_of(), without a query, for a caller without locks; ATP_SWEEP_NONE before the first answer. */
 extern AtpSweep atp_sweep_known(const char *target);
 
 /*

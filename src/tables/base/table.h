@@ -147,7 +147,7 @@ typedef struct AtpTable
 #define ATP_USE_LINKS		16	/* link, link_source */
 #define ATP_USE_COUNTS		32	/* collection_count */
 #define ATP_USE_SWEEP		64	/* sweep_deletion, while a sweep runs */
-#define ATP_USE_PLC			128 /* plc_operation, plc_refused */
+#define ATP_USE_PLC			128 /* plc_text, plc_operation, plc_refused */
 
 extern const AtpTable atp_record_table;
 extern const AtpTable atp_repo_table;
@@ -158,6 +158,7 @@ extern const AtpTable atp_link_source_table;
 extern const AtpTable atp_link_table;
 extern const AtpTable atp_collection_count_table;
 extern const AtpTable atp_sweep_deletion_table;
+extern const AtpTable atp_plc_text_table;
 extern const AtpTable atp_plc_operation_table;
 extern const AtpTable atp_plc_refused_table;
 

@@ -7,6 +7,7 @@
 #include "postgres.h"
 
 #include "tables/check/check.h"
+#include "tables/plc/plc_tables.h"
 
 #define READ_AGAIN	"Delete the account's rows, and read the directory again: SELECT atproto.set_cursor(name, 0)."
 
@@ -34,13 +35,20 @@ const AtpInvariant atp_check_plc[] = {
 	{
 		"operation accepted and refused", "#.plc_operation #.plc_refused", 0,
 		"SELECT o.did, o.n::text, format('refused as %s', r.reason) FROM #.plc_refused r{sample}"
-		" JOIN #.plc_operation o ON o.did OPERATOR(@.=) r.did AND sha256(o.operation) = r.digest",
+		" JOIN #.plc_operation o ON o.did OPERATOR(@.=) r.did AND @.cidlink_digest(o.cid) = r.digest",
 		"Delete the row of plc_refused."
 	},
 	{
-		"operation differs from its CID", "#.plc_operation", ATP_CHECK_DEEP,
+		"packed operation without a text", "#.plc_operation #.plc_text!", ATP_CHECK_DEEP,
+		"SELECT o.did, o.n::text, format('plc_text has no row with the id %s', x.id) FROM #.plc_operation o{sample},"
+		" unnest(atproto.plc_texts(o.packed)) x (id) WHERE NOT EXISTS (SELECT FROM #.plc_text t WHERE t.id = x.id)",
+		READ_AGAIN
+	},
+	{
+		"operation differs from its CID", "#.plc_operation! #.plc_text!", ATP_CHECK_DEEP,
 		"SELECT o.did, o.n::text, format('the CID is %s', o.cid) FROM #.plc_operation o{sample}"
-		" WHERE o.cid OPERATOR(@.<>) @.cidlink_of(o.operation)",
+		" LEFT JOIN #.plc_operation p ON p.did OPERATOR(@.=) o.did AND p.n = o.prev"
+		" WHERE @.cidlink_of(" ATP_PLC_UNPACKED("o.packed", "p.cid") ") OPERATOR(@.=) o.cid IS NOT TRUE",
 		READ_AGAIN
 	},
 	{NULL}

@@ -8,7 +8,7 @@
 
 #define DATA_TABLES \
 	"unnest(ARRAY['record', 'repo', 'record_event', 'label', 'message', 'link_source', 'link', 'collection_count', 'sweep_deletion'," \
-	" 'plc_operation', 'plc_refused']) t (name)"
+	" 'plc_text', 'plc_operation', 'plc_refused']) t (name)"
 
 /* A column GENERATED AS IDENTITY whose sequence is behind the largest number in the table. */
 #define OF_EXTENSION(table) \

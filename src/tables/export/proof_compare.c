@@ -6,8 +6,12 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_type.h"
 #include "config/extension.h"
 #include "config/spi.h"
+#include "common/sha256.h"
+#include "core/archive/archive_message.h"
+#include "core/codec/cid.h"
 #include "core/syntax/printable.h"
 #include "identity/identity.h"
 #include "miscadmin.h"
@@ -27,6 +31,8 @@ struct AtpProofCompare
 	MemoryContext cxt;
 	MemoryContext paths;		/* of a look */
 	AtpMergeCompare both;
+	const char *target;
+	struct varlena *did;
 	char	  **letters;		/* sorted paths of dead letters */
 	int			nletters;
 	AtpProofCounts counts;
@@ -40,12 +46,12 @@ compare_texts(const void *a, const void *b)
 
 /* P-44: the paths of the account's dead letters, of all subscriptions of the target. */
 static void
-read_letters(AtpProofCompare *p, const char *target, struct varlena *did)
+read_letters(AtpProofCompare *p)
 {
 	AtpCaller	caller = atp_as_table_owner("dead_letter");
 	AtpResult	found = atp_query(atp_identity_sql("SELECT DISTINCT d.path FROM atproto.dead_letter d JOIN atproto.subscription s ON s.name = d.subscription"
 												   " WHERE s.target = $1::name AND d.did OPERATOR(@.=) $2 AND d.path LIKE '%/%' LIMIT " LETTERS_MAX),
-								  ATP_ARGS(atp_text_arg(target), (AtpArg) {PointerGetDatum(did), atp_type("did"), false}));
+								  ATP_ARGS(atp_text_arg(p->target), (AtpArg) {PointerGetDatum(p->did), atp_type("did"), false}));
 	MemoryContext old = MemoryContextSwitchTo(p->cxt);
 
 	p->letters = palloc(sizeof(char *) * Max(found.n, 1));
@@ -57,6 +63,77 @@ read_letters(AtpProofCompare *p, const char *target, struct varlena *did)
 	atp_owner_end(caller);
 }
 
+static bool
+contains_bytes(AtpBytes in, const void *what, size_t n)
+{
+	const uint8_t *end = in.ptr + in.len;
+
+	for (const uint8_t *at = in.ptr; at != NULL && (size_t) (end - at) >= n; at++)
+	{
+		at = memchr(at, *(const uint8_t *) what, end - at - n + 1);
+		if (at == NULL)
+			return false;
+		if (memcmp(at, what, n) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_cid_of(AtpBytes record, AtpBytes cid)
+{
+	uint8_t		own[ATP_CID_BLESSED_LEN];
+
+	atp_cid_of(ATP_CID_CODEC_DAG_CBOR, record.ptr, record.len, atp_sha256, NULL, own);
+	return cid.len == sizeof(own) && memcmp(own, cid.ptr, sizeof(own)) == 0;
+}
+
+/*
+ * Is the message of a letter about the record with this CID?  Messages of streams name the CID, as bytes or as text; a row of an archive
+ * and a letter of an export have only the record.
+ */
+static bool
+is_about(AtpBytes message, AtpBytes cid)
+{
+	char		text[ATP_CID_TEXT_MAX];
+	AtpArchiveRow row;
+
+	if (contains_bytes(message, cid.ptr, cid.len) || is_cid_of(message, cid))
+		return true;
+	if (cid.len == ATP_CID_BLESSED_LEN && contains_bytes(message, text, atp_cid_format(cid.ptr, cid.len, text)))
+		return true;
+	return atp_archive_message_read(message, &row) == ATP_OK && is_cid_of(row.payload, cid);
+}
+
+/*
+ * P-44: does a letter say that this record cannot be stored?  A letter about an older value of the record, which the account has replaced
+ * since, explains nothing.
+ */
+static bool
+has_letter(const AtpProofCompare *p, char *path, AtpBytes cid)
+{
+	AtpCaller	caller;
+	AtpResult	found;
+	bool		has = false;
+
+	if (bsearch(&path, p->letters, p->nletters, sizeof(char *), compare_texts) == NULL)
+		return false;
+	caller = atp_as_table_owner("dead_letter");
+	found = atp_query(atp_identity_sql("SELECT f.bytes FROM atproto.dead_letter d JOIN atproto.dead_frame f ON f.subscription = d.subscription AND f.digest = d.digest"
+									   " JOIN atproto.subscription s ON s.name = d.subscription WHERE s.target = $1::name AND d.did OPERATOR(@.=) $2 AND d.path = $3"),
+					  ATP_ARGS(atp_text_arg(p->target), (AtpArg) {PointerGetDatum(p->did), atp_type("did"), false}, atp_text_arg(path)));
+	for (uint64 i = 0; i < found.n && !has; i++)
+	{
+		bool		isnull;
+		bytea	   *bytes = PG_DETOAST_DATUM_PACKED(atp_get(atp_result_row(found, i), "bytes", BYTEAOID, &isnull));
+
+		has = is_about((AtpBytes) {(const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)}, cid);
+	}
+	atp_result_free(found);
+	atp_owner_end(caller);
+	return has;
+}
+
 AtpProofCompare *
 atp_proof_begin(MemoryContext parent, AtpStatements *set, const AtpSettings *settings, AtpExport *export, struct varlena *did)
 {
@@ -64,7 +141,9 @@ atp_proof_begin(MemoryContext parent, AtpStatements *set, const AtpSettings *set
 
 	p->cxt = AllocSetContextCreate(parent, "atproto proof", ALLOCSET_DEFAULT_SIZES);
 	p->paths = AllocSetContextCreate(p->cxt, "atproto paths of a proof", ALLOCSET_DEFAULT_SIZES);
-	read_letters(p, atp_target(set), did);
+	p->target = atp_target(set);
+	p->did = did;
+	read_letters(p);
 	atp_compare_begin(&p->both, p->cxt, set, settings, export, did);
 	return p;
 }
@@ -107,11 +186,11 @@ note_path(AtpProofCompare *p, const char *how, const char *path)
 }
 
 static void
-take_missing(AtpProofCompare *p, AtpBytes path)
+take_missing(AtpProofCompare *p, AtpBytes path, AtpBytes cid)
 {
 	char	   *text = text_of(path);
 
-	if (bsearch(&text, p->letters, p->nletters, sizeof(char *), compare_texts) != NULL)
+	if (has_letter(p, text, cid))
 	{
 		p->counts.letters++;
 		return;
@@ -138,7 +217,7 @@ compare_one(AtpProofCompare *p)
 		case ATP_COMPARED_UNWANTED:
 			break;
 		case ATP_COMPARED_TREE:
-			take_missing(p, path);
+			take_missing(p, path, record->cid);
 			break;
 		case ATP_COMPARED_TABLE:
 			p->counts.extra++;

@@ -8,7 +8,7 @@
 #include "config/spi.h"
 #include "core/plc/plc_op.h"
 #include "fmgr.h"
-#include "tables/base/table.h"
+#include "tables/plc/plc_tables.h"
 #include "types/types.h"
 #include "utils/builtins.h"
 
@@ -34,9 +34,10 @@ atp_plc_key(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(2))
 		PG_RETURN_NULL();
 	SPI_connect();
-	rows = atp_query(atp_expand_sql("SELECT s.key FROM #.plc_operation o, LATERAL atproto.plc_state(o.operation) s"
-									" WHERE o.did OPERATOR(@.=) $1 AND o.nullified_by IS NULL AND ($2 IS NULL OR o.created_at <= $2)"
-									" ORDER BY o.n DESC LIMIT 1", NameStr(*PG_GETARG_NAME(2))),
+	rows = atp_query(atp_expand_sql("SELECT s.key FROM (SELECT o.packed FROM #.plc_operation o"
+									"  WHERE o.did OPERATOR(@.=) $1 AND o.nullified_by IS NULL AND ($2 IS NULL OR o.created_at <= $2)"
+									"  ORDER BY o.n DESC LIMIT 1) o, LATERAL atproto.plc_state(" ATP_PLC_UNPACKED("o.packed", "NULL") ") s",
+									NameStr(*PG_GETARG_NAME(2))),
 					 ATP_ARGS(ATP_FUNCTION_ARG(0, atp_type("did")), ATP_FUNCTION_ARG(1, TIMESTAMPTZOID)));
 	if (rows.n > 0)
 	{

@@ -4,13 +4,15 @@
  *		and writes accepted and refused operations (M-01, M-05, M-10).
  *
  * Most operations follow the newest operation of their account, so only the newest is read.  Where an operation of the batch
- * follows another, the account's whole log is read, without the operations themselves.
+ * follows another, the account's whole log is read, but of the operations themselves only those that are followed.  Each
+ * statement runs once for all accounts of the batch.
  */
 #include "postgres.h"
 
 #include "common/signature.h"
 #include "data/signed.h"
 #include "tables/plc/plc_tables.h"
+#include "tables/plc/plc_text.h"
 #include "types/types.h"
 
 /* The entries of one account in a part of the batch. */
@@ -95,21 +97,6 @@ follows_newest(const AtpApply *a, const Account *account)
 	return true;
 }
 
-/* The keys of a stored operation; bytes of a user that are no operation give no keys, so that nothing can follow. */
-static void
-load_keys(AtpPlcPlace *place, AtpBytes body)
-{
-	static AtpPlcOp op;
-
-	place->nkeys = 0;
-	place->keys = palloc(sizeof(AtpPlcKey));
-	if (body.ptr == NULL || !atp_plc_op_stored(body, &op))
-		return;
-	place->kind = (uint8_t) op.kind;
-	place->nkeys = (uint8_t) op.nkeys;
-	place->keys = (const AtpPlcKey *) memcpy(palloc(Max(op.nkeys, 1) * sizeof(AtpPlcKey)), op.keys, op.nkeys * sizeof(AtpPlcKey));
-}
-
 /* The number of a place in the table, and back. */
 static int32
 number_of(const Account *account, uint32_t index)
@@ -125,6 +112,12 @@ index_of(const Account *account, int32 n)
 	return n > 0 && index >= 0 && index < account->nstored ? (uint32_t) index : ATP_PLC_NONE;
 }
 
+static AtpBytes
+packed_bytes(const struct varlena *packed)
+{
+	return packed != NULL ? (AtpBytes) {(const uint8_t *) VARDATA_ANY(packed), VARSIZE_ANY_EXHDR(packed)} : (AtpBytes) {NULL, 0};
+}
+
 static void
 begin_log(const AtpApply *a, Account *account)
 {
@@ -137,25 +130,70 @@ begin_log(const AtpApply *a, Account *account)
 	{
 		const AtpPlcStored *row = &account->stored[i];
 		AtpPlcPlace place = {
-			.signer = (uint8_t) row->signer, .created_at = row->created_at, .prev = index_of(account, row->prev),
-			.nullified_by = index_of(account, row->nullified_by)
+			.signer = atp_plc_packed_signer(packed_bytes(row->packed)), .created_at = row->created_at,
+			.prev = index_of(account, row->prev), .nullified_by = index_of(account, row->nullified_by)
 		};
 
 		memcpy(place.cid, row->cid, sizeof(place.cid));
-		if (row->body.ptr != NULL)
-			load_keys(&place, row->body);
 		atp_plc_log_restore(&account->log, &place);
 	}
 }
 
-/* Kind and keys of a stored operation are read when an operation follows it. */
-static void
-complete_prev(const AtpApply *a, Account *account, const AtpPlcOp *op)
+/* The stored operations that operations of the batch follow, in *followed; returns their number. */
+static int
+find_followed(const AtpApply *a, Account *accounts, int naccounts, int nevents, AtpPlcStored ***followed)
 {
-	uint32_t	prev = op->has_prev ? atp_plc_log_find(&account->log, op->prev) : ATP_PLC_NONE;
+	int			n = 0;
 
-	if (prev != ATP_PLC_NONE && account->log.places[prev].keys == NULL)
-		load_keys(&account->log.places[prev], atp_plc_read_body(a->statements, account->did, number_of(account, prev)));
+	*followed = palloc(Max(nevents, 1) * sizeof(AtpPlcStored *));
+	for (int i = 0; i < naccounts; i++)
+		for (int e = 0; e < accounts[i].nevents; e++)
+		{
+			const AtpPlcOp *op = row_of(a, accounts[i].events[e])->op;
+			uint32_t	prev = op != NULL && op->has_prev ? atp_plc_log_find(&accounts[i].log, op->prev) : ATP_PLC_NONE;
+
+			if (prev == ATP_PLC_NONE || accounts[i].log.places[prev].keys != NULL)
+				continue;
+			/* no keys yet, but not NULL any more: an operation stands once in the list */
+			accounts[i].log.places[prev].keys = (const AtpPlcKey *) palloc(sizeof(AtpPlcKey));
+			(*followed)[n++] = &accounts[i].stored[prev];
+		}
+	return n;
+}
+
+/* Kind and keys of a stored operation; bytes of a user that are no operation give no keys, so that nothing can follow. */
+static void
+load_keys(AtpPlcPlace *place, AtpBytes cbor)
+{
+	static AtpPlcOp op;
+
+	if (cbor.ptr == NULL || !atp_plc_op_stored(cbor, &op))
+		return;
+	place->kind = (uint8_t) op.kind;
+	place->nkeys = (uint8_t) op.nkeys;
+	place->keys = (const AtpPlcKey *) memcpy(palloc(Max(op.nkeys, 1) * sizeof(AtpPlcKey)), op.keys, op.nkeys * sizeof(AtpPlcKey));
+}
+
+/* Reads what is needed of the stored operations that operations of the batch follow. */
+static void
+complete_followed(const AtpApply *a, Account *accounts, int naccounts, int nevents, AtpPlcTextIds *texts)
+{
+	AtpPlcStored **followed;
+	int			n = find_followed(a, accounts, naccounts, nevents, &followed);
+	AtpPlcStored **cut = palloc(Max(n, 1) * sizeof(AtpPlcStored *));
+	int			ncut = 0;
+
+	for (int i = 0; i < n; i++)
+		if (!followed[i]->whole)
+			cut[ncut++] = followed[i];
+	atp_plc_read_packed(a->statements, cut, ncut);
+	for (int i = 0; i < n; i++)
+		atp_plc_texts_note_ids(texts, packed_bytes(followed[i]->packed));
+	atp_plc_texts_read(texts);
+	for (int i = 0; i < naccounts; i++)
+		for (int k = 0; k < accounts[i].nstored; k++)
+			if (accounts[i].log.places[k].keys != NULL)
+				load_keys(&accounts[i].log.places[k], atp_plc_texts_unpack(texts, packed_bytes(accounts[i].stored[k].packed), NULL));
 }
 
 static void
@@ -172,7 +210,6 @@ judge_event(AtpApply *a, Account *account, const AtpEvent *event, AtpPlcWriter *
 	}
 	if (err == ATP_OK)
 	{
-		complete_prev(a, account, row->op);
 		err = atp_plc_judge(&account->log, row->op, row->did, row->created_at, atp_signature_verify, NULL, &verdict);
 		atp_require_curve(err);
 	}
@@ -187,58 +224,91 @@ judge_event(AtpApply *a, Account *account, const AtpEvent *event, AtpPlcWriter *
 	a->rows++;
 }
 
+static const uint8_t *
+cid_before(const AtpPlcLog *log, const AtpPlcPlace *place)
+{
+	return place->prev != ATP_PLC_NONE ? log->places[place->prev].cid : NULL;
+}
+
+/* Notes the texts of the account's new operations. */
+static void
+note_texts(const AtpApply *a, const Account *account, AtpPlcTextIds *texts)
+{
+	for (uint32_t i = account->nstored; i < account->log.n; i++)
+		atp_plc_texts_note(texts, account->did, row_of(a, account->sources[i - account->nstored])->op->cbor,
+						   cid_before(&account->log, &account->log.places[i]));
+}
+
+static void
+put_operation(const AtpApply *a, const Account *account, uint32_t i, AtpPlcTextIds *texts, AtpPlcWriter *w)
+{
+	const AtpPlcPlace *place = &account->log.places[i];
+	const AtpEvent *event = account->sources[i - account->nstored];
+	AtpPlcStored row = {
+		.did = account->did, .n = number_of(account, i), .prev = place->prev == ATP_PLC_NONE ? 0 : number_of(account, place->prev),
+		.nullified_by = place->nullified_by == ATP_PLC_NONE ? 0 : number_of(account, place->nullified_by), .created_at = place->created_at,
+		.packed = atp_plc_texts_pack(texts, row_of(a, event)->op->cbor, place->signer, cid_before(&account->log, place))
+	};
+
+	memcpy(row.cid, place->cid, sizeof(row.cid));
+	atp_plc_put_operation(w, &row, event->seq);
+}
+
 /* Puts the account's new operations, and the stored operations that were nullified. */
 static void
-put_account(const AtpApply *a, const Account *account, AtpPlcWriter *w)
+put_account(const AtpApply *a, const Account *account, AtpPlcTextIds *texts, AtpPlcWriter *w)
 {
 	const AtpPlcLog *log = &account->log;
 
 	for (uint32_t i = 0; i < log->n; i++)
 	{
-		const AtpPlcPlace *place = &log->places[i];
-		bool		nullified = place->nullified_by != ATP_PLC_NONE;
-		int32		by = nullified ? number_of(account, place->nullified_by) : 0;
+		uint32_t	by = log->places[i].nullified_by;
 
 		if (i >= (uint32_t) account->nstored)
-		{
-			const AtpEvent *event = account->sources[i - account->nstored];
-			AtpPlcStored row = {
-				.did = account->did, .n = number_of(account, i), .prev = place->prev == ATP_PLC_NONE ? 0 : number_of(account, place->prev),
-				.nullified_by = by, .signer = place->signer, .created_at = place->created_at, .body = row_of(a, event)->op->cbor
-			};
-
-			memcpy(row.cid, place->cid, sizeof(row.cid));
-			atp_plc_put_operation(w, &row, event->seq);
-		}
-		else if (nullified && place->nullified_by >= (uint32_t) account->nstored)
-			atp_plc_put_nullified(w, account->did, number_of(account, i), by);
+			put_operation(a, account, i, texts, w);
+		else if (by != ATP_PLC_NONE && by >= (uint32_t) account->nstored)
+			atp_plc_put_nullified(w, account->did, number_of(account, i), number_of(account, by));
 	}
 }
 
-static int
-compare_stored(const void *a, const void *b)
+/* Gives the rows to their accounts; both lists are in the order of the DIDs. */
+static void
+give_stored(Account *accounts, int naccounts, AtpPlcStored *rows, int nrows)
 {
-	return atp_compare_dids(((const AtpPlcStored *) a)->did, ((const AtpPlcStored *) b)->did);
+	for (int i = 0, at = 0; i < naccounts; i++)
+	{
+		int			end = at;
+
+		while (end < nrows && atp_compare_dids(rows[end].did, accounts[i].did) == 0)
+			end++;
+		if (end == at)
+			continue;
+		accounts[i].stored = &rows[at];
+		accounts[i].nstored = end - at;
+		at = end;
+	}
 }
 
-/* The newest stored operation of each account; both lists are in the order of the DIDs. */
+/* Reads the newest stored operation of each account, and the whole logs where operations of the batch do not follow it. */
 static void
-find_newest(const AtpApply *a, Account *accounts, int naccounts)
+read_stored(const AtpApply *a, Account *accounts, int naccounts)
 {
 	struct varlena **dids = palloc(Max(naccounts, 1) * sizeof(struct varlena *));
-	AtpPlcStored *newest;
+	AtpPlcStored *rows;
 	int			found;
+	int			n = 0;
 
 	for (int i = 0; i < naccounts; i++)
 		dids[i] = accounts[i].did;
-	newest = atp_plc_read_newest(a->statements, dids, naccounts, &found);
-	qsort(newest, found, sizeof(AtpPlcStored), compare_stored);
-	for (int i = 0, at = 0; i < naccounts && at < found; i++)
-		if (atp_compare_dids(newest[at].did, accounts[i].did) == 0)
-		{
-			accounts[i].stored = &newest[at++];
-			accounts[i].nstored = 1;
-		}
+	rows = atp_plc_read_newest(a->statements, dids, naccounts, &found);
+	give_stored(accounts, naccounts, rows, found);
+	for (int i = 0; i < naccounts; i++)
+		if (!follows_newest(a, &accounts[i]))
+			dids[n++] = accounts[i].did;
+	if (n == 0)
+		return;
+	rows = atp_plc_read_logs(a->statements, dids, n, &found);
+	give_stored(accounts, naccounts, rows, found);
 }
 
 static void
@@ -248,23 +318,26 @@ apply_entries(AtpApply *a, int lo, int hi)
 	int			naccounts;
 	AtpEvent  **events = sort_events(a, lo, hi, &n);
 	Account    *accounts = find_accounts(events, n, &naccounts);
+	AtpPlcTextIds *texts;
 	AtpPlcWriter *w;
 
 	if (n == 0)
 		return;
-	find_newest(a, accounts, naccounts);
+	texts = atp_plc_texts_begin(a->statements);
 	w = atp_plc_writer(a->statements, a->sub->name, n);
+	read_stored(a, accounts, naccounts);
+	for (int i = 0; i < naccounts; i++)
+		begin_log(a, &accounts[i]);
+	complete_followed(a, accounts, naccounts, n, texts);
 	for (int i = 0; i < naccounts; i++)
 	{
-		Account    *account = &accounts[i];
-
-		if (!follows_newest(a, account))
-			account->stored = atp_plc_read_log(a->statements, account->did, &account->nstored);
-		begin_log(a, account);
-		for (int e = 0; e < account->nevents; e++)
-			judge_event(a, account, account->events[e], w);
-		put_account(a, account, w);
+		for (int e = 0; e < accounts[i].nevents; e++)
+			judge_event(a, &accounts[i], accounts[i].events[e], w);
+		note_texts(a, &accounts[i], texts);
 	}
+	atp_plc_texts_find_ids(texts);
+	for (int i = 0; i < naccounts; i++)
+		put_account(a, &accounts[i], texts, w);
 	atp_plc_write(w);
 }
 

@@ -12,16 +12,16 @@
 #include "utils/datum.h"
 #include "utils/timestamp.h"
 
+/* In this order a row has the fewest bytes between its columns, and no more than eight columns need a shorter head. */
 static const AtpColumn operation_columns[] = {
 	{"did", ATP_TYPE_DID, ATP_KEY, "NOT NULL", "the account"},
-	{"n", ATP_TYPE_INT4, ATP_KEY, "NOT NULL", "place in the account's log, from 1; the same at every directory"},
 	{"cid", ATP_TYPE_CID, ATP_VALUE, "NOT NULL", "CID of the operation"},
+	{"n", ATP_TYPE_INT4, ATP_KEY, "NOT NULL", "place in the account's log, from 1; the same at every directory"},
 	{"prev", ATP_TYPE_INT4, ATP_VALUE, NULL, "place of the operation that this one follows; NULL: the genesis"},
 	{"nullified_by", ATP_TYPE_INT4, ATP_VALUE, NULL, "place of the recovery that nullified this operation; NULL: in the present chain"},
-	{"signer", ATP_TYPE_INT4, ATP_VALUE, "NOT NULL", "which rotation key of prev has signed, from 0; of a genesis, which of its own"},
 	{"created_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, "NOT NULL", "when the operation came, by the directory's word"},
 	{"seq", ATP_TYPE_INT8, ATP_VALUE, NULL, "sequence number at the directory that brought the operation first"},
-	{"operation", ATP_TYPE_BYTEA, ATP_VALUE, "NOT NULL", "the signed operation, as DAG-CBOR"},
+	{"packed", ATP_TYPE_BYTEA, ATP_VALUE, "NOT NULL", "the signed operation, packed: plc_log() gives its JSON and its DAG-CBOR"},
 };
 
 static const AtpColumn refused_columns[] = {
@@ -38,26 +38,27 @@ static const AtpColumn refused_columns[] = {
 
 enum
 {
-	FIND_NEWEST, FIND_LOG, FIND_BODY, ADD, NULLIFY
+	FIND_NEWEST, FIND_LOGS, FIND_PACKED, ADD, NULLIFY
 };
 
-#define LIGHT	"o.did, o.n, o.prev, o.nullified_by, o.signer, o.created_at, o.cid"
-#define LIGHT_TYPES	ATP_TYPE_DID, ATP_TYPE_INT4, ATP_TYPE_INT4, ATP_TYPE_INT4, ATP_TYPE_INT4, ATP_TYPE_TIMESTAMP, ATP_TYPE_CID
-#define LIGHT_COLUMNS	7
+/* packed is the column, or as much of it as is needed. */
+#define FIND(packed, which) \
+	"SELECT o.did, o.cid, o.n, o.prev, o.nullified_by, o.created_at, " packed " FROM unnest($1) w (did), LATERAL" \
+	" (SELECT * FROM #.plc_operation p WHERE p.did OPERATOR(@.=) w.did ORDER BY p.n" which ") o", \
+	SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, \
+	{ATP_TYPE_DID, ATP_TYPE_CID, ATP_TYPE_INT4, ATP_TYPE_INT4, ATP_TYPE_INT4, ATP_TYPE_TIMESTAMP, ATP_TYPE_BYTEA}, \
+	&atp_plc_operation_table, ATP_BY_INDEX
+#define FOUND_COLUMNS	7
 
 static const AtpStatement operation_statements[] = {
-	[FIND_NEWEST] = {
-		"SELECT " LIGHT ", o.operation FROM unnest($1) w (did), LATERAL"
-		" (SELECT * FROM #.plc_operation p WHERE p.did OPERATOR(@.=) w.did ORDER BY p.n DESC LIMIT 1) o",
-		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {LIGHT_TYPES, ATP_TYPE_BYTEA}, &atp_plc_operation_table, ATP_BY_INDEX
-	},
-	[FIND_LOG] = {
-		"SELECT " LIGHT " FROM #.plc_operation o WHERE o.did OPERATOR(@.=) $1 ORDER BY o.n",
-		SPI_OK_SELECT, {ATP_TYPE_DID}, {LIGHT_TYPES}, &atp_plc_operation_table, ATP_BY_INDEX
-	},
-	[FIND_BODY] = {
-		"SELECT o.operation FROM #.plc_operation o WHERE o.did OPERATOR(@.=) $1 AND o.n = $2",
-		SPI_OK_SELECT, {ATP_TYPE_DID, ATP_TYPE_INT4}, {ATP_TYPE_BYTEA}, &atp_plc_operation_table, ATP_BY_INDEX
+	[FIND_NEWEST] = {FIND("o.packed", " DESC LIMIT 1")},
+	/* the signer is the first byte */
+	[FIND_LOGS] = {FIND("substring(o.packed FROM 1 FOR 1)", "")},
+	[FIND_PACKED] = {
+		"SELECT u.i, (SELECT o.packed FROM #.plc_operation o WHERE o.did OPERATOR(@.=) u.did AND o.n = u.n LIMIT 1)"
+		" FROM unnest($1, $2, $3) u (did, n, i)",
+		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_INT4), ATP_ARRAY(ATP_TYPE_INT4)},
+		{ATP_TYPE_INT4, ATP_TYPE_BYTEA}, &atp_plc_operation_table, ATP_BY_INDEX
 	},
 	[ADD] = {
 		"INSERT INTO #.plc_operation ({columns}) SELECT * FROM unnest({arrays}) ON CONFLICT (did, n) DO NOTHING",
@@ -97,7 +98,8 @@ const AtpTable atp_plc_operation_table = {
 	.comment = "operations of did:plc accounts that hold, nullified ones included",
 	.view = "plc_history",
 	.view_query = "SELECT o.did, o.n, o.created_at AS since, lead(o.created_at) OVER (PARTITION BY o.did ORDER BY o.n) AS until,"
-	" s.key, s.label_key, s.server, s.handle, s.gone FROM #.plc_operation o, LATERAL atproto.plc_state(o.operation) s WHERE o.nullified_by IS NULL",
+	" s.key, s.label_key, s.server, s.handle, s.gone FROM #.plc_operation o, LATERAL atproto.plc_state(" ATP_PLC_UNPACKED("o.packed", "NULL") ") s"
+	" WHERE o.nullified_by IS NULL",
 	.view_comment = "what each did:plc account said of itself, and when, by the chain that holds now: signing key, server, claimed handle",
 	.view_more = "COMMENT ON COLUMN #.plc_history.since IS 'when the operation came, by the directory''s word';"
 	"COMMENT ON COLUMN #.plc_history.until IS 'when the next operation of the chain came; NULL: the present state';"
@@ -123,95 +125,112 @@ const AtpTable atp_plc_refused_table = {
 
 /* --- rows out --- */
 
-static AtpBytes
-bytes_of(Datum value)
+static struct varlena *
+copy_varlena(Datum value)
 {
-	struct varlena *copy = PG_DETOAST_DATUM_COPY(value);
-
-	return (AtpBytes) {(uint8_t *) VARDATA(copy), VARSIZE(copy) - VARHDRSZ};
+	return (struct varlena *) PG_DETOAST_DATUM_COPY(value);
 }
 
 /* A user may have altered the table: a row with impossible values is an operation that nothing follows. */
 static AtpPlcStored
-take_row(HeapTuple tuple, TupleDesc desc, int columns)
+take_row(HeapTuple tuple, TupleDesc desc)
 {
-	Datum		v[LIGHT_COLUMNS + 1];
-	bool		null[LIGHT_COLUMNS + 1];
+	Datum		v[FOUND_COLUMNS];
+	bool		null[FOUND_COLUMNS];
 	AtpPlcStored row = {0};
 
-	Assert(desc->natts == columns);
 	heap_deform_tuple(tuple, desc, v, null);
 	row.did = null[0] ? NULL : PG_DETOAST_DATUM_PACKED(datumCopy(v[0], false, -1));
-	row.n = null[1] ? 0 : DatumGetInt32(v[1]);
-	row.prev = null[2] ? 0 : DatumGetInt32(v[2]);
-	row.nullified_by = null[3] ? 0 : DatumGetInt32(v[3]);
-	row.signer = null[4] ? 0 : DatumGetInt32(v[4]);
-	row.created_at = null[5] ? 0 : DatumGetTimestampTz(v[5]) + ATP_UNIX_TO_POSTGRES;
-	if (!null[6])
+	if (!null[1])
 	{
-		AtpBytes	cid = bytes_of(v[6]);
+		struct varlena *cid = copy_varlena(v[1]);
 
-		memcpy(row.cid, cid.ptr, Min(cid.len, sizeof(row.cid)));
+		memcpy(row.cid, VARDATA(cid), Min(VARSIZE(cid) - VARHDRSZ, sizeof(row.cid)));
 	}
-	if (columns > LIGHT_COLUMNS && !null[LIGHT_COLUMNS])
-		row.body = bytes_of(v[LIGHT_COLUMNS]);
+	row.n = null[2] ? 0 : DatumGetInt32(v[2]);
+	row.prev = null[3] ? 0 : DatumGetInt32(v[3]);
+	row.nullified_by = null[4] ? 0 : DatumGetInt32(v[4]);
+	row.created_at = null[5] ? 0 : DatumGetTimestampTz(v[5]) + ATP_UNIX_TO_POSTGRES;
+	row.packed = null[6] ? NULL : copy_varlena(v[6]);
 	return row;
 }
 
-static AtpPlcStored *
-take_rows(uint64 n, int columns, int *found)
+static int
+compare_stored(const void *a, const void *b)
 {
-	AtpPlcStored *rows = palloc_extended(Max(n, 1) * sizeof(AtpPlcStored), MCXT_ALLOC_HUGE);
+	const AtpPlcStored *one = a;
+	const AtpPlcStored *two = b;
+	int			c = atp_compare_dids(one->did, two->did);
 
-	for (uint64 i = 0; i < n; i++)
-		rows[i] = take_row(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, columns);
-	SPI_freetuptable(SPI_tuptable);
-	*found = (int) n;
-	return rows;
+	return c != 0 ? c : (one->n > two->n) - (one->n < two->n);
 }
 
-static Datum
-accounts_arg(AtpStatements *set, struct varlena **dids, int n)
+static AtpPlcStored *
+read_rows(AtpStatements *set, int statement, struct varlena **dids, int n, int *found)
 {
 	Datum	   *values = palloc(Max(n, 1) * sizeof(Datum));
+	Datum		args[1];
+	AtpPlcStored *rows;
+	uint64		nrows;
 
 	for (int i = 0; i < n; i++)
 		values[i] = PointerGetDatum(dids[i]);
-	return atp_array(set, ATP_TYPE_DID, values, NULL, n);
+	args[0] = atp_array(set, ATP_TYPE_DID, values, NULL, n);
+	nrows = atp_execute(set, &operation_statements[statement], args, NULL);
+	rows = palloc_extended(Max(nrows, 1) * sizeof(AtpPlcStored), MCXT_ALLOC_HUGE);
+	for (uint64 i = 0; i < nrows; i++)
+		rows[i] = take_row(SPI_tuptable->vals[i], SPI_tuptable->tupdesc);
+	SPI_freetuptable(SPI_tuptable);
+	qsort(rows, nrows, sizeof(AtpPlcStored), compare_stored);
+	*found = (int) nrows;
+	return rows;
 }
 
 AtpPlcStored *
 atp_plc_read_newest(AtpStatements *set, struct varlena **dids, int n, int *found)
 {
-	Datum		args[1] = {accounts_arg(set, dids, n)};
+	AtpPlcStored *rows = read_rows(set, FIND_NEWEST, dids, n, found);
 
-	return take_rows(atp_execute(set, &operation_statements[FIND_NEWEST], args, NULL), LIGHT_COLUMNS + 1, found);
+	for (int i = 0; i < *found; i++)
+		rows[i].whole = true;
+	return rows;
 }
 
 AtpPlcStored *
-atp_plc_read_log(AtpStatements *set, struct varlena *did, int *found)
+atp_plc_read_logs(AtpStatements *set, struct varlena **dids, int n, int *found)
 {
-	Datum		args[1] = {PointerGetDatum(did)};
-
-	return take_rows(atp_execute(set, &operation_statements[FIND_LOG], args, NULL), LIGHT_COLUMNS, found);
+	return read_rows(set, FIND_LOGS, dids, n, found);
 }
 
-AtpBytes
-atp_plc_read_body(AtpStatements *set, struct varlena *did, int32 n)
+static const AtpType place_types[] = {ATP_TYPE_DID, ATP_TYPE_INT4, ATP_TYPE_INT4, ATP_TYPE_END};
+
+void
+atp_plc_read_packed(AtpStatements *set, AtpPlcStored **rows, int n)
 {
-	Datum		args[2] = {PointerGetDatum(did), Int32GetDatum(n)};
-	AtpBytes	body = {NULL, 0};
-	bool		isnull;
+	AtpRows    *places = atp_rows_create(set, place_types, n);
+	Datum		args[3];
+	uint64		found;
 
-	if (atp_execute(set, &operation_statements[FIND_BODY], args, NULL) > 0)
+	for (int i = 0; i < n; i++)
 	{
-		Datum		value = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
+		atp_put_ref(places, rows[i]->did);
+		atp_put(places, Int32GetDatum(rows[i]->n), false);
+		atp_put(places, Int32GetDatum(i), false);
+	}
+	if (n == 0)
+		return;
+	atp_rows_bind(places, args);
+	found = atp_execute(set, &operation_statements[FIND_PACKED], args, NULL);
+	for (uint64 i = 0; i < found; i++)
+	{
+		Datum		v[2];
+		bool		null[2];
 
-		if (!isnull)
-			body = bytes_of(value);
+		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, v, null);
+		rows[DatumGetInt32(v[0])]->whole = true;
+		rows[DatumGetInt32(v[0])]->packed = null[1] ? NULL : copy_varlena(v[1]);
 	}
 	SPI_freetuptable(SPI_tuptable);
-	return body;
 }
 
 /* --- rows in --- */
@@ -248,14 +267,13 @@ atp_plc_put_operation(AtpPlcWriter *w, const AtpPlcStored *row, int64 seq)
 	AtpRows    *rows = w->operations;
 
 	atp_put_ref(rows, row->did);
-	atp_put(rows, Int32GetDatum(row->n), false);
 	atp_put_ref(rows, atp_cidlink_make(row->cid, sizeof(row->cid)));
+	atp_put(rows, Int32GetDatum(row->n), false);
 	atp_put(rows, Int32GetDatum(row->prev), row->prev == 0);
 	atp_put(rows, Int32GetDatum(row->nullified_by), row->nullified_by == 0);
-	atp_put(rows, Int32GetDatum(row->signer), false);
 	atp_put(rows, TimestampTzGetDatum(row->created_at - ATP_UNIX_TO_POSTGRES), false);
 	atp_put(rows, Int64GetDatum(seq), seq == 0);
-	atp_put_ref(rows, atp_varlena(row->body.ptr, row->body.len));
+	atp_put_ref(rows, row->packed);
 	atp_put_ref(w->forgiven, row->did);
 	atp_put_ref(w->forgiven, atp_varlena(row->cid + 4, 32));
 }

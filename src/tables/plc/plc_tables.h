@@ -20,18 +20,26 @@ typedef struct AtpPlcStored
 	int32		n;
 	int32		prev;			/* 0: a genesis */
 	int32		nullified_by;	/* 0: not nullified */
-	int32		signer;
 	int64		created_at;		/* microseconds since the Unix epoch */
 	uint8_t		cid[ATP_CID_BLESSED_LEN];
-	AtpBytes	body;			/* only of an account's newest operation */
+	struct varlena *packed;		/* plc_pack.h; only the first byte, unless whole; NULL: a user has altered the table */
+	bool		whole;
 } AtpPlcStored;
 
-/* The newest operation of each of these accounts, or an account's whole log without bodies.  palloc'd. */
+/*
+ * The newest operation of each of these accounts, or their whole logs, but of the packed operations only the first bytes.
+ * palloc'd, in the order of accounts and places.
+ */
 extern AtpPlcStored *atp_plc_read_newest(AtpStatements *set, struct varlena **dids, int n, int *found);
-extern AtpPlcStored *atp_plc_read_log(AtpStatements *set, struct varlena *did, int *found);
+extern AtpPlcStored *atp_plc_read_logs(AtpStatements *set, struct varlena **dids, int n, int *found);
 
-/* The DAG-CBOR of a stored operation. */
-extern AtpBytes atp_plc_read_body(AtpStatements *set, struct varlena *did, int32 n);
+/* Reads the packed operations of n rows. */
+extern void atp_plc_read_packed(AtpStatements *set, AtpPlcStored **rows, int n);
+
+/* SQL: the DAG-CBOR of a packed operation; prev is the CID of the operation before, or NULL. */
+#define ATP_PLC_UNPACKED(packed, prev) \
+	"atproto.plc_unpack(" packed ", " prev ", ARRAY(SELECT t.text FROM unnest(atproto.plc_texts(" packed ")) WITH ORDINALITY x (id, i)" \
+	" LEFT JOIN #.plc_text t ON t.id = x.id ORDER BY x.i))"
 
 /* Rows on their way into the tables. */
 typedef struct AtpPlcWriter AtpPlcWriter;

@@ -259,6 +259,15 @@ atp_records_erase(AtpApply *a, struct varlena *did, uint64 rev, int64 seq)
 }
 
 void
+atp_records_erase_all(AtpApply *a, struct varlena *did, uint64 rev, int64 seq)
+{
+	Datum		args[4] = {Int64GetDatum(PURGE_MAX), PointerGetDatum(did), AtpTidGetDatum(rev), Int64GetDatum(seq)};
+
+	while (remove_some(a, ATP_ERASE_RECORDS, ATP_ERASE_RECORDS_TOLD, args) >= PURGE_MAX)
+		CHECK_FOR_INTERRUPTS();
+}
+
+void
 atp_records_undo(AtpApply *a, struct varlena *did, uint64 rev, TimestampTz since, int64 seq)
 {
 	Datum		args[5] = {

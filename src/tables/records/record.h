@@ -52,6 +52,9 @@ extern bool atp_records_last_rev(AtpApply *a, struct varlena *did, uint64 *rev);
 /* Remove some records of a deleted account up to a revision; seq is the event of the deletion. */
 extern void atp_records_erase(AtpApply *a, struct varlena *did, uint64 rev, int64 seq);
 
+/* The same for all of them. */
+extern void atp_records_erase_all(AtpApply *a, struct varlena *did, uint64 rev, int64 seq);
+
 /*
  * Remove records up to a revision, of a repository without a commit, or newer than the last commit: an export that was
  * given up wrote them.  False: more are left, because a batch may not take minutes.

@@ -194,6 +194,12 @@ atp_sweep_keep_account(AtpApply *a, struct varlena *did, uint64 rev)
 	keep_path(a, did, "#account", rev, NULL);
 }
 
+void
+atp_sweep_keep_gone(const char *target, AtpArg did, AtpArg rev)
+{
+	atp_run(atp_expand_sql("INSERT INTO #.sweep_deletion AS s (did, path, rev) VALUES ($1, '#account', $2)" ON_CONFLICT, target), ATP_ARGS(did, rev));
+}
+
 text *
 atp_sweep_filter(const AtpSettings *settings)
 {

@@ -10,6 +10,7 @@
 #ifndef ATP_SWEEP_DELETION_H
 #define ATP_SWEEP_DELETION_H
 
+#include "config/spi.h"
 #include "tables/base/sink.h"
 #include "tables/records/record_same.h"
 
@@ -29,6 +30,9 @@ extern void atp_sweep_keep(AtpApply *a, const AtpRecordRow *const *rows, int n);
 
 /* Keep the deletion of an account: records up to this revision are gone. */
 extern void atp_sweep_keep_account(AtpApply *a, struct varlena *did, uint64 rev);
+
+/* The same for the fetcher, which has locked the repository's row. */
+extern void atp_sweep_keep_gone(const char *target, AtpArg did, AtpArg rev);
 
 /* Keep a #sync: within the subscription's filter, facts of the account up to this revision count no more. */
 extern void atp_sweep_keep_sync(AtpApply *a, struct varlena *did, uint64 rev);

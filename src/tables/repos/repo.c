@@ -245,6 +245,19 @@ obey_sweep(AtpApply *apply)
 		apply->direct = false;
 }
 
+/*
+ * H-43: until the sweep of the subscription ends, the events of the stream count as rows of the archive.  Another subscription may be
+ * behind the stream.  If the stream moved repo.rev, older commits that only the other subscription brings would count as old.
+ */
+static void
+mark_archived(AtpApply *apply, int lo, int hi)
+{
+	if (apply->sweep != ATP_SWEEP_SHARED || !apply->sub->has_archive || !atp_sweep_is_of(apply->sub->name))
+		return;
+	for (int i = lo; i < hi; i++)
+		apply->batch->events[i].archived |= apply->batch->events[i].held == NULL;
+}
+
 AtpRepos *
 atp_repos_load(AtpApply *apply, int lo, int hi)
 {
@@ -277,6 +290,7 @@ atp_repos_load(AtpApply *apply, int lo, int hi)
 		s->of_event[dids[i].event] = &s->repos[s->nrepos - 1];
 	}
 	obey_sweep(apply);
+	mark_archived(apply, lo, hi);
 	if (apply->direct)
 		s->direct = atp_direct_open(apply->statements, &atp_repo_table);
 	if (s->direct != NULL)

@@ -59,7 +59,7 @@ extern bool atp_is_deletion(const AtpEvent *event);
 /* Set sync of the repository's row to desynchronized. */
 extern void atp_repo_mark(AtpApply *a, struct varlena *did);
 
-/* Wait for the locks of these rows, and set them to desynchronized. */
+/* Wait for the locks of the repositories' rows, and set sync to desynchronized. */
 extern void atp_repo_mark_all(AtpApply *a, struct varlena *const *dids, int n);
 
 /*
@@ -100,6 +100,13 @@ extern bool atp_repo_leave_to_purge(AtpApply *a, const AtpEvent *event, uint64 r
 
 /* Clear purge_rev of the repositories whose records up to purge_rev are all deleted. */
 extern void atp_repo_end_purge(AtpApply *a);
+
+/*
+ * Remove the records up to purge_rev of these repositories without waiting for atp_purge().  The caller has locked the rows of
+ * table repo.  An archive may bring a new record of revision purge_rev or of an older revision (H-33): atp_purge() would remove the
+ * new record, too.
+ */
+extern void atp_repos_purge_now(AtpApply *a, struct varlena *const *dids, int n);
 
 /* Does the repository of a deleted account still have records to purge? */
 extern bool atp_repo_is_purged(AtpApply *a, struct varlena *did);

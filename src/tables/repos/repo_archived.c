@@ -177,7 +177,7 @@ atp_repo_revive(const AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 static bool
 is_overtaken_status(const AtpRepoState *repo, const AtpEvent *event)
 {
-	return repo->head.has_rev && !event->active && atp_foreign_time(event->time) < atp_foreign_time(atp_tid_micros(repo->head.rev));
+	return repo->head.has_rev && !event->active && atp_foreign_time(atp_repo_written_at(event)) < atp_foreign_time(atp_tid_micros(repo->head.rev));
 }
 
 void

@@ -36,6 +36,9 @@ own_time(const AtpRepos *s, const AtpEvent *event)
 
 	if (event->time == 0)
 		return now;
+	/* H-43: a relay has the event earlier than the archive's server */
+	if (event->archived)
+		return Min(now, atp_foreign_time(atp_repo_written_at(event)));
 	if (s->apply->sub->source->rewind > 0 && !atp_is_ahead(event->time))
 		return atp_foreign_time(event->time);
 	return Min(now, atp_foreign_time(event->time));
@@ -133,11 +136,18 @@ is_older_deletion(const AtpRepoState *repo, const AtpEvent *event)
 	return repo->head.has_rev && event->time != 0 && (int64) atp_tid_micros(repo->head.rev) - event->time > USECS_PER_SEC;
 }
 
+int64
+atp_repo_written_at(const AtpEvent *event)
+{
+	return event->written_at > 0 ? Min(event->written_at, event->time) : event->time;
+}
+
 uint64
 atp_repo_event_bound(const AtpEvent *event)
 {
 	int64		now = atp_time_of_day() + (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
-	int64		time = event->time == 0 ? now : Max(Min(event->time, now), 0);
+	int64		written = atp_repo_written_at(event);
+	int64		time = written == 0 ? now : Max(Min(written, now), 0);
 
 	return atp_tid_make(time, ATP_TID_MAX_CLOCK);
 }

@@ -8,6 +8,8 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "tables/records/record.h"
 #include "tables/repos/held.h"
 #include "tables/repos/repo_state.h"
 #include "tables/repos/table_repo.h"
@@ -159,6 +161,32 @@ atp_repo_end_purge(AtpApply *a)
 	/* lock first: a second subscription may be about to set purge_rev of a row, and ATP_END_PURGE would clear that */
 	(void) atp_execute(a->statements, &atp_repo_table.statements[ATP_LOCK_PURGED], NULL, NULL);
 	(void) atp_execute(a->statements, &atp_repo_table.statements[ATP_END_PURGE], NULL, NULL);
+}
+
+void
+atp_repos_purge_now(AtpApply *a, struct varlena *const *dids, int n)
+{
+	uint64		found;
+	SPITupleTable *rows;
+
+	if (n == 0)
+		return;
+	found = with_dids(a->statements, ATP_FIND_PURGED, dids, n);
+	rows = SPI_tuptable;
+	for (uint64 i = 0; i < found; i++)
+	{
+		Datum		values[3];
+		bool		nulls[3];
+		struct varlena *did;
+
+		heap_deform_tuple(rows->vals[i], rows->tupdesc, values, nulls);
+		if (nulls[0] || nulls[1])
+			continue;
+		did = PG_DETOAST_DATUM_COPY(values[0]);
+		atp_records_erase_all(a, did, DatumGetAtpTid(values[1]), DatumGetInt64(values[2]));
+		(void) atp_execute(a->statements, &atp_repo_table.statements[ATP_FORGET_PURGE], &(Datum) {PointerGetDatum(did)}, NULL);
+	}
+	SPI_freetuptable(rows);
 }
 
 bool

@@ -237,6 +237,12 @@ extern bool atp_repo_take_status(AtpRepos *s, AtpRepoState *repo, AtpEvent *even
 /* Take the handle of an #identity event. */
 extern void atp_repo_take_identity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event);
 
+/*
+ * The time of an #account, as the account's server has written it.  A Jetstream may have seen the #account hours later, after the
+ * account's next life had begun.  A time later than the Jetstream's is wrong, and the Jetstream's time counts.
+ */
+extern int64 atp_repo_written_at(const AtpEvent *event);
+
 /* The largest revision possible at the time of the event: a deletion of the account stands for this revision. */
 extern uint64 atp_repo_event_bound(const AtpEvent *event);
 

@@ -7,6 +7,7 @@
 #include "postgres.h"
 
 #include "executor/spi.h"
+#include "tables/base/derived.h"
 #include "tables/repos/repo_state.h"
 #include "tables/repos/table_repo.h"
 
@@ -163,6 +164,13 @@ static const AtpStatement statements[] = {
 	[ATP_IS_PURGED] = {
 		"SELECT FROM #.repo WHERE did OPERATOR(@.=) $1 AND purge_rev IS NOT NULL",
 		SPI_OK_SELECT, {ATP_TYPE_DID}, {0}, &atp_repo_table
+	},
+	[ATP_FIND_PURGED] = {
+		"SELECT did, purge_rev, COALESCE(purge_seq, " CppAsString2(ATP_SEQ_NONE) ") FROM #.repo WHERE did OPERATOR(@.=) ANY ($1) AND purge_rev IS NOT NULL",
+		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID, ATP_TYPE_TID, ATP_TYPE_INT8}, &atp_repo_table
+	},
+	[ATP_FORGET_PURGE] = {
+		"UPDATE #.repo SET purge_rev = NULL WHERE did OPERATOR(@.=) $1", SPI_OK_UPDATE, {ATP_TYPE_DID}, {0}, &atp_repo_table
 	},
 	[ATP_FIND_HOLDING] = {
 		"SELECT did FROM #.repo WHERE " ATP_SQL_ENDS " AND ($1 IS NULL OR did OPERATOR(@.=) ANY ($1))",

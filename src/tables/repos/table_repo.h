@@ -26,6 +26,8 @@ typedef enum AtpRepoStatement
 	ATP_LOCK_PURGED,
 	ATP_END_PURGE,
 	ATP_IS_PURGED,				/* did */
+	ATP_FIND_PURGED,			/* did[] -> did, purge_rev, purge_seq */
+	ATP_FORGET_PURGE,			/* did */
 	ATP_FIND_HOLDING,			/* did[] or null -> did: repositories that may have held events */
 	ATP_FIND_RELEASED,			/* did[] or null -> did */
 	ATP_LOCK_HOLDING,			/* did[] */

@@ -27,10 +27,27 @@ sub begin
 {
 	my ($class, @options) = @_;
 	my ($capture) = simulate('--history' => 0, '--seed' => seed(), '--mix' => 'account=3,delete=8,update=6,sync=0,identity=3,like=40,post=30,profile=3', @options);
-	my $self = bless { capture => $capture, network => AtprotoTest::Network->start, dir => PostgreSQL::Test::Utils::tempdir('archive') }, $class;
 
-	$self->{texts} = texts('v2', $capture);
-	$self->{rows}  = "$self->{dir}/rows";
+	return $class->of($capture);
+}
+
+# The same with the events of this capture.
+sub of
+{
+	my ($class, $capture) = @_;
+	my $self = bless { network => AtprotoTest::Network->start, dir => PostgreSQL::Test::Utils::tempdir('archive') }, $class;
+
+	return $self->take($capture);
+}
+
+# From the next serve() on, the events are those of this capture; the options are of jetstream.py.
+sub take
+{
+	my ($self, $capture, @options) = @_;
+
+	$self->{capture} = $capture;
+	$self->{texts}   = texts('v2', $capture, @options);
+	$self->{rows}    = "$self->{dir}/rows" . ++$self->{captures};
 	IPC::Run::run([ $ENV{PYTHON} || '/usr/bin/python3', '-B', test_dir() . '/network/archive_rows.py', $capture ], '>', $self->{rows})
 	  or BAIL_OUT('archive_rows.py failed');
 	$self->{last} = () = PostgreSQL::Test::Utils::slurp_file($self->{rows}) =~ /\n/g;

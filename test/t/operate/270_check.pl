@@ -104,12 +104,13 @@ my @cases = (
 	[ 'message of an unknown format', "$held; UPDATE atproto.repo SET hold = 'identity' WHERE $of; UPDATE atproto.held_event SET format = 'xml'", qr/^atproto\|$did\|atproto.held_event\|format xml, endpoint e$/ ],
 	[ 'frame was changed', "$letter UPDATE atproto.dead_frame SET bytes = '\\x01'", qr/its bytes have/, deep => 1 ],
 	[ 'identity that cannot be', "INSERT INTO atproto.identity (did, state, handle_state) VALUES ('$did', 'gone', 'valid')", qr/^\|$did\|atproto.identity\|/ ],
-	[ 'log with a gap', "INSERT INTO atproto.plc_operation VALUES ('$plc', 1, cidlink_of('\\x00'), NULL, NULL, 0, now(), 1, '\\x00'), ('$plc', 3, cidlink_of('\\x01'), 1, NULL, 0, now(), 3, '\\x01')", qr/^atproto\|$plc\|\|2 operations, but the last has the number 3$/ ],
-	[ 'operation without the one before', "INSERT INTO atproto.plc_operation VALUES ('$plc', 1, cidlink_of('\\x00'), 1, NULL, 0, now(), 1, '\\x00')", qr/^atproto\|$plc\|1\|it follows number 1$/ ],
-	[ 'operation that nothing nullified', "INSERT INTO atproto.plc_operation VALUES ('$plc', 1, cidlink_of('\\x00'), NULL, 2, 0, now(), 1, '\\x00')", qr/^atproto\|$plc\|1\|nullified by number 2$/ ],
-	[ 'operation accepted and refused', "INSERT INTO atproto.plc_operation VALUES ('$plc', 1, cidlink_of('\\x00'), NULL, NULL, 0, now(), 1, '\\x00');
+	[ 'log with a gap', "INSERT INTO atproto.plc_operation VALUES ('$plc', cidlink_of('\\x00'), 1, NULL, NULL, now(), 1, '\\x00'), ('$plc', cidlink_of('\\x01'), 3, 1, NULL, now(), 3, '\\x00')", qr/^atproto\|$plc\|\|2 operations, but the last has the number 3$/ ],
+	[ 'operation without the one before', "INSERT INTO atproto.plc_operation VALUES ('$plc', cidlink_of('\\x00'), 1, 1, NULL, now(), 1, '\\x00')", qr/^atproto\|$plc\|1\|it follows number 1$/ ],
+	[ 'operation that nothing nullified', "INSERT INTO atproto.plc_operation VALUES ('$plc', cidlink_of('\\x00'), 1, NULL, 2, now(), 1, '\\x00')", qr/^atproto\|$plc\|1\|nullified by number 2$/ ],
+	[ 'operation accepted and refused', "INSERT INTO atproto.plc_operation VALUES ('$plc', cidlink_of('\\x00'), 1, NULL, NULL, now(), 1, '\\x00');
 		INSERT INTO atproto.plc_refused (did, digest, reason, detail, subscription) VALUES ('$plc', sha256('\\x00'), 'late', 'x', 's')", qr/^atproto\|$plc\|1\|refused as late$/ ],
-	[ 'operation differs from its CID', "INSERT INTO atproto.plc_operation VALUES ('$plc', 1, cidlink_of('\\x01'), NULL, NULL, 0, now(), 1, '\\x00')", qr/^atproto\|$plc\|1\|the CID is /, deep => 1 ],
+	[ 'packed operation without a text', "INSERT INTO atproto.plc_operation VALUES ('$plc', cidlink_of('\\x01'), 1, NULL, NULL, now(), 1, '\\x008007')", qr/^atproto\|$plc\|1\|plc_text has no row with the id 7$/, deep => 1, also => ['operation differs from its CID'] ],
+	[ 'operation differs from its CID', "INSERT INTO atproto.plc_operation VALUES ('$plc', cidlink_of('\\x01'), 1, NULL, NULL, now(), 1, '\\x000000')", qr/^atproto\|$plc\|1\|the CID is /, deep => 1 ],
 	[ 'unlogged table', 'ALTER TABLE atproto.label SET UNLOGGED', qr/^atproto\|\|label\|/ ],
 	[ 'number that is taken', q{INSERT INTO atproto.message (id, subscription, endpoint, type) OVERRIDING SYSTEM VALUE VALUES (5, 's', 'e', '#x')}, qr/^atproto\|\|message.id\|the next number is 1, but there is 5$/ ],
 	[ 'number that is taken', q{INSERT INTO atproto.gap (id, subscription, endpoint, after_seq, reason) OVERRIDING SYSTEM VALUE VALUES (900, 's', 'e', 1, 'x')}, qr/\|atproto.gap.id\|/ ],

@@ -166,6 +166,8 @@ my %calls = (
 	host_status         => "CALL atproto.host_status('https://localhost', 'localhost', timeout => '0 s')",
 	identity_refresh    => "SELECT atproto.identity_refresh('$did')",
 	link_problems       => "SELECT * FROM atproto.link_problems('victim')",
+	plc_export          => "SELECT atproto.plc_export('$did', 'victim')",
+	plc_log             => "SELECT atproto.plc_log('$did', 'victim')",
 	plc_key             => "SELECT atproto.plc_key('$did', NULL, 'victim')",
 	load_car            => "SELECT * FROM atproto.load_car('$did', '\\x00', 'victim')",
 	load_lexicon        => q{SELECT atproto.load_lexicon('{"lexicon": 1, "id": "com.example.mallory", "defs": {}}')},

@@ -2,10 +2,11 @@
 #		An archive and a relay fill the same tables in many orders, and each source lacks a share of the operations.
 #		No deleted record comes back, and no operation of a single source is lost.  H-43.
 #
-#		The archive's rows come by a stream here (atproto.test_archived).  The expected records are computed from both shares:
-#		the newest fact about each record counts, as in test/models/sweep.pml.
+#		In the first orders the archive's rows come by a stream (atproto.test_archived), in the others the archive's reader brings
+#		them, and then the stream of the archive's server; the server or a process is killed.  The expected records are computed
+#		from both shares: the newest fact about each record counts, as in test/models/sweep.pml.
 #
-#		ATPROTO_SEED is the seed of the run, ATPROTO_ORDERS the number of orders.
+#		ATPROTO_SEED is the seed of the run, ATPROTO_ORDERS the number of orders of each kind.
 
 use strict;
 use warnings FATAL => 'all';
@@ -14,6 +15,9 @@ use FindBin;
 use lib "$FindBin::RealBin/../../lib";
 
 use AtprotoTest;
+use AtprotoTest::Archive;
+use AtprotoTest::Clock;
+use AtprotoTest::Kills;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -23,12 +27,17 @@ my @accounts = 'a' .. 'v';
 my $SLOTS = 9;
 my %path = (x => 'x', y => 'y', z => 'app.bsky.graph.block/z');
 
-my $node = make_node('history_union', conf => <<'CONF');
-max_worker_processes = 20
-atproto.reconnect_delay = 50ms
+my $reader  = AtprotoTest::Archive->of(make_capture('steps.py', 'a 1 +x'));
+my $preload = $reader->preload;
+my $node    = make_node('history_union', start => $preload, conf => $reader->settings . <<'CONF');
 atproto.multi_source_wait = 0
 atproto.test_archived = 'archive'
+atproto.history_interval = 1s
+atproto.ping_interval = 200ms
+atproto.idle_timeout = 0
 CONF
+my $clock = AtprotoTest::Clock->new($node);
+my $kills = AtprotoTest::Kills->new($node, $preload);
 
 # --- a history of each account, and the share of both sources ---
 
@@ -210,16 +219,24 @@ sub hold_at
 	return map { ('--hold-at', $numbers->[$_]) } @$holds;
 }
 
+# The relay's messages that come, and their numbers.
+sub relay_capture
+{
+	my @messages = read_capture(make_capture('steps.py', map { $_->[0] } @relay));
+
+	return (write_capture(PostgreSQL::Test::Utils::tempdir() . '/relay', map { $messages[$_] } grep { $relay[$_][1] } 0 .. $#messages),
+		[ grep { $relay[ $_ - 1 ][1] } 1 .. @relay ]);
+}
+
 foreach my $order (1 .. $orders)
 {
 	my $schema = "order$order";
 
 	make_sources();
-	my @messages = read_capture(make_capture('steps.py', map { $_->[0] } @relay));
-	my @captures = (make_capture('steps.py', @archive),
-		write_capture(PostgreSQL::Test::Utils::tempdir() . '/relay', map { $messages[$_] } grep { $relay[$_][1] } 0 .. $#messages));
+	my ($capture, $numbers) = relay_capture();
+	my @captures = (make_capture('steps.py', @archive), $capture);
 	# the sequence numbers of both captures
-	my @numbers = ([ 1 .. @archive ], [ grep { $relay[ $_ - 1 ][1] } 1 .. @relay ]);
+	my @numbers = ([ 1 .. @archive ], $numbers);
 	my @holds = map { [ holds(scalar @$_) ] } @numbers;
 	my @servers = map { AtprotoTest::Server->start($captures[$_], hold_at($numbers[$_], $holds[$_])) } 0, 1;
 	my @names = ('archive', 'relay');
@@ -246,6 +263,81 @@ foreach my $order (1 .. $orders)
 	is(records($schema), expected(), "H-43: order $order: the newest fact about each record counts") or tell_of($schema);
 	cmp_ok(query("SELECT count(*) FROM $schema.sweep_deletion"), '>', 0, 'deletions are kept');
 	is(query("SELECT count(*) FROM $schema.repo WHERE rev IS NULL AND history_rev IS NULL"), '0', 'H-44: revisions of the archive are apart');
+	query('SELECT atproto.unsubscribe(name) FROM atproto.subscription');
+	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type IN ('atproto consumer', 'atproto apply worker')});
+}
+
+# --- the archive's reader, and then the stream of its server ---
+
+my $BLOCK = 8;
+my $SEGMENT = 5;
+
+# The archive cannot be read from this block on, or can be read to its end.
+sub hold_archive
+{
+	my ($block) = @_;
+	my $holds = delete $reader->{holds};
+	my $path = defined $block ? sprintf('seg_%010d[.]jss&blockIndex=%d$', int($block / $SEGMENT), $block % $SEGMENT) : undef;
+
+	$reader->{holds} = $reader->network->fault({ host => $AtprotoTest::Archive::HOST, path => $path, status => 503, times => undef }) if defined $block;
+	$reader->network->unfault($holds) if defined $holds;
+	return;
+}
+
+sub wait_for_position
+{
+	my ($name, $seq) = @_;
+	wait_for("SELECT min(seq) >= $seq FROM atproto.cursor WHERE subscription = '$name'", gone => 1);
+	return;
+}
+
+foreach my $order (1 .. $orders)
+{
+	my $schema = "reader$order";
+	my $workers = 1 + $order % 2;
+
+	make_sources();
+	my ($capture, $numbers) = relay_capture();
+	$reader->take(make_capture('steps.py', @archive), '--as-is');
+	# the rest comes by the stream of the archive's server
+	my $blocks = int($reader->last_seq / $BLOCK * (0.5 + rand 0.4) / $SEGMENT) * $SEGMENT;
+	my @blocks = sort { $a <=> $b } keys %{ { map { int(rand $blocks) => 1 } 1 .. 3 } };
+	my @holds = holds(scalar @$numbers);
+	my $relay = AtprotoTest::Server->start($capture, hold_at($numbers, \@holds));
+	my $kill = int rand 4;
+
+	$reader->serve({ block_rows => $BLOCK, segment_blocks => $SEGMENT, whole => 2 }, seal => $blocks / $SEGMENT);
+	hold_archive($blocks[0]);
+	query("SET synchronous_commit = on; CREATE SCHEMA $schema; BEGIN;"
+		. subscribe_sql('relay', $relay, cursor => 0, target => "'$schema'", verify => "'chain'", workers => $workers) . ';'
+		. $reader->subscription_sql('reader', target => "'$schema'", collections => "'{app.bsky.feed.post}'", verify => "'hash'", workers => 3 - $workers) . '; COMMIT');
+	# a random source goes on to the next hold
+	my @steps = (1 + @blocks, 1 + @holds);
+	my @at = (0, 0);
+	while (1)
+	{
+		wait_for_position('reader', $at[0] < @blocks ? $blocks[ $at[0] ] * $BLOCK : $reader->last_seq);
+		wait_for_seq($node, 'relay', defined $holds[ $at[1] ] ? $numbers->[ $holds[ $at[1] ] - 1 ] : $numbers->[-1]);
+		my @left = grep { $at[$_] + 1 < $steps[$_] } 0, 1 or last;
+		my $i = $left[ rand @left ];
+		$at[$i]++;
+		if ($kill-- == 0)
+		{
+			my $kind = $kills->{kinds}[ rand @{ $kills->{kinds} } ];
+			note("$schema: $kind->[0]");
+			$kind->[1]->();
+		}
+		if ($i) { $relay->release }
+		else { hold_archive($blocks[ $at[0] ]) }
+	}
+	is(records($schema), expected(), "H-43: order $order of a relay and a reader: the newest fact about each record counts") or tell_of($schema);
+	is(query(q{SELECT phase FROM atproto.history WHERE subscription = 'reader'}), 'seam', 'the sweep waits for the relay');
+	cmp_ok(query("SELECT count(*) FROM $schema.sweep_deletion"), '>', 0, '... and deletions are kept');
+	$clock->both(8000 * $order, 8000);
+	wait_for(q{SELECT phase = 'live' FROM atproto.history WHERE subscription = 'reader'});
+	wait_for("SELECT count(*) = 0 FROM $schema.sweep_deletion");
+	is(query(q{SELECT incomplete, error FROM atproto.history WHERE subscription = 'reader'}), '|', 'H-43: a quiet relay has passed the time of the reading after an hour');
+	is(records($schema), expected(), '... and the records are as before');
 	query('SELECT atproto.unsubscribe(name) FROM atproto.subscription');
 	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type IN ('atproto consumer', 'atproto apply worker')});
 }

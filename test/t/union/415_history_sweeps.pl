@@ -21,6 +21,8 @@ max_worker_processes = 20
 atproto.reconnect_delay = 50ms
 atproto.multi_source_wait = 0
 atproto.test_archived = 'archive'
+atproto.ping_interval = 0
+atproto.idle_timeout = 0
 CONF
 my $clock  = AtprotoTest::Clock->new($node);
 my $points = AtprotoTest::Points->new($node);
@@ -134,11 +136,71 @@ query(q{DELETE FROM atproto.held_event; UPDATE s.repo SET hold = NULL; SELECT at
 
 # --- how far the other streams are (guard behind) ---
 
+sub passed_at { return query(q{SELECT passed_at FROM atproto.cursor WHERE subscription = 'relay'}) }
+
 follow(relay => [ 'a 3 +y', 'hold', 'a 4 +y' ], archive => [ 'a 2 +x' ]);
 is(query(q{SELECT count(passed_at) FROM atproto.cursor}), '0', 'of few accounts no time is known');
 $clock->advance(3700);
 go('relay');
-is(query(q{SELECT passed_at FROM atproto.cursor WHERE subscription = 'relay'}), '2026-01-01 00:00:00+00', 'H-43: after an hour the median of few accounts counts');
+is(passed_at(), '2026-01-01 00:00:00+00', 'H-43: after an hour the median of few accounts counts');
+
+# a silence, which lasts longer than the hour that counts by a different time for each clock
+my $began = query('SELECT now()');
+query(q{ALTER SYSTEM SET atproto.ping_interval = '200ms'});
+$clock->both(400, 3700);
+wait_for(q{SELECT passed_at > '2026-01-02' FROM atproto.cursor WHERE subscription = 'relay'});
+is(query("SELECT passed_at BETWEEN '$began'::timestamptz - interval '3201 s' AND now() - interval '3199 s' FROM atproto.cursor WHERE subscription = 'relay'"),
+	't', 'H-43: an hour of silence counts, measured by the clock that is never set, and by the time of day');
+$clock->both(8000, 70);
+wait_for("SELECT passed_at > '$began'::timestamptz - interval '3000 s' FROM atproto.cursor WHERE subscription = 'relay'");
+cmp_ok(query("SELECT extract(epoch FROM passed_at - '$began'::timestamptz)::int FROM atproto.cursor WHERE subscription = 'relay'"), '<', 3000, '... a time of day that is set forward ends no sweep');
+query(q{SELECT atproto.set_cursor('relay', 0)});
+is(passed_at(), '', 'H-43: with its cursor, a stream goes back before the time that it had passed');
+
+# --- an account with more records than are removed at once, alone and beside a relay ---
+
+# Many records of the revision of one.
+sub add_many
+{
+	query(q{INSERT INTO s.record (did, collection, rkey, cid, rev, value) SELECT did, collection, 'old' || n, cid, rev, value
+		FROM s.record, generate_series(1, 10500) n WHERE rkey::text = 'many'});
+	return;
+}
+
+foreach my $beside (0, 1)
+{
+	query('SELECT atproto.unsubscribe(name) FROM atproto.subscription; DROP SCHEMA s CASCADE; CREATE SCHEMA s');
+	follow(archive => [ 'a 3 +many', 'a 4 +x', 'hold', 'a sync 4', 'a 4 +x', 'hold', 'a 5 +many', 'hold', 'a deleted @2026-01-01T00:00:01Z', 'hold',
+			'a active @2026-01-01T00:00:01.5Z', 'a 2000000 +y', 'c 1 +z' ],
+		$beside ? (relay => [ 'b 1 +x' ]) : ());
+	add_many();
+	go('archive');
+	wait_for('SELECT count(*) = 0 FROM s.repo WHERE purge_rev IS NOT NULL');
+	is(records(), $beside ? 'x x' : 'x', 'H-31: a #sync removes many records, and not the records of its own revision');
+	go('archive');
+	add_many();
+	go('archive');
+	wait_for('SELECT count(*) = 0 FROM s.repo WHERE purge_rev IS NOT NULL');
+	go('archive');
+	is(records(), $beside ? 'x y z' : 'y z', 'H-33: ... and the deletion of an account, not the records of its next life');
+}
+
+# --- the fetcher confirms a deletion, after the archive has brought a record of the account's next life ---
+
+query('SELECT atproto.unsubscribe(name) FROM atproto.subscription; DROP SCHEMA s CASCADE; CREATE SCHEMA s');
+follow(archive => [ 'b 1 +b', 'hold', 'a 3000000 +next', 'hold', 'a 1500000 +old', 'b 2 +c' ], relay => [ 'a 1000000 +x' ]);
+go('archive');
+query(q{UPDATE s.repo SET active = false, status = 'deleted', status_at = '2026-01-01 00:00:02+00', status_seq = 1 WHERE rev IS NOT NULL AND history_rev > rev;
+	INSERT INTO atproto.status_request (target, did, subscription, why, status_at, status_seq, requested_at)
+	SELECT 's', did, 'relay', 'deleted', status_at, status_seq, now() - interval '8 d' FROM s.repo WHERE status = 'deleted'});
+wait_for('SELECT count(*) > 0 FROM atproto.status_request WHERE answered_at IS NOT NULL');
+$clock->both(8000, 400);
+wait_for(q{SELECT count(*) = 0 FROM s.record WHERE rkey::text = 'x'});
+is(records(), 'b next', 'V-47, H-43: a confirmed deletion removes records up to its time, and not the next life');
+is(kept(), '#account', '... and is kept');
+go('archive');
+is(records(), 'b c next', '... so the archive does not bring back a deleted record');
+query(q{UPDATE s.repo SET active = true, status = NULL WHERE status = 'deleted'});
 
 $node->stop;
 done_testing();

@@ -100,6 +100,7 @@ is(scalar(grep { $_->{path} =~ /getRepo\b/ } $network->log(kind => 'http', host 
 
 # --- omissions, alterations, inventions ---
 
+query('CREATE TABLE planted AS SELECT did, collection, rkey, cid FROM feed.record');
 my @planted;
 sub plant
 {
@@ -146,12 +147,19 @@ query(q{SELECT atproto.pause('feed')});
 # --- a letter is no difference ---
 
 my ($did, $path) = query("SELECT did || ' ' || split_part(p, ' ', 2) FROM atproto.proof_result, unnest(paths) p WHERE p LIKE 'missing %' ORDER BY did, p LIMIT 1") =~ /(\S+) (\S+)/;
-query("INSERT INTO atproto.dead_frame VALUES ('feed', sha256('\\x00'), '\\x00'); INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message, digest, did, path)
-	VALUES ('feed', 'record', '22000', 'bad', sha256('\\x00'), '$did', '$path')");
 my $missing = query("SELECT missing FROM atproto.proof_result WHERE did = '$did'");
-prove('feed');
-is(query("SELECT missing = $missing - 1, letters FROM atproto.proof_result WHERE did = '$did'"), 't|1', 'P-44: a record with a letter is counted apart');
-query('DELETE FROM atproto.dead_letter');
+my $cid = query("SELECT cid FROM planted WHERE did = '$did' AND collection || '/' || rkey = '$path'");
+my $letter = sub {
+	my ($bytes) = @_;
+	query("INSERT INTO atproto.dead_frame VALUES ('feed', sha256($bytes), $bytes); INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message, digest, did, path)
+		VALUES ('feed', 'record', '22000', 'bad', sha256($bytes), '$did', '$path')");
+	prove('feed');
+	my $found = query("SELECT missing - $missing, letters FROM atproto.proof_result WHERE did = '$did'");
+	query('DELETE FROM atproto.dead_letter');
+	return $found;
+};
+is($letter->("convert_to('{\"cid\":\"$cid\"}', 'UTF8')"), '-1|1', 'P-44: a record with a letter is counted apart');
+is($letter->("convert_to('{\"cid\":\"bafyreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy\"}', 'UTF8')"), '0|0', 'P-44: a letter about an older value of the record explains nothing');
 
 # --- samples ---
 
@@ -204,6 +212,14 @@ is(query("SELECT refused = (SELECT count(*) FROM atproto.proof_result r WHERE r.
 is(query("SELECT count(*) > 0 FROM atproto.repo_problem WHERE target = 'late' AND problem = 'proof'"), 't', 'P-52: also in repo_problem');
 $network->unfault(undef);
 query("SELECT atproto.reset_backoff('$host')");
+# a row that got its host before the account's server went away
+query(q{DELETE FROM atproto.proof_result WHERE target = 'late' AND ctid <> (SELECT min(ctid) FROM atproto.proof_result WHERE target = 'late'); UPDATE atproto.subscription SET repo_source = 'pds' WHERE name = 'late'});
+query("INSERT INTO late.repo (did, rev, sync) VALUES ('did:web:gone.example.org', '3jzfcijpj2z2a', 'partial')");
+query("INSERT INTO atproto.identity (did, state, resolved_at) VALUES ('did:web:gone.example.org', 'no_pds', now()) ON CONFLICT DO NOTHING");
+query("INSERT INTO atproto.proof_result (target, did, subscription, proved_set, host) SELECT target, 'did:web:gone.example.org', subscription, proved_set, 'gone.example.org' FROM atproto.proof_result WHERE target = 'late' LIMIT 1");
+wait_for("SELECT error IS NOT NULL FROM atproto.proof_result WHERE did = 'did:web:gone.example.org'");
+like(query("SELECT error FROM atproto.proof_result WHERE did = 'did:web:gone.example.org'"), qr/no server any more|identity is/, 'P-52: an account that has no server any more is refused');
+query("DELETE FROM atproto.proof_result WHERE target = 'late'; DELETE FROM late.repo WHERE did = 'did:web:gone.example.org'");
 
 # --- repair ---
 

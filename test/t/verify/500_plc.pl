@@ -15,6 +15,7 @@ use AtprotoTest;
 use AtprotoTest::Network;
 use AtprotoTest::Plc;
 use AtprotoTest::Preload;
+use JSON::PP;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -107,6 +108,23 @@ my $end = directory({ do => { renumber => [ 5, 3 ] } }, 'plc2.example.com')->{la
 follow('mirror', host => 'plc2.example.com', target => 'stream');
 wait_for_cursor('mirror', $end);
 tables_are('stream', 'M-10: two directories');
+
+# --- the packed form ---
+
+my $log_of = 'FROM (SELECT DISTINCT did FROM stream.plc_operation) d, LATERAL atproto.plc_log(d.did, $$stream$$) l';
+is(query("SELECT count(*), count(*) FILTER (WHERE cidlink_of(l.signed) = l.cid), count(*) FILTER (WHERE l.signer IS NULL) $log_of"),
+	query('SELECT concat_ws($$|$$, count(*), count(*), 0) FROM stream.plc_operation'), 'M-20: the bytes that were signed come back');
+my $json = JSON::PP->new->canonical->ascii->allow_nonref;
+my %sealed = map { my ($did, $n, $operation) = (split /\t/)[ 0, 1, 5 ]; ("$did $n" => $json->encode($json->decode($operation))) } split /\n/, plc_rows('operation', $log);
+my %unpacked = map { my ($place, $operation) = split /\t/, $_, 2; ($place => $json->encode(JSON::PP->new->utf8->allow_nonref->decode($operation))) }
+  split /\n/, query("SELECT concat(d.did, ' ', l.n, E'\\t', l.operation) $log_of");
+is_deeply(\%unpacked, \%sealed, 'M-20: the operations as JSON');
+is(query(q{SELECT count(*) FROM (SELECT DISTINCT did FROM stream.plc_operation) d,
+	LATERAL (SELECT jsonb_agg(e) FROM atproto.plc_export(d.did, 'stream') e) x (log), atproto.plc_check(x.log) c WHERE c.verdict = 'refused'}), '0',
+	'M-50: an exported log is valid');
+is(query(q{SELECT DISTINCT string_agg(k, ' ' ORDER BY k) FROM stream.plc_operation o, LATERAL atproto.plc_export(o.did, 'stream') e, jsonb_object_keys(e) k GROUP BY o.did, o.n, e}),
+	'cid createdAt did operation seq type', '... with the members of an entry');
+cmp_ok(query('SELECT count(*) FROM stream.plc_text'), '>', 10, 'M-20: what several accounts have is stored once');
 
 # --- filters, history, keys ---
 
