@@ -16,7 +16,7 @@
 #include "net/unzstd.h"
 #include "utils/memutils.h"
 
-#define AHEAD			16		/* concurrent transfers (H-10) */
+#define AHEAD			16		/* concurrent transfers */
 #define PIECE			65536	/* bytes read at a time */
 #define WHOLE_MS		(60 * 60 * 1000)
 #define PLAN_MS			60000

@@ -4,7 +4,7 @@
  *		order of their numbers (H-10 to H-16, H-20 to H-23).
  *
  * H-02: no function here waits, or touches a table.  The caller pumps net/http.h, and calls atp_archive_next() again and again.
- * H-41: bytes received ahead are bounded by AtpArchiveOptions.memory; one decoded block is in memory, too.
+ * Bytes received ahead are bounded by AtpArchiveOptions.memory; one decoded block is in memory, too.
  */
 #ifndef ATP_ARCHIVE_READER_H
 #define ATP_ARCHIVE_READER_H
@@ -24,7 +24,7 @@ typedef struct AtpArchiveOptions
 	const char *headers;		/* lines "Name: value\r\n" for these requests (H-15) */
 	const char *ca_file;
 	const char *proxy;
-	size_t		memory;			/* bytes that are received ahead at most (H-41) */
+	size_t		memory;			/* bytes that are received ahead at most */
 	size_t		block_max;		/* bytes of a decompressed block at most (H-21) */
 	AtpPlanRequest filter;		/* kinds, collections, dids */
 } AtpArchiveOptions;

@@ -21,8 +21,8 @@ typedef struct AtpRefusedBlock
 	int			times;			/* 0: no block was refused */
 	uint64		segment;
 	uint32		block;
-	AtpSha256	sha256;			/* of the bytes that have come of the block since atp_refused_begin() ... */
-	uint64		nbytes;			/* ... so many */
+	AtpSha256	sha256;			/* of the block's bytes since atp_refused_begin() ... */
+	uint64		nbytes;			/* ... and the number of these bytes */
 } AtpRefusedBlock;
 
 /* Is this the block that was refused last? */

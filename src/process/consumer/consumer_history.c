@@ -238,7 +238,7 @@ set_filter(Consumer *c)
 
 /*
  * H-27: the limits of the server's lists are its operator's, and the server does not say which list is too long.  A refused request is made
- * smaller: fewer accounts, then no collections, then no accounts; what is not asked for is filtered here.  False: the request
+ * smaller: fewer accounts, then no collections, then no accounts; the consumer filters by lists that were left out.  False: the request
  * had no list.
  */
 static bool
@@ -411,7 +411,7 @@ atp_consumer_archive_failed(Consumer *c)
 	atp_consumer_is_waiting(c, delay);
 }
 
-/* H-26, H-27: the next pass begins where the cycle began.  The process goes on, and so do its workers, which have nothing to apply now. */
+/* H-26, H-27: the next pass begins where the cycle began.  Consumer and workers go on; no batch is in the ring now. */
 static void
 begin_pass(Consumer *c, AtpHistoryPhase phase)
 {

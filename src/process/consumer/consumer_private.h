@@ -114,10 +114,10 @@ typedef struct Consumer
 	int64		candidate;		/* a position to be compared with the archive, when it is sealed; 0: none ... */
 	int64		candidate_row;	/* ... and the digest of its row */
 	AtpTime		audited;		/* when the archive was asked last */
-	bool		anchored;		/* in this cycle, the archive was asked for its anchor */
-	int64		marker;			/* a row of this cycle that is never compacted, to become the anchor; 0: none yet ... */
-	int64		marker_row;		/* ... its digest */
-	bool		has_marker;		/* it is of the present block */
+	bool		anchored;		/* in this cycle, the consumer has compared the anchor with the archive */
+	int64		marker;			/* sequence number of a row of this cycle that compaction leaves, the next anchor; 0: no such row came yet ... */
+	int64		marker_row;		/* ... the digest of the row */
+	bool		has_marker;		/* the present block has had such a row */
 	bool		sweep_waits;	/* the sweep may end when other subscriptions have passed a time ... */
 	AtpTime		sweep_looked;	/* ... and this was asked last */
 	AtpArchive *archive;		/* NULL: nothing is read now */
