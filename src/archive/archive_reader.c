@@ -40,7 +40,7 @@ typedef struct Transfer
 	int			generations;	/* how often the file has changed meanwhile */
 	AtpSegmentBlocks blocks;
 	int64		good_at;		/* offset behind the last block whose rows were handed out; 0: none was ... */
-	AtpSegmentBlocks good;		/* ... and the state there */
+	AtpSegmentBlocks good;		/* ... and the state of the segment at good_at */
 } Transfer;
 
 struct AtpArchive

@@ -75,8 +75,8 @@ erase_in_sweep(AtpApply *a, const AtpEvent *event, const AtpEffect *effect, bool
 }
 
 /*
- * H-32: the records that the rows directly behind the #sync of an archive leave as they are.  Where other sources fill the tables,
- * too, a record that stays would keep its revision, by which those sources judge what is older.
+ * H-32: the records that the rows directly behind the #sync of an archive leave unchanged.  No record stays while a sweep is shared: the
+ * record would keep a revision of before the #sync, and an older deletion of another source would remove the record.
  */
 static AtpSameRecords
 find_same(AtpApply *a, int sync, int hi, const AtpEffect *effects)
