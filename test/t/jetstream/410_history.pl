@@ -312,7 +312,7 @@ row(CREATE_RESYNC, a, b"app.bsky.feed.post", b"new4", b"3mdzzzzzzzz2c", post("ne
 row(UPDATE, a, b"app.bsky.feed.post", b"new4", b"3mdzzzzzzzz2d", post("last"))
 row(CREATE_RESYNC, a, b"app.bsky.feed.post", b"new5", b"3mdzzzzzzzz2d", post("first"))
 row(UPDATE, a, b"app.bsky.feed.post", b"new5", b"3mdzzzzzzzz2e", post("second"))
-# another account: its #sync has no rows
+# a #sync of account b without rows
 sync(b, b"3mdzzzzzzzz2c")
 EOP
 $archive->do(seal => 0);

@@ -164,7 +164,7 @@ is(query(q{SELECT count(*) FROM atproto.subscription_log WHERE subscription = 'p
 is(query('SELECT count(*) - count(DISTINCT (seq, did, collection, rkey)) FROM pieces.record_event'), '0', '... and no event comes twice');
 query(q{SELECT atproto.unsubscribe('pieces'); DELETE FROM atproto.dead_letter});
 
-# --- another server behind the name ---
+# --- H-54, H-55: a second server behind the name ---
 
 begin_case('below', \@texts, '--inject' => write_capture("$dir/low", $texts[4]) . '@0');
 wait_for(q{SELECT state = 'stopped' FROM atproto.stat_subscription WHERE name = 'below'});
@@ -172,7 +172,7 @@ like(query(q{SELECT last_error FROM atproto.stat_subscription WHERE name = 'belo
 is(query(q{SELECT seq FROM atproto.cursor WHERE subscription = 'below'}), $tip, '... and the position stays');
 query(q{SELECT atproto.unsubscribe('below')});
 
-# The same events of other accounts, in an archive and in its stream.
+# Events with changed DIDs, for a second archive and its stream.
 sub of_others { return map { s/(did:plc:)\w/${1}7/gr } @_ }
 my $others_rows = "$dir/others";
 append_to_file($others_rows, join '', of_others(slurp_file($archive->rows_file)));
