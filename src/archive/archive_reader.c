@@ -120,11 +120,11 @@ atp_archive_has_limits(const AtpArchive *a, size_t memory, size_t block_max)
  */
 
 static AtpHttp *
-ask_server(const AtpArchive *a, const char *url, const char *post, const char *more)
+ask_server(const AtpArchive *a, const char *url, const char *post, int64 body_max, const char *more)
 {
 	AtpHttpRequest request = {
 		.owner = a, .url = url, .accept = post != NULL ? "application/json" : "application/octet-stream",
-		.whole_ms = post != NULL ? PLAN_MS : WHOLE_MS, .body_max = post != NULL ? ATP_PLAN_MAX : PG_INT64_MAX,
+		.whole_ms = post != NULL ? PLAN_MS : WHOLE_MS, .body_max = body_max,
 		.stream = post == NULL, .ahead_max = a->options.memory / AHEAD, .slow_bytes = SLOW_BYTES, .slow_s = SLOW_S, .post = post, .named = true,
 		.ca_file = a->options.ca_file, .proxy = a->options.proxy
 	};
@@ -153,7 +153,8 @@ request_transfer(AtpArchive *a, Transfer *t)
 		url = psprintf("%s/xrpc/%s.getBlock?segment=%s&blockIndex=%u", a->options.origin, a->options.methods, name, t->block);
 	if (t->from > 0)
 		range = psprintf("Range: bytes=" INT64_FORMAT "-\r\nIf-Range: %s\r\n", t->from, t->etag);
-	t->http = ask_server(a, url, NULL, range);
+	/* H-21: the frames of a segment have lengths of their own */
+	t->http = ask_server(a, url, NULL, t->unit.is_whole ? PG_INT64_MAX : ATP_ARCHIVE_FRAME_MAX, range);
 	t->judged = false;
 }
 
@@ -360,7 +361,7 @@ atp_archive_plan(AtpArchive *a, int64 after, int64 tip)
 	}
 	body = palloc0(n + 1);
 	(void) atp_plan_request_write(&request, body, n, &n);
-	a->asked = ask_server(a, psprintf("%s/xrpc/%s.planSnapshot", a->options.origin, a->options.methods), body, "");
+	a->asked = ask_server(a, psprintf("%s/xrpc/%s.planSnapshot", a->options.origin, a->options.methods), body, ATP_PLAN_MAX, "");
 	pfree(body);
 }
 
@@ -555,10 +556,6 @@ receive_block(AtpArchive *a, Transfer *t)
 
 	while ((step = have_bytes(a, t)) == ATP_ARCHIVE_ROW)
 	{
-		t->at += a->nin;
-		/* H-21 */
-		if (t->at > (int64) ATP_ARCHIVE_FRAME_MAX)
-			return fail_contents(a, t, t->block, atp_err_text(ATP_E_SEGMENT_BLOCK_LARGE), ATP_ARCHIVE_FRAME_MAX);
 		if ((step = push_bytes(a, t, t->block, (AtpBytes) {a->in, a->nin})) != ATP_ARCHIVE_ROW)
 			return step;
 		a->nin = 0;

@@ -4,7 +4,7 @@
  *		order of their numbers (H-10 to H-16, H-20 to H-23).
  *
  * H-02: no function here waits, or touches a table.  The caller pumps net/http.h, and calls atp_archive_next() again and again.
- * Bytes received ahead are bounded by AtpArchiveOptions.memory; one decoded block is in memory, too.
+ * H-41: bytes received ahead are bounded by AtpArchiveOptions.memory; one decoded block is in memory, too.
  */
 #ifndef ATP_ARCHIVE_READER_H
 #define ATP_ARCHIVE_READER_H

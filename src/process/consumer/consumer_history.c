@@ -30,7 +30,8 @@
 #define ACCOUNTS_MIN	16			/* fewer accounts than these are not asked for, but filtered here */
 #define MORE_BLOCKS	4			/* H-26: two passes, if all kinds of rows need so many times the blocks of the commits ... */
 #define MORE_BLOCKS_MIN	50		/* ... and so many more */
-#define STEPS_MAX	20000		/* rows of one call: the loop has other work, too */
+#define STEPS_MAX	20000		/* rows of one call: the loop has other work, too ... */
+#define READ_US		(100 * 1000)	/* ... and the time after which no further block is decompressed in the call */
 #define NOTE_MS		1000		/* the row of atproto.history is written so often */
 #define DENIED_MS	60000		/* H-15 */
 
@@ -111,10 +112,10 @@ atp_consumer_history_drop(Consumer *c)
 static AtpSpan
 did_text(const struct varlena *did)
 {
-	const uint8_t *stored = (const uint8_t *) VARDATA_ANY(did);
-	char	   *text = palloc(ATP_DID_MAX);
+	char		text[ATP_DID_MAX];
+	size_t		len = atp_did_text((const uint8_t *) VARDATA_ANY(did), VARSIZE_ANY_EXHDR(did), text);
 
-	return (AtpSpan) {text, atp_did_text(stored, VARSIZE_ANY_EXHDR(did), text)};
+	return (AtpSpan) {memcpy(palloc(len), text, len), len};
 }
 
 /* H-27: the filters that the server is not asked to apply, for people. */
@@ -459,7 +460,6 @@ end_cycle(Consumer *c)
 	atp_consumer_close_archive(c);
 	c->anchored = false;
 	c->marker = 0;
-	c->failures = 0;
 	atp_consumer_is_waiting(c, 0);
 }
 
@@ -493,6 +493,7 @@ take_plan(Consumer *c)
 		c->has_history = atp_history_get(c->name, &c->history);
 	}
 	atp_commit();
+	c->read.planned_blocks = (int64) plan->blocks_matched;
 	atp_consumer_report(c);
 	ereport(LOG, (errmsg("atproto subscription \"%s\" reads the archive of %s", c->name, c->sub->archive),
 				  errdetail("After " INT64_FORMAT ", up to %llu.", c->cursor, (unsigned long long) plan->sealed_tip_seq)));
@@ -582,6 +583,7 @@ static AtpArchiveStep
 read_rows(Consumer *c, int64 *seen)
 {
 	AtpArchiveStep step = ATP_ARCHIVE_ROW;
+	AtpTime		until = atp_now() + READ_US;
 
 	for (int i = 0; i < STEPS_MAX && !atp_batch_full(c->batch); i++)
 	{
@@ -604,6 +606,9 @@ read_rows(Consumer *c, int64 *seen)
 			move_position(c, *seen);
 		}
 		else
+			break;
+		/* H-02: a few kB can decompress to 256 MB, and interrupts are served between two calls */
+		if (step == ATP_ARCHIVE_BLOCK_READ && atp_now() >= until)
 			break;
 	}
 	return step;
@@ -650,12 +655,12 @@ atp_consumer_history_read(Consumer *c)
 	{
 		case ATP_ARCHIVE_PLANNED:
 			take_plan(c);
-			/* H-51: the cursor is too old, and the archive ends at the cursor: the stream's oldest event begins a seam */
-			if (c->history.tip > 0 && c->history.tip <= c->cursor && c->cursor == c->was_too_old)
-				c->too_old = c->cursor;
 			/* another plan was asked for */
 			if (!c->archive_ready)
 				break;
+			/* H-51: the cursor is too old, and the archive is empty or ends at the cursor: the stream's oldest event begins a seam */
+			if (c->cursor > 0 && c->history.tip <= c->cursor && c->cursor == c->was_too_old)
+				c->too_old = c->cursor;
 			/* the archive is empty, or ends at the position */
 			if (c->history.tip == 0)
 			{

@@ -118,6 +118,7 @@ typedef struct Consumer
 	int64		marker;			/* sequence number of a row of this cycle that compaction leaves, the next anchor; 0: no such row came yet ... */
 	int64		marker_row;		/* ... the digest of the row */
 	bool		has_marker;		/* the present block has had such a row */
+	bool		audit_failed;	/* the row of atproto.history may say that the archive cannot be asked */
 	bool		sweep_waits;	/* the sweep may end when other subscriptions have passed a time ... */
 	AtpTime		sweep_looked;	/* ... and this was asked last */
 	AtpArchive *archive;		/* NULL: nothing is read now */
