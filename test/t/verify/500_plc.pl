@@ -149,6 +149,17 @@ foreach my $change (sort keys %damage)
 	like($found, qr/^2 \Q$damage{$change}\E/m, "M-51: damage is found: $change");
 }
 
+# --- dump and restore ---
+
+my $dump = $node->basedir . '/stream.sql';
+query('CREATE DATABASE restored TEMPLATE template0');
+query("CREATE EXTENSION atproto; SET client_min_messages = error; SELECT atproto.create_tables('atproto')", database => 'restored');
+$node->command_ok([ 'pg_dump', '-n', 'stream', '-f', $dump, $node->connstr('postgres') ], 'pg_dump');
+$node->command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-f', $dump, $node->connstr('restored') ], 'restored');
+is(query("SELECT count(*) $log_of", database => 'restored'), query('SELECT count(*) FROM stream.plc_operation'), 'M-20: the restored operations can be unpacked');
+is(query("SELECT string_agg(concat_ws(' ', d.did, a.n, a.problem), E'\\n') $audit", database => 'restored'), '', 'M-51: all restored operations hold');
+is(query('SELECT count(*) FROM stream.plc_history', database => 'restored'), query('SELECT count(*) FROM stream.plc_history'), '... the history, too');
+
 # --- filters, history, keys ---
 
 my ($did) = split /\n/, query('SELECT did FROM stream.plc_operation GROUP BY did ORDER BY count(*) DESC, did LIMIT 1');
