@@ -92,7 +92,7 @@ wait_for_seq($node, 'relay', 4);
 wait_for('SELECT count(*) = 0 FROM s.sweep_deletion');
 is(records(), 'x x y', 'the last deletion has come');
 
-# --- what the archive keeps ---
+# --- deletions kept by an archive ---
 
 query('SELECT atproto.unsubscribe(name) FROM atproto.subscription; DROP SCHEMA s CASCADE; CREATE SCHEMA s');
 follow(archive => [ 'b 1 +x', 'hold', 'a 2 -x', 'c sync 2', 'c 2 +y', 'hold', 'b 2 -x', 'hold', 'b 3 +z' ],
