@@ -14,6 +14,7 @@
 #include "core/syntax/tid.h"
 #include "fmgr.h"
 #include "identity/identity.h"
+#include "miscadmin.h"
 #include "commands/trigger.h"
 #include "storage/lmgr.h"
 #include "tables/base/sweep.h"
