@@ -394,6 +394,8 @@ fault("plc-pack-noted", "core/plc/plc_pack.c", "id_of_whole(p, text) == 0 && (p-
 fault("plc-pack-exact", "core/plc/plc_pack.c", "bytes, &n, &exact) && exact &&", "bytes, &n, &exact) &&", "unit/test_plc_pack")
 fault("plc-pack-prev", "tables/plc/plc_sink.c", "place->prev != ATP_PLC_NONE ? log->places[place->prev].cid : NULL", "log->places[log->n - 1].cid", "t/500_plc")
 fault("plc-text-wanted", "tables/plc/plc_text.c", "	slot->wanted |= slot->account != texts->account;\n", "", "t/500_plc")
+fault("plc-pages-rate", "process/status/status.c", "if (connected && !my_slot->by_pages)", "if (connected)", "t/500_plc")
+fault("plc-audit-mark", "tables/plc/plc_log_sql.c", "'nullified', l.nullified_by IS NOT NULL, ", "", "t/500_plc")
 fault("plc-forgiven", "tables/plc/plc_tables.c", "(void) atp_execute(w->set, &refused_statements[FORGIVE], args, NULL);", "", "t/500_plc")
 fault("plc-page-empty", "process/consumer/consumer_pages.c", "if (lines == 0)\n		c->by_pages = c->tried_stream = false;\n	else if", "if", "t/500_plc")
 fault("plc-page-last", "net/lines.c", "		end_line(lines);		/* the last line", "		lines->len = 0;		/* the last line", "t/500_plc")
