@@ -65,14 +65,17 @@ log_sql(const char *sql, const char *target)
 	return out.data;
 }
 
-/* The fresh logs; the section of the identities' owner has begun. */
+/* The fresh logs; the section of the identities' owner has begun.  Most databases follow no directory, and read one table here. */
 static List *
 fresh_logs(void)
 {
-	AtpResult	found = atp_query("SELECT target::text AS target, bool_or(whole) AS whole FROM atproto.stat_directory"
-								  " WHERE believed AND fresh GROUP BY target ORDER BY target", ATP_NO_ARGS);
+	AtpResult	found;
 	List	   *logs = NIL;
 
+	if (atp_run("SELECT FROM atproto.subscription WHERE identities LIMIT 1", ATP_NO_ARGS) == 0)
+		return NIL;
+	found = atp_query("SELECT target::text AS target, bool_or(whole) AS whole FROM atproto.stat_directory"
+					  " WHERE believed AND fresh GROUP BY target ORDER BY target", ATP_NO_ARGS);
 	for (uint64 i = 0; i < found.n; i++)
 	{
 		AtpTuple	row = atp_result_row(found, i);
