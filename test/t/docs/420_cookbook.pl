@@ -137,6 +137,7 @@ my $of = $names->{text} =~ s/IN \('[^)]*'\)/IN ('$named')/r;
 is(query($of), "$named|announced.example.com|f|Alice|", 'Names and avatars: a handle that is announced');
 query("INSERT INTO atproto.identity (did, state, key, pds, handle_claimed, handle_state) VALUES ('$named', 'good', decode(repeat('00', 35), 'hex'), 'pds.example.com', 'alice.example.com', 'valid')");
 is(query($of), "$named|alice.example.com|t|Alice|https://pds.example.com/xrpc/com.atproto.sync.getBlob?did=$named&cid=bafy", 'Names and avatars: a handle that is verified');
+query('DELETE FROM atproto.identity');
 
 my $likes = 'SELECT did, rkey, likes FROM post_likes WHERE likes <> 0';
 answers($likes, $answers->{likes}, 'A feed with like counts: all numbers');
