@@ -401,7 +401,7 @@ fault("plc-future", "process/consumer/consumer_pages.c", 'strcmp(reason, "Future
 fault("plc-follow-all", "tables/plc/plc_sink.c", "		n = -1;\n	}\n	if (n == 0)", "	}\n	if (n == 0)", "t/503_plc_identities")
 fault("plc-log-believed", "identity/identity_log.c", " WHERE believed AND fresh GROUP BY", " WHERE fresh GROUP BY", "t/503_plc_identities")
 fault("plc-log-waits", "fetch/identities/identity_queue.c", "if (until > now && request->requested_at", "if (until < 0 && request->requested_at", "t/503_plc_identities")
-fault("handle-both-ways", "fetch/identities/resolve_handle.c", "	if (!claims)\n		refuse_handle", "	if (claims && r->did == NULL)\n		refuse_handle", "t/332_handles")
+fault("resolve-both-ways", "fetch/identities/resolve_handle.c", "	if (!claims)\n		refuse_handle", "	if (claims && r->did == NULL)\n		refuse_handle", "t/332_handles")
 fault("export-handle", "tables/export/repo_export.c", "	if (repo->account.handle != NULL)\n		return;\n", "", "t/346_repos")
 
 # --- src/core: records, commits, trees, messages ---
