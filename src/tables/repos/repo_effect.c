@@ -488,8 +488,11 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 static void
 take_archived(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 {
-	/* the stored status may be of a later row of this stream, if the row is read again */
-	if (atp_repo_is_inactive(s, repo, event) && !(atp_repo_has_status_of(repo, s->endpoint) && repo->account.status_seq > event->seq))
+	/*
+	 * F-05, by the numbers of this stream.  A status of another stream, or of a list, is of a later time than most rows of the archive.  The
+	 * stored status may be of a later row of this stream, too, if the row is read again.
+	 */
+	if (atp_repo_is_inactive(s, repo, event) && atp_repo_has_status_of(repo, s->endpoint) && repo->account.status_seq <= event->seq)
 	{
 		s->apply->skips[ATP_SKIP_INACTIVE]++;
 		event->effects.passed = true;
@@ -498,10 +501,12 @@ take_archived(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effec
 	if (!atp_repo_note_archived(s, repo, event, event->rev))
 		return;
 	effect->rows = event->nrows > 0;
+	/* the attempt before may have found the rows behind a #sync (H-32) */
+	note_known(s->apply->batch, event, NULL);
 	if (event->kind == ATP_REPOS_SYNC)
 	{
-		effect->erase = true;
-		erase_records(repo, effect);
+		effect->replace = true;
+		effect->rev = ATP_TID_MAX_CANONICAL;
 	}
 	if (repo->head.data != NULL || (repo->head.has_rev && event->rev <= repo->head.rev))
 		return;
