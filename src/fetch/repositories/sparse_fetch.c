@@ -14,6 +14,7 @@
 
 #include "core/repo/sparse_walk.h"
 #include "core/wire/repo_status.h"
+#include "fetch/engine/host.h"
 #include "fetch/repositories/sparse_request.h"
 #include "utils/memutils.h"
 
@@ -31,6 +32,7 @@
 #define REQUESTS_FREE	20			/* parts may take so many requests ... */
 #define MB_OF_REQUEST	2			/* ... and one for each so many megabytes of the whole */
 #define RECORD_BYTES	600			/* of the whole, for each record */
+#define BUDGET_SHARE	4			/* parts may take one in so many of the requests that the host still answers */
 
 typedef enum SparsePhase
 {
@@ -614,6 +616,15 @@ fill_request(AtpSparseFetch *f, AtpSparseRequest *r)
 	}
 }
 
+/* P-60: would so many requests be more than a quarter of those that the host still answers?  The whole takes one. */
+static bool
+is_over_budget(const AtpSparseFetch *f, uint64 requests)
+{
+	int64		remaining = atp_host_remaining(atp_http_host_of(f->ask.server), atp_now());
+
+	return remaining >= 0 && requests > (uint64) remaining / BUDGET_SHARE;
+}
+
 /* P-30: is the whole repository cheaper than what is missing? */
 static void
 judge_cost(AtpSparseFetch *f)
@@ -624,7 +635,8 @@ judge_cost(AtpSparseFetch *f)
 
 	if (!f->ask.judges || f->walk.top_keys == 0)
 		return;
-	if (f->walk.top <= LOW_ROOT || requests > REQUESTS_FREE + whole_mb / MB_OF_REQUEST || estimate.in_ranges > estimate.records / 2)
+	if (f->walk.top <= LOW_ROOT || requests > REQUESTS_FREE + whole_mb / MB_OF_REQUEST ||
+		is_over_budget(f, requests) || estimate.in_ranges > estimate.records / 2)
 		fail_fetch(f, ATP_SPARSE_CHEAPER_WHOLE, "the whole repository is cheaper than the collections alone", NULL);
 }
 
