@@ -390,7 +390,7 @@ fault("plc-known", "tables/plc/plc_sink.c", "if (row->op != NULL && atp_plc_log_
 fault("plc-newest", "tables/plc/plc_sink.c", "if (!follows_newest(a, &accounts[i]))", "if (false)", "t/500_plc")
 fault("plc-nullified-stored", "tables/plc/plc_sink.c", "else if (by != ATP_PLC_NONE && by >= (uint32_t) account->nstored)", "else if (false)", "t/500_plc")
 fault("plc-pack-head", "core/plc/plc_pack.c", "head == 1 ? n >= 24 || n !=", "head == 1 ? n !=", "unit/test_plc_pack", short=True)
-fault("plc-pack-key", "core/plc/plc_pack.c", "memcmp(again, text.ptr + scheme, ATP_MULTIKEY_TEXT) != 0", "false", "unit/test_plc_pack")
+fault("plc-pack-noted", "core/plc/plc_pack.c", "id_of_whole(p, text) == 0 && (p->noting || key_of", "(p->noting || id_of_whole(p, text) == 0) && (p->noting || key_of", "unit/test_plc_pack")
 fault("plc-pack-exact", "core/plc/plc_pack.c", "bytes, &n, &exact) && exact &&", "bytes, &n, &exact) &&", "unit/test_plc_pack")
 fault("plc-pack-prev", "tables/plc/plc_sink.c", "place->prev != ATP_PLC_NONE ? log->places[place->prev].cid : NULL", "log->places[log->n - 1].cid", "t/500_plc")
 fault("plc-text-wanted", "tables/plc/plc_text.c", "	slot->wanted |= slot->account != texts->account;\n", "", "t/500_plc")
@@ -398,6 +398,9 @@ fault("plc-forgiven", "tables/plc/plc_tables.c", "(void) atp_execute(w->set, &re
 fault("plc-page-empty", "process/consumer/consumer_pages.c", "if (lines == 0)\n		c->by_pages = c->tried_stream = false;\n	else if", "if", "t/500_plc")
 fault("plc-page-last", "net/lines.c", "		end_line(lines);		/* the last line", "		lines->len = 0;		/* the last line", "t/500_plc")
 fault("plc-future", "process/consumer/consumer_pages.c", 'strcmp(reason, "FutureCursor") == 0', "false", "t/500_plc")
+fault("plc-follow-all", "tables/plc/plc_sink.c", "		n = -1;\n	}\n	if (n == 0)", "	}\n	if (n == 0)", "t/503_plc_identities")
+fault("plc-log-believed", "identity/identity_log.c", " WHERE believed AND fresh GROUP BY", " WHERE fresh GROUP BY", "t/503_plc_identities")
+fault("plc-log-waits", "fetch/identities/identity_queue.c", "if (until > now && request->requested_at", "if (until < 0 && request->requested_at", "t/503_plc_identities")
 
 # --- src/core: records, commits, trees, messages ---
 
@@ -884,7 +887,7 @@ fault("plc-parallel", "fetch/identities/task_identity.c", "#define PLC_PARALLEL	
 fault("didweb-tld", "core/syntax/did_web.c", "if (!atp_handle_tld_allowed(s + skip, n - skip))", "if (n == 0)", "unit/test_did", short=True)
 fault("didweb-port", "core/syntax/did_web.c", "n > name + 8 || s[name] != '%'", "n > name + 9 || s[name] != '%'", "unit/test_did")
 fault("didweb-plc", "core/syntax/did_web.c", "return atp_did_is_plc(s, n) ? ATP_OK : ATP_E_DID_PLC;", "return ATP_OK;", "unit/test_did")
-fault("multikey-text", "core/syntax/multikey.c", "rest = rest << 8 | number[j];", "rest = rest << 8 | key[j];", "sql/identity")
+fault("multikey-text", "core/syntax/multikey.c", "rest = rest << 32 | number[j];", "rest = number[j];", "sql/identity")
 fault("request-limit", "identity/identity_request.c", "if (n > atp_queue_limit - there)", "if (there > atp_queue_limit)", REQUESTS)
 fault("request-stale", "identity/identity_request.c", "$2 OR COALESCE(i.stale, false)", "$2", "sql/identity")
 fault("identity-due", "identity/identity.c", "return identity->stale || identity->next_try <= now ||", "return identity->next_try <= now ||", "sql/identity")
@@ -908,7 +911,7 @@ fault("identity-hour", "fetch/identities/identity_answer.c", "asked.web ? HOUR_S
 fault("identity-too-new", "fetch/identities/identity_answer.c", "	identity->tries = 0;\n	identity->denied_at = now;\n", "	identity->tries = 0;\n", STATES)
 fault("identity-dead", "fetch/identities/identity_answer.c", "identity->state = ATP_IDENTITY_UNREACHABLE;", "(void) 0;", STATES)
 fault("identity-busy", "fetch/identities/identity_answer.c", "		case 429:\n", "", "t/289_full_outage")
-fault("identity-port", "fetch/identities/identity_answer.c", "if (doc->pds_port == standard)", "if (doc->pds_port >= standard)", STATES)
+fault("identity-port", "identity/identity_document.c", "if (doc->pds_port == standard)", "if (doc->pds_port >= standard)", STATES)
 
 # --- lists ---
 
