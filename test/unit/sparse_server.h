@@ -1,7 +1,7 @@
 /*
  * sparse_server.h
- *		For tests of sparse walks: a made-up server that answers getRecord and getBlocks, repositories that the server has, and a
- *		client that fetches some collections of them (P-02, P-03).
+ *		For tests of sparse walks: a made-up server with getRecord and getBlocks, its repositories, and a client for some
+ *		collections (P-02, P-03).
  */
 #ifndef SPARSE_SERVER_H
 #define SPARSE_SERVER_H
