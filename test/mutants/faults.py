@@ -586,6 +586,7 @@ fault("filter-did", "stream/format_repos.c", "if (atp_wants_did(decoder->setting
 fault("filter-action", "stream/format_repos.c", "if (decoder->settings->actions[op->action] &&", "if (decoder->settings->actions[ATP_CREATE] &&", "t/220_filters")
 fault("proof-provisional", "fetch/repositories/proof_rows.c", "$4 OR $6 OR COALESCE(open_since", "$4 OR $6 OR true OR COALESCE(open_since", "t/283_proofs")
 fault("proof-letters", "tables/export/proof_compare.c", "		p->counts.letters++;\n		return;", "		p->counts.letters++;", "t/283_proofs")
+fault("repo-put-off", "fetch/repositories/repo_rows.c", "power(2, least(put_off, 20)), interval", "power(1, least(put_off, 20)), interval", "t/358_sparse")
 fault("sparse-budget", "fetch/repositories/sparse_levels.c", "is_over_budget(f, requests) || estimate", "estimate", "t/358_sparse")
 fault("proof-listed", "fetch/repositories/proof_rows.c", "error = CASE WHEN put_off >= \" LATER_LISTED \" THEN $3 ELSE error END, reason = CASE WHEN put_off >= \" LATER_LISTED \" THEN $3 ELSE reason END", "error = CASE WHEN put_off >= \" LATER_LISTED \" AND $3 IS NULL THEN $3 ELSE error END", "t/358_sparse")
 fault("proof-walks", "fetch/repositories/task_prove.c", "++p->walks >= WALKS_MAX ?", "++p->walks >= 100000 ?", "t/358_sparse")
