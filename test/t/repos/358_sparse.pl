@@ -291,7 +291,11 @@ push @marks, [ $host, qr/^\|$/, 'the host is not remembered: the whole is not go
 $host = serve('first');
 $network->fault({ host => $host, path => 'getRecord', status => 429, times => 1 });
 like(fails_at($host, 'a'), qr/429/, 'R-21: 429 at once: later');
-is(query("SELECT whole, tries FROM atproto.repo_job"), 'f|0', 'and then parts again');
+is(query("SELECT whole, tries, put_off FROM atproto.repo_job"), 'f|0|1', 'and then parts again');
+$network->fault({ host => $host, path => 'getRecord', status => 429, times => 1 });
+query("SELECT atproto.reset_backoff('$host'); UPDATE atproto.repo_job SET put_off = 5, next_try = 'epoch'");
+wait_for("SELECT put_off = 6 FROM atproto.repo_job");
+is(query("SELECT next_try > now() + interval '40 s' FROM atproto.repo_job"), 't', 'R-24: a job that is put off again and again waits longer each time');
 
 $host = serve('first');
 $network->fault({ host => $host, path => 'getBlocks', status => 503, times => 1 });
