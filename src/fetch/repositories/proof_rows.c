@@ -17,6 +17,7 @@
 #include "mb/pg_wchar.h"
 #include "net/http.h"
 #include "nodes/pg_list.h"
+#include "tables/base/history.h"
 #include "tables/base/job.h"
 #include "types/types.h"
 #include "utils/array.h"
@@ -228,12 +229,15 @@ atp_proof_failed(const AtpProofJob *job, const char *reason, const char *error)
 
 /*
  * P-51: has each running stream of the target passed the time of this revision by a minute?  Then the stream does not
- * bring the commit any more, or has no event of the commit.
+ * bring the commit any more, or has no event of the commit.  A stream without an event has passed nothing.
  */
 #define PASSED \
-	"COALESCE((SELECT bool_and(c.event_time > to_timestamp($5 / 1e6) + interval '1 min') FROM atproto.subscription s" \
+	"COALESCE((SELECT bool_and(COALESCE(c.event_time > to_timestamp($5 / 1e6) + interval '1 min', false)) FROM atproto.subscription s" \
 	" LEFT JOIN atproto.cursor c ON c.subscription = s.name AND c.endpoint = s.endpoint" \
 	" WHERE s.target = $1::name AND s.by_repo AND s.enabled AND s.stopped IS NULL), false)"
+
+/* Rows of any age are still to come while an archive is read into the target. */
+#define IS_READ	"EXISTS (SELECT " ATP_SQL_READS_ARCHIVE ")"
 
 bool
 atp_proof_settle(const AtpProofJob *job, uint64 rev, uint64 stored, const AtpProofCounts *counts)
@@ -250,7 +254,7 @@ atp_proof_settle(const AtpProofJob *job, uint64 rev, uint64 stored, const AtpPro
 									   " paths = $12, error = NULL, reason = NULL, tries = 0, put_off = 0, at = clock_timestamp(), state = CASE WHEN f.is_final THEN 'done' ELSE 'open' END,"
 									   " open_since = CASE WHEN NOT f.is_final THEN COALESCE(p.open_since, now()) END,"
 									   " next_try = CASE WHEN f.is_final THEN p.next_try ELSE now() + interval " OPEN_LOOK " END"
-									   " FROM (SELECT ctid AS place, $4 OR $6 OR COALESCE(open_since < now() - interval " OPEN_FOR ", false) OR " PASSED " AS is_final"
+									   " FROM (SELECT ctid AS place, $4 OR NOT " IS_READ " AND ($6 OR COALESCE(open_since < now() - interval " OPEN_FOR ", false) OR " PASSED ") AS is_final"
 									   "  FROM atproto.proof_result WHERE target = $1::name AND did OPERATOR(@.=) $2 FOR NO KEY UPDATE) f"
 									   " WHERE p.ctid = f.place RETURNING f.is_final"),
 					  ATP_ARGS(atp_text_arg(job->target), did_arg(job->did), (AtpArg) {AtpTidGetDatum(rev), atp_type("tid"), false}, atp_bool_arg(equal),

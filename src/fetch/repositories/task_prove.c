@@ -25,6 +25,7 @@
 #include "identity/identity.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
+#include "stream/format.h"
 #include "tables/base/error_class.h"
 #include "tables/base/job.h"
 #include "tables/base/table.h"
@@ -151,8 +152,8 @@ copy_job(Proof *p, const AtpProofJob *job)
 }
 
 /*
- * P-50: only collections that the subscription keeps are compared: the filter may have become narrower since prove().
- * NULL: the proof can begin.
+ * P-50: only accounts that the subscription follows, and collections that it keeps, are compared: the filter may have become narrower
+ * since prove().  NULL: the proof can begin.
  */
 static const char *
 read_settings(Proof *p)
@@ -168,6 +169,8 @@ read_settings(Proof *p)
 		return "its subscription has no owner";
 	if (strcmp(p->sub->target, p->job.target) != 0)
 		return "its subscription has a different target now";
+	if (!atp_wants_did(&p->sub->settings, p->job.did))
+		return "its subscription does not follow the account any more";
 	old = MemoryContextSwitchTo(p->cxt);
 	kept = atp_proved_kept(&p->sub->settings);
 	set = atp_proved_common(&p->job.set, &kept);

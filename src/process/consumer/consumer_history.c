@@ -154,7 +154,8 @@ set_filter(Consumer *c)
 {
 	c->filter = filter_of(c);
 	c->accounts = NULL;
-	if (c->history.phase == ATP_HISTORY_ROWS && c->history.passes == 2)
+	/* also in phase plan, if changes of accounts are still to be read */
+	if (c->history.phase <= ATP_HISTORY_ROWS && c->history.passes == 2)
 		c->filter.kinds = ATP_PLAN_COMMIT;
 	if (c->history.phase == ATP_HISTORY_MARKERS)
 		find_accounts(c, &c->filter);
@@ -182,8 +183,8 @@ decide_passes(Consumer *c, const AtpPlan *plan, int *passes)
 {
 	bool		two;
 
-	*passes = 1;
-	if (c->decided || !may_divide(c))
+	*passes = Max(c->history.passes, 1);
+	if (*passes == 2 || c->decided || !may_divide(c))
 		return true;
 	if (c->filter.kinds == 0)
 	{

@@ -106,11 +106,19 @@ begin_case('crash', [ @others[ 0 .. $changed - 1 ] ]);
 wait_for("SELECT seq = $changed FROM atproto.cursor WHERE subscription = 'crash'");
 query(q{SELECT atproto.pause('crash')});
 wait_for(q{SELECT state = 'paused' FROM atproto.stat_subscription WHERE name = 'crash'});
+# a year later, the next sweep has an age of its own
+query(q{SELECT atproto.subscribe('still', 'ws://127.0.0.1:9', target => 'crash'); SELECT atproto.pause('still')});
+query(q{UPDATE atproto.history SET started_at = now() - interval '1 y', sweep_since = now() - interval '1 y', phase = 'live', incomplete = NULL WHERE subscription = 'crash'});
 $archive->serve($options, seal => $half);
 query(q{SELECT atproto.resume('crash')});
 $archive->wait_for_end('crash');
+wait_for(q{SELECT error LIKE '%"still"%' OR phase = 'live' FROM atproto.history WHERE subscription = 'crash' AND cycles > 1});
+is(history('phase, incomplete', 'crash'), 'seam|', 'H-43: the end of a later sweep waits for the other subscription, too');
+query(q{SELECT atproto.unsubscribe('still')});
 wait_for(q{SELECT count(*) > 0 FROM atproto.subscription_log WHERE subscription = 'crash' AND detail LIKE '%are read again%'});
-end_case('crash', 'another row at the position: the rows after the last settled one are read again');
+# H-44: during the sweep, the revisions of the stream are not those of the repositories
+same_rows('crash', 'whole', 'another row at the position: the rows after the last settled one are read again', tables => ['record']);
+query("SELECT atproto.unsubscribe('crash')");
 
 # --- a quiet stream: the archive grows, and the stream brings nothing ---
 

@@ -48,6 +48,8 @@ sub follow
 			$source eq 'archive' ? (collections => q{'{app.bsky.feed.post}'}) : ()) . ($source eq 'archive' ? "; $sweep" : ''));
 		wait_for_seq($node, $source, shift(@{ $holds{$source} }) - 1);
 	}
+	# the relay is added after the archive, which the row tells
+	query('UPDATE atproto.history SET incomplete = NULL, incomplete_at = NULL');
 	return;
 }
 
@@ -119,7 +121,8 @@ is(again('atproto.sweep_max_deletions = 10'), 'age', 'H-43: deletions are kept f
 # --- what one account does ---
 
 query('ALTER SYSTEM RESET atproto.sweep_max_deletions; SELECT atproto.unsubscribe(name) FROM atproto.subscription; DROP SCHEMA s CASCADE; CREATE SCHEMA s');
-follow(archive => [ 'b 1 +bb', 'c 1 +cc +c2', 'd 1 +dd +d2', 'hold', 'b is old.example.com @2025-01-01T00:00:00Z', 'c 2 -cc', 'd 2 -dd', 'hold', 'b 2 +b2' ],
+follow(archive => [ 'b 1 +bb', 'c 1 +cc +c2', 'd 1 +dd +d2', 'hold', 'b is old.example.com @2025-01-01T00:00:00Z', 'c 2 -cc', 'd 2 -dd', 'hold', 'b 2 +b2', 'hold',
+	map { ("d sync $_", "d $_ +m$_", 'd deleted @2024-01-01T00:00:00Z') } 10 .. 109 ],
 	relay => [ 'b 3 +b3', 'b is new.example.com @2025-06-01T00:00:00Z' ]);
 my %did = map { $_ => query("SELECT did FROM s.record WHERE rkey = '${_}2' OR rkey = '${_}3'") } qw(b c d);
 # the relay has passed all of this, but an event of c waits
@@ -132,6 +135,15 @@ query("INSERT INTO s.sweep_deletion (did, path, rev) SELECT '$did{d}', 'app.bsky
 is(again('atproto.sweep_max_deletions = 40'), '', 'H-43: one account with more than its share of the deletions does not make the sweep incomplete');
 is(query(q{SELECT string_agg(did || ' ' || path, ',') FROM s.sweep_deletion}), "$did{c} app.bsky.feed.post/cc", 'and only its own deletions go');
 is(query("SELECT string_agg(sync, ' ' ORDER BY did = '$did{d}') FROM s.repo WHERE did IN ('$did{c}', '$did{d}')"), 'partial desynchronized', 'which its repository says');
+# a storm of removals: later records of another source stay, and are not read again for each event
+query("INSERT INTO s.record (did, collection, rkey, cid, rev, value) SELECT did, collection, 'k' || i, cid, '3mc2222222222', value FROM s.record, generate_series(1, 1000) i WHERE did = '$did{d}' AND rkey = 'd2'");
+my $reads = q{SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables WHERE relid = 's.record'::regclass};
+query('SELECT pg_stat_force_next_flush()');
+my $before = query($reads);
+go('archive');
+is(query("SELECT count(*), string_agg(rkey::text, ' ') FILTER (WHERE rkey::text !~ '^k') FROM s.record WHERE did = '$did{d}'"), '1001|m109', 'H-31: what a storm of #sync and #account leaves');
+query(q{SELECT atproto.unsubscribe('archive')});
+cmp_ok(query($reads) - $before, '<', 100000, 'H-31: a storm does not read all records for each of its events');
 query(q{DELETE FROM atproto.held_event; UPDATE s.repo SET hold = NULL; SELECT atproto.unsubscribe(name) FROM atproto.subscription; DROP SCHEMA s CASCADE; CREATE SCHEMA s});
 
 # --- how far the other streams are (guard behind) ---
@@ -188,7 +200,7 @@ foreach my $beside (0, 1)
 # --- the fetcher confirms a deletion, after the archive has brought a record of the account's next life ---
 
 query('SELECT atproto.unsubscribe(name) FROM atproto.subscription; DROP SCHEMA s CASCADE; CREATE SCHEMA s');
-follow(archive => [ 'b 1 +b', 'hold', 'a 3000000 +next', 'hold', 'a 1500000 +old', 'b 2 +c' ], relay => [ 'a 1000000 +x' ]);
+follow(archive => [ 'b 1 +b', 'hold', 'a 3000000 +next', 'hold', 'a 1500000 +old', 'b 2 +c' ], relay => [ 'a 1000000 +x', 'hold', 'a 4000000 +z' ]);
 go('archive');
 query(q{UPDATE s.repo SET active = false, status = 'deleted', status_at = '2026-01-01 00:00:02+00', status_seq = 1 WHERE rev IS NOT NULL AND history_rev > rev;
 	INSERT INTO atproto.status_request (target, did, subscription, why, status_at, status_seq, requested_at)
@@ -201,6 +213,17 @@ is(kept(), '#account', '... and is kept');
 go('archive');
 is(records(), 'b c next', '... so the archive does not bring back a deleted record');
 query(q{UPDATE s.repo SET active = true, status = NULL WHERE status = 'deleted'});
+
+# --- a subscription moves to the target; the archive is given up while no process of the relay runs ---
+
+query(q{UPDATE atproto.history SET incomplete = NULL; CREATE SCHEMA other; SELECT atproto.pause('relay'); UPDATE atproto.subscription SET target = 'other' WHERE name = 'relay'});
+is(query('SELECT incomplete FROM atproto.history'), '', 'H-43: a subscription that leaves the target is no reason');
+query(q{UPDATE atproto.subscription SET target = 's' WHERE name = 'relay'});
+is(query('SELECT incomplete FROM atproto.history'), 'joined', 'H-43: what a subscription has deleted before it came was not kept');
+query(q{INSERT INTO s.sweep_deletion (did, path, rev) SELECT did, 'old', rev FROM s.repo LIMIT 1; SELECT atproto.unsubscribe('archive'); SELECT atproto.resume('relay')});
+go('relay');
+wait_for('SELECT count(*) = 0 FROM s.sweep_deletion');
+pass('H-43: a process that has not seen the sweep empties what was kept');
 
 $node->stop;
 done_testing();
