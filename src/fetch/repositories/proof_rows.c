@@ -184,19 +184,24 @@ read_job(AtpTuple row)
 }
 
 List *
-atp_proofs_due(char **hosts, int nhosts, int max)
+atp_proofs_due(char **hosts, int nhosts, const Oid *owners, int nowners, int max)
 {
 	Datum	   *values = palloc(sizeof(Datum) * Max(nhosts, 1));
+	Datum	   *oids = palloc(sizeof(Datum) * Max(nowners, 1));
 	AtpResult	found;
 	List	   *jobs = NIL;
 
 	for (int i = 0; i < nhosts; i++)
 		values[i] = CStringGetTextDatum(hosts[i]);
+	for (int i = 0; i < nowners; i++)
+		oids[i] = ObjectIdGetDatum(owners[i]);
 	found = atp_query(atp_identity_sql("SELECT p.target::text AS target, p.did, p.subscription, s.owner::oid AS owner, " ATP_REPO_SERVER " AS server, q.collections"
-									   " FROM (SELECT * FROM atproto.proof_result p WHERE " DUE " AND p.host <> ALL ($1) ORDER BY p.next_try LIMIT $2) p"
+									   " FROM (SELECT * FROM atproto.proof_result p WHERE " DUE " AND p.host <> ALL ($1)"
+									   "  AND NOT EXISTS (SELECT FROM atproto.subscription o WHERE o.name = p.subscription AND o.owner::oid = ANY ($3))"
+									   "  ORDER BY p.next_try LIMIT $2) p"
 									   " JOIN atproto.subscription s ON s.name = p.subscription JOIN atproto.proved_set q ON q.target = p.target AND q.id = p.proved_set"
 									   " LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) p.did"),
-					  ATP_ARGS(atp_array_arg(TEXTOID, values, NULL, nhosts), atp_int4_arg(max)));
+					  ATP_ARGS(atp_array_arg(TEXTOID, values, NULL, nhosts), atp_int4_arg(max), atp_array_arg(OIDOID, oids, NULL, nowners)));
 	for (uint64 i = 0; i < found.n; i++)
 		jobs = lappend(jobs, read_job(atp_result_row(found, i)));
 	atp_result_free(found);

@@ -252,5 +252,5 @@ atp_sparse_fetch_step(AtpSparseFetch *f, long *wait_ms)
 		return told ? ATP_SPARSE_RECORDS : ATP_SPARSE_NODES;
 	}
 	atp_sparse_send(f, wait_ms);
-	return f->phase == ATP_SPARSE_LEVELS && !f->in_round ? ATP_SPARSE_MORE : ATP_SPARSE_WAITS;
+	return f->phase == ATP_SPARSE_LEVELS && (!f->in_round || f->paused != NULL) ? ATP_SPARSE_MORE : ATP_SPARSE_WAITS;
 }

@@ -17,7 +17,7 @@ atp_sparse_begin_proofs(AtpSparseFetch *f)
 	for (int i = 0; i < ATP_SPARSE_REQUESTS; i++)
 		atp_sparse_request_clear(&f->requests[i]);
 	f->reading = NULL;
-	f->filling = NULL;
+	f->filling = f->paused = NULL;
 	f->in_round = f->walking = f->left = f->told = f->has_head = false;
 	f->phase = f->without_proofs ? ATP_SPARSE_LATEST : ATP_SPARSE_PROOFS;
 	for (int i = 0; f->phase == ATP_SPARSE_PROOFS && i < (f->ask.expects_none ? 1 : 2); i++)

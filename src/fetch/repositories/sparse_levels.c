@@ -10,6 +10,13 @@
 
 #define CHECK_STEP		5000		/* records walked over in a step */
 
+/* Keys walked over in a step while absent nodes are looked for; for tests, few enough for their repositories. */
+#ifdef ATP_INJECTION_POINTS
+#define LEVELS_STEP		7
+#else
+#define LEVELS_STEP		50000
+#endif
+
 /* P-30: where parts are cheaper. */
 #define LOW_ROOT		2			/* height of the root of a repository that one request brings */
 #define REQUESTS_FREE	20			/* parts may take so many requests ... */
@@ -29,11 +36,14 @@ begin_round(AtpSparseFetch *f)
 		atp_export_refuse(f->export, &f->walk.walk, err, at);
 		atp_sparse_fail_export(f);
 	}
+	f->walk.pause_after = LEVELS_STEP;
 	f->in_round = f->walking = true;
 	f->named = f->judged = false;
 }
 
-/* Fill a request with the next absent nodes. */
+/*
+ * Fill a request with the next absent nodes.  A repository of many keys needs several steps: the fetcher has other work, too.
+ */
 static void
 fill_request(AtpSparseFetch *f, AtpSparseRequest *r)
 {
@@ -41,12 +51,20 @@ fill_request(AtpSparseFetch *f, AtpSparseRequest *r)
 	AtpBytes	cid = {f->left_cid, sizeof(f->left_cid)};
 	size_t		at;
 
-	atp_sparse_begin_blocks(f, r, ATP_GET_BLOCKS_NODE_MAX);
+	if (r != f->paused)
+		atp_sparse_begin_blocks(f, r, ATP_GET_BLOCKS_NODE_MAX);
+	f->paused = NULL;
 	if (f->left)
 		(void) atp_get_blocks_add(&r->ask, cid);
 	f->left = false;
 	while (f->walking && r->ask.n < f->window && (err = atp_sparse_next(&f->walk, &cid, &at)) == ATP_OK)
 	{
+		if (cid.ptr == NULL)
+		{
+			f->paused = r;
+			r->state = ATP_SPARSE_IDLE;
+			return;
+		}
 		f->named = true;
 		err = atp_get_blocks_add(&r->ask, cid);
 		f->left = err == ATP_E_FETCH_FULL;
@@ -55,8 +73,7 @@ fill_request(AtpSparseFetch *f, AtpSparseRequest *r)
 		if (err != ATP_OK)
 			break;
 	}
-	if (r->ask.n == 0)
-		r->state = ATP_SPARSE_IDLE;
+	r->state = r->ask.n == 0 ? ATP_SPARSE_IDLE : ATP_SPARSE_FILLED;
 	if (err == ATP_E_MST_END)
 		f->walking = false;
 	else if (err != ATP_OK && err != ATP_E_FETCH_FULL)
@@ -98,8 +115,12 @@ atp_sparse_move_levels(AtpSparseFetch *f)
 
 	if (!f->in_round)
 		begin_round(f);
-	while (!f->failed && (f->walking || f->left) && (r = atp_sparse_find_idle(f)) != NULL)
+	while (!f->failed && (f->walking || f->left) && (r = f->paused != NULL ? f->paused : atp_sparse_find_idle(f)) != NULL)
+	{
 		fill_request(f, r);
+		if (f->paused != NULL)
+			return;
+	}
 	if (f->failed || f->walking || f->left)
 		return;
 	if (f->named && !f->judged)

@@ -47,6 +47,7 @@ struct AtpSparseFetch
 	bool		left;			/* a node that was named, and no request had room for */
 	uint8_t		left_cid[ATP_CID_BLESSED_LEN];
 	bool		told;			/* the caller knows that the nodes are complete */
+	AtpSparseRequest *paused;	/* half filled with absent nodes, in the middle of a walk; NULL: none */
 	AtpSparseRequest *filling;	/* for records that the caller names; NULL: none */
 	unsigned	window;			/* P-04: blocks of a request: halved while the server refuses */
 	int			moves;

@@ -12,6 +12,9 @@
 #include "tables/base/history.h"
 #include "tables/base/table.h"
 
+/* Blocks and bytes that a plan can name: more is no estimate. */
+#define PLANNED_MAX		"1000000000000000000"
+
 static const char *const phase_words[] = {"plan", "rows", "markers", "seam", "live", NULL};
 
 /* A reading that begins after the phase live is a sweep of its own, whose age counts from now on. */
@@ -102,9 +105,11 @@ atp_history_note(const char *name, const AtpHistoryCounts *counts, const char *e
 	AtpArg		due = atp_time_arg(next_try);
 
 	due.isnull = error == NULL;
-	change_row("UPDATE atproto.history SET planned_blocks = CASE WHEN $2 > 0 THEN COALESCE(planned_blocks, 0) + $2 ELSE planned_blocks END,"
+	/* H-61: the server says how many blocks there are, so no sum or product may be out of range */
+	change_row("UPDATE atproto.history SET planned_blocks = CASE WHEN $2 > 0 THEN LEAST(COALESCE(planned_blocks, 0), " PLANNED_MAX ") + $2 ELSE planned_blocks END,"
 			   " blocks = blocks + $3, bytes = bytes + $4, rows = rows + $5, error = left($6, 2000), next_try = $7,"
-			   " planned_bytes = CASE WHEN blocks + $3 > 0 THEN (bytes + $4) * GREATEST(planned_blocks + $2, blocks + $3) / (blocks + $3) END"
+			   " planned_bytes = CASE WHEN blocks + $3 > 0 THEN LEAST((bytes + $4)::double precision * GREATEST(planned_blocks::double precision + $2, blocks + $3)"
+			   "  / (blocks + $3), " PLANNED_MAX ")::bigint END"
 			   " WHERE subscription = $1",
 			   ATP_ARGS(atp_text_arg(name), atp_int8_arg(counts->planned_blocks), atp_int8_arg(counts->blocks), atp_int8_arg(counts->bytes),
 						atp_int8_arg(counts->rows), atp_text_arg(error), due));
