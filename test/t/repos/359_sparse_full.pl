@@ -3,9 +3,8 @@
 #		with proof; then the stream goes on.  Every repository is synchronized in the end, with the network's
 #		records of these collections, although processes are killed, and nothing else of the network is
 #		stored.  A commit that is not signed by the account's key is refused.  P-11, P-20, P-23.
-#		At last prove() compares all accounts: those whose server answers as the protocol says are proven, or their
-#		planted differences are found, and the accounts of hosts at fault are listed with their reasons; the same
-#		with kills.  P-50 to P-52.
+#		At last prove() compares all accounts: accounts with good servers are proven, or their planted differences
+#		are found; accounts at hosts at fault are listed with their reasons.  Kills change no result.  P-50 to P-52.
 #
 #		ATPROTO_KILLS=100 kills more often; ATPROTO_ACCOUNTS=1000 makes a larger network.
 
@@ -39,7 +38,7 @@ sub asked
 	return scalar(() = $simulated->network->log(kind => 'http', path => qr/com\.atproto\.sync\.$what\b/));
 }
 
-# What is not done yet; before the network's list was read, nothing is outstanding.
+# Outstanding work.  Before the fetcher has read the network's list, no job is outstanding.
 sub left
 {
 	my ($seq) = @_;
@@ -105,7 +104,7 @@ is($simulated->difference(collections => \@wanted), '', 'P-20: the rows are thos
 is(query("SELECT count(*) FROM atproto.repo WHERE sync <> 'synchronized' OR hold IS NOT NULL"), '0', 'P-23: to the end');
 is(query("SELECT count(*) FROM atproto.dead_letter"), '0', 'without a dead letter');
 
-# --- proofs, with hosts at fault: one account in a hundred, by default ---
+# --- proofs, three hosts at fault ---
 
 my %faults = (
 	'wall.example.net'   => [ qr/^its server answers with HTTP status 403$/, { status => 403, body => 'no' } ],
@@ -130,7 +129,7 @@ my $planted = query("SET synchronous_commit = on; WITH d AS (DELETE FROM atproto
 
 my $to_prove = sub { AtprotoTest::try_query("SELECT count(*) FROM atproto.proof_result WHERE state <> 'done' AND error IS NULL") };
 
-# Ask for all proofs, with so many kills at any time; what is found of each account.
+# Ask for all proofs, with n kills, and return the result of each account.
 sub prove
 {
 	my ($n) = @_;
