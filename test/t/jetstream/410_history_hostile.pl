@@ -135,6 +135,16 @@ if (begin_case('endless', { whole => 2 }, before => sub {
 	end_case('endless');
 }
 
+# --- H-11: a server that cuts off whole files, and sends less than the range that was asked for ---
+
+if (begin_case('ranges', { part => 4000 }, before => sub { $network->fault({ host => $AtprotoTest::Archive::HOST, path => 'getSegment', truncate => 9000 }) }))
+{
+	$archive->wait_for_end('ranges');
+	wait_for(q{SELECT phase IN ('seam', 'live') FROM atproto.history WHERE subscription = 'ranges'});
+	ok(1, 'H-11: a range that is shorter than asked for is followed by the next one');
+	end_case('ranges');
+}
+
 # --- H-61: what the seam waits for ---
 
 my @texts = read_capture($archive->texts_of);
