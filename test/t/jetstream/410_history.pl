@@ -90,7 +90,7 @@ my $posts = reads_all('a collection', { whole => 2 }, posts => 1, with => { coll
 is(query("SELECT count(*) FROM $posts.repo r WHERE NOT EXISTS (SELECT FROM $posts.record WHERE did = r.did) AND rev IS NULL"),
 	'0', 'H-34: accounts without a record in the collection have no row');
 
-# --- accounts of which another stream has said that they are not active ---
+# --- accounts that are deactivated by a status of a relay ---
 
 $archive->serve({ block_rows => 20, segment_blocks => 5 });
 query("CREATE SCHEMA told; SELECT atproto.create_tables('told')");

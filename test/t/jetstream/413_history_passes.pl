@@ -78,7 +78,7 @@ query(q{SELECT atproto.unsubscribe('compacted')});
 
 # --- the position is set between the passes ---
 
-# in the first pass, a block is refused, and the operator reads on from the position
+# in the first pass, a block is refused, and the operator sets the position
 $archive->network->fault({ host => $AtprotoTest::Archive::HOST, path => 'getBlock.*seg_000000000[5-9a-z]', status => 500 });
 begin_case('set', { whole => 1.1 });
 wait_for(q{SELECT error IS NOT NULL AND passes = 2 AND phase = 'rows' FROM atproto.history WHERE subscription = 'set'});
@@ -88,7 +88,7 @@ $archive->network->unfault(undef);
 is_whole('set', 'the position was set between the passes');
 query(q{SELECT atproto.unsubscribe('set')});
 
-# a jump over the first rows, and another server between the passes
+# a jump over the first rows; a change of the server between the passes
 begin_case('jump', { whole => 1.1 });
 query(q{SELECT atproto.pause('jump')});
 wait_for(q{SELECT state = 'paused' FROM atproto.stat_subscription WHERE name = 'jump'});

@@ -166,6 +166,7 @@ my %calls = (
 	host_status         => "CALL atproto.host_status('https://localhost', 'localhost', timeout => '0 s')",
 	identity_refresh    => "SELECT atproto.identity_refresh('$did')",
 	link_problems       => "SELECT * FROM atproto.link_problems('victim')",
+	plc_audit           => "SELECT atproto.plc_audit('$did', 'victim')",
 	plc_export          => "SELECT atproto.plc_export('$did', 'victim')",
 	plc_log             => "SELECT atproto.plc_log('$did', 'victim')",
 	plc_key             => "SELECT atproto.plc_key('$did', NULL, 'victim')",

@@ -48,7 +48,7 @@ sub follow
 			$source eq 'archive' ? (collections => q{'{app.bsky.feed.post}'}) : ()) . ($source eq 'archive' ? "; $sweep" : ''));
 		wait_for_seq($node, $source, shift(@{ $holds{$source} }) - 1);
 	}
-	# the relay is added after the archive, which the row tells
+	# the row says that the relay was added after the archive
 	query('UPDATE atproto.history SET incomplete = NULL, incomplete_at = NULL');
 	return;
 }
