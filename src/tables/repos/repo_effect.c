@@ -501,10 +501,12 @@ take_archived(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effec
 	if (!atp_repo_note_archived(s, repo, event, event->rev))
 		return;
 	effect->rows = event->nrows > 0;
+	/* the attempt before may have found the rows behind a #sync (H-32) */
+	note_known(s->apply->batch, event, NULL);
 	if (event->kind == ATP_REPOS_SYNC)
 	{
-		effect->erase = true;
-		erase_records(repo, effect);
+		effect->replace = true;
+		effect->rev = ATP_TID_MAX_CANONICAL;
 	}
 	if (repo->head.data != NULL || (repo->head.has_rev && event->rev <= repo->head.rev))
 		return;
