@@ -524,6 +524,7 @@ fault("sweep-revived", "tables/repos/repo_archived.c", "	repo->account.active = 
 fault("sweep-ends", "tables/apply/sweep_end.c", "		LockRelationOid(atp_target_table(set, \"repo\"), ShareLock);\n", "", "t/415_history_sweeps")
 fault("sweep-number", "tables/apply/sweep_end.c", "(int64) sweep_max_deletions + 1) > sweep_max_deletions)\n		{", "(int64) sweep_max_deletions + 1) < 0)\n		{", "t/415_history_sweeps")
 fault("sparse-pause", "core/repo/sparse_walk.c", "if (++passed == sparse->pause_after)", "if (++passed == 0)", "unit/test_sparse_walk")
+fault("archived-inactive-mark", "tables/repos/repo_effect.c", "		if (!atp_repo_is_deleted(repo))\n			repo->row.changed |= atp_repo_set_sync", "		if (false)\n			repo->row.changed |= atp_repo_set_sync", "t/415_history_sweeps")
 fault("removals-join", "tables/apply/repos_sink.c", "	atp_removals_join(a, effects, lo, hi);\n", "", "t/415_history_sweeps")
 fault("removals-erasure", "tables/apply/removals.c", "bound <= (is_erasure ? erased : Max(erased, replaced))", "bound <= Max(erased, replaced)", "t/414_history_union")
 fault("sweep-share", "tables/apply/sweep_end.c", "			drop_large(sub, set);\n", "			(void) 0;\n", "t/415_history_sweeps")
