@@ -549,6 +549,7 @@ fault("archived-ahead", "stream/format_archive.c", "if (atp_is_ahead(atp_tid_mic
 fault("history-planned", "tables/base/history.c", "LEAST((bytes + $4)::double precision * GREATEST(", "LEAST((bytes + $4) * GREATEST(", "t/410_history_hostile")
 fault("history-century", "process/manager/control.sql", "h.bytes < 3.2e9", "h.bytes > 0", "t/410_history_hostile")
 fault("history-frame", "archive/archive_reader.c", "t->unit.is_whole ? PG_INT64_MAX : ATP_ARCHIVE_FRAME_MAX", "PG_INT64_MAX", "t/410_history_hostile")
+fault("history-range", "archive/archive_reader.c", "t->is_short = t->from > 0 && t->at > t->from;", "t->is_short = false;", "t/410_history_hostile")
 fault("history-empty", "process/consumer/consumer_history.c", "if (c->cursor > 0 && c->history.tip <= c->cursor", "if (c->history.tip > 0 && c->history.tip <= c->cursor", "t/410_history_hostile")
 fault("seam-unanswered", "process/consumer/consumer_seam.c", "				note_failure(c);", "				rest_archive(c);", "t/410_history_hostile")
 fault("seam-boundary", "process/consumer/consumer_seam.c", "row == c->last_row && row != 0", "row != 0", "t/412_history_seam")
