@@ -632,6 +632,7 @@ fault("proof-letter-of", "tables/export/proof_compare.c", "		has = is_about((Atp
 fault("proof-lost-host", "fetch/repositories/task_prove.c", "				lose_host(job);\n", "				(void) 0;\n", "t/283_proofs")
 fault("proof-ahead", "fetch/repositories/task_prove.c", "	if (stored != slice->p->before)", "	if (stored > 0)", "t/283_proofs")
 fault("proof-slow", "fetch/repositories/task_prove.c", "full = !has_place() || atp_proof_fetch_any_waits();", "full = false;", "t/358_sparse")
+fault("proof-often", "fetch/repositories/proof_rows.c", "LEAST(now() - p.open_since, interval '1 hour')", "interval '30 s'", "t/283_proofs")
 fault("proof-extra", "tables/export/proof_compare.c", "			p->counts.extra++;\n", "", "t/283_proofs")
 fault("proof-sample", "fetch/repositories/prove_sql.c", "GREATEST(p.share, excluded.share), asked_at", "GREATEST(p.share, excluded.share), seed = excluded.seed, asked_at", "t/283_proofs")
 fault("proof-owner", "fetch/repositories/prove_sql.c", "	(void) atp_owner_of_table(target, \"repo\");\n	(void) atp_owner_of_table(target, \"record\");\n", "", "t/283_proofs")
