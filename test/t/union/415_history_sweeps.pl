@@ -225,5 +225,11 @@ go('relay');
 wait_for('SELECT count(*) = 0 FROM s.sweep_deletion');
 pass('H-43: a process that has not seen the sweep empties what was kept');
 
+# --- an archive alone: rows of an account that is not active ---
+
+query('SELECT atproto.unsubscribe(name) FROM atproto.subscription; DROP SCHEMA s CASCADE; CREATE SCHEMA s');
+follow(archive => [ 'a 1 +x', 'a deactivated', 'a 2 +y', 'a active', 'a 3 +z', 'b 1 +b', 'b deactivated', 'b active', 'c 1 +c', 'c deleted', 'c 2 +d' ]);
+is(query(q{SELECT string_agg(sync, ' ' ORDER BY did) FROM s.repo}), 'desynchronized partial partial', 'F-05: a row of an account that is not active is passed over, which its repository says');
+
 $node->stop;
 done_testing();
