@@ -183,6 +183,8 @@ atp_sweep_tidy(const AtpSubscription *sub, AtpStatements *set)
 	atp_begin("emptying the kept deletions");
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 	{
+		/* an open transaction of a user may last, and the lock alone would stop the streams meanwhile */
+		atp_sweep_await_writers(atp_target_table(set, "repo"));
 		LockRelationOid(atp_target_table(set, "repo"), ShareLock);
 		/* a sweep that has begun meanwhile needs its kept deletions */
 		if (atp_sweep_read(sub->target) == ATP_SWEEP_NONE)

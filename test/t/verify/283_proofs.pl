@@ -211,16 +211,16 @@ $node->safe_psql('postgres', "CALL atproto.await_proof('late', '60 s')");
 is(query("SELECT count(*) FROM atproto.proof_result p JOIN late.repo r USING (did) WHERE p.target = 'late' AND p.state = 'done' AND NOT equal AND r.sync = 'synchronized'"), '0', 'P-51: the stream has brought them');
 cmp_ok(query("SELECT proven FROM atproto.proof WHERE target = 'late'"), '>', 0, 'P-52: accounts are proven at their new revision');
 
-# --- a second stream that has not begun; an archive that is read ---
+# --- a stream before the first event; an archive during the reading ---
 
-# two streams that bring nothing, as if the first had brought all
+# two servers without a stream; the first subscription has an event of the year 2100
 query("SELECT atproto.subscribe('ended', 'ws://127.0.0.1:9', cursor => 0, target => 'late'), atproto.subscribe('begins', 'ws://127.0.0.1:9', cursor => 0, target => 'late')");
 query(q{SELECT atproto.pause('late')});
 query("UPDATE atproto.cursor SET event_time = '2100-01-01' WHERE subscription = 'ended'");
 my ($late) = split /\n/, query("SELECT did FROM atproto.proof_result p JOIN late.repo r USING (did) JOIN late.record USING (did) WHERE p.target = 'late' AND equal AND p.rev = r.rev GROUP BY did ORDER BY did");
 query("DELETE FROM late.record WHERE did = '$late'; UPDATE late.repo SET rev = '2222222222222', sync = 'partial' WHERE did = '$late'");
 
-# Compare the account again; what is its state?
+# Compares the account again, and returns the state of the proof.
 sub compare
 {
 	query("UPDATE atproto.proof_result SET state = 'queued', next_try = 'epoch', at = NULL, open_since = NULL WHERE target = 'late' AND did = '$late'");
@@ -236,7 +236,7 @@ is(compare(), 'open|f', 'P-51: while an archive is read, older records are still
 like(($node->psql('postgres', "SELECT atproto.prove('late')"))[2], qr/an archive is being read into schema "late"/, '... and prove() says so');
 query(q{SELECT atproto.unsubscribe('old'), atproto.unsubscribe('ended')});
 
-# --- accounts that are not followed any more ---
+# --- an account outside of the changed filter ---
 
 query("UPDATE atproto.subscription SET dids = '{did:web:nobody.example.org}' WHERE name = 'late'");
 query("UPDATE atproto.proof_result SET state = 'queued', next_try = 'epoch', at = NULL, open_since = NULL WHERE target = 'late' AND did = '$late'");
