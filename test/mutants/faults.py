@@ -570,7 +570,7 @@ fault("seam-below", "process/consumer/consumer_seam.c", "	if (seq < c->cursor)\n
 fault("seam-anchor", "process/consumer/consumer_seam.c", "		if (c->audit_found != 1)\n", "		if (false)\n", "t/412_history_seam")
 fault("seam-pieces", "tables/apply/stream_progress.c", "	return seq == p->next ? row : 0;\n", "	return 0 * row;\n", "t/412_history_seam")
 fault("same-rev", "tables/apply/repos_sink.c", "	return atp_records_same(a, rows, n, event->rev);\n", "	return atp_records_same(a, rows, 0, event->rev);\n", "t/410_history")
-fault("same-first", "tables/records/record_same.c", "!atp_keyset_add(keys, (AtpKey) {{record->did, record->collection, record->rkey}}) || ", "", "t/410_history")
+fault("same-first", "tables/records/record_same.c", "!atp_keyset_add(keys, (AtpKey) {{record->did, record->collection, record->rkey}}) || ", "(!atp_keyset_add(keys, (AtpKey) {{record->did, record->collection, record->rkey}}) && record == NULL) || ", "t/410_history")
 fault("same-removed", "tables/records/sweep_deletion.c", " AND \" ATP_SQL_NOT_SAME(\"$5\", \"$6\") \" LIMIT $4\"", " LIMIT $4\"", "t/410_history")
 fault("passes-events", "process/consumer/consumer_history.c", "settings->events == ATP_EVENTS_NONE && ", "", "t/413_history_passes")
 
