@@ -496,6 +496,9 @@ take_archived(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effec
 	{
 		s->apply->skips[ATP_SKIP_INACTIVE]++;
 		event->effects.passed = true;
+		/* as on a stream: the account may become active again, and the row does not come again */
+		if (!atp_repo_is_deleted(repo))
+			repo->row.changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 		return;
 	}
 	if (!atp_repo_note_archived(s, repo, event, event->rev))
