@@ -595,6 +595,7 @@ fault("filter-did", "stream/format_repos.c", "if (atp_wants_did(decoder->setting
       "t/220_filters")
 fault("filter-action", "stream/format_repos.c", "if (decoder->settings->actions[op->action] &&", "if (decoder->settings->actions[ATP_CREATE] &&", "t/220_filters")
 fault("proof-provisional", "fetch/repositories/proof_rows.c", "($6 OR COALESCE(open_since", "($6 OR true OR COALESCE(open_since", "t/283_proofs")
+fault("proof-left-out", "fetch/repositories/prove_sql.c", "	if (queued < followed)", "	if (queued > followed)", "t/283_proofs")
 fault("proof-archived", "fetch/repositories/prove_sql.c", "\"active AND (rev IS NOT NULL OR history_rev IS NOT NULL)\"", "\"active AND rev IS NOT NULL\"", "t/283_proofs")
 fault("proof-is-read", "fetch/repositories/proof_rows.c", "OR NOT \" IS_READ \" AND", "OR true AND", "t/283_proofs")
 fault("history-told-by-others", "tables/repos/repo_effect.c", "event) && atp_repo_has_status_of(repo, s->endpoint) && repo->account.status_seq <= event->seq)", "event))", "t/410_history")
