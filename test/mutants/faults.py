@@ -601,6 +601,7 @@ fault("proof-is-read", "fetch/repositories/proof_rows.c", "OR NOT \" IS_READ \" 
 fault("history-told-by-others", "tables/repos/repo_effect.c", "event) && atp_repo_has_status_of(repo, s->endpoint) && repo->account.status_seq <= event->seq)", "event))", "t/410_history")
 fault("history-owed", "tables/base/history.c", "\" n \" > began_after THEN 2 END\"", "\" n \" > began_after + 1000000 THEN 2 END\"", "t/413_history_passes")
 fault("sweep-stops-writers", "tables/base/sweep.c", "			atp_sweep_await_writers(repo);", "			LockRelationOid(repo, ShareLock);", "t/412_history_seam")
+fault("history-names", "tables/base/history.c", "name = $1 AND id = $2::uuid FOR KEY SHARE", "name = $1 AND $2 IS NOT NULL FOR KEY SHARE", "t/412_history_seam")
 fault("sweep-since", "tables/base/history.c", "WHEN phase = 'live' THEN now()", "WHEN phase = 'dead' THEN now()", "t/412_history_seam")
 fault("sweep-tidies", "tables/apply/apply.c", "static bool keeps = true;", "static bool keeps = false;", "t/415_history_sweeps")
 fault("proof-letters", "tables/export/proof_compare.c", "		p->counts.letters++;\n		return;", "		p->counts.letters++;", "t/283_proofs")

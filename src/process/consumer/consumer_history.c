@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "common/injection.h"
 #include "config/extension.h"
 #include "config/transaction.h"
 #include "core/archive/archive_message.h"
@@ -52,6 +53,12 @@ atp_consumer_has_history(const Consumer *c)
 	return c->has_history && c->history.phase < ATP_HISTORY_SEAM;
 }
 
+bool
+atp_consumer_locks_history(const Consumer *c)
+{
+	return atp_extension_lock() == ATP_EXTENSION_READY && atp_history_lock(c->name, c->id);
+}
+
 /* Write the counts, and the error that delays the reading, or NULL. */
 static void
 note_counts(Consumer *c, const char *error, int delay_ms)
@@ -61,7 +68,7 @@ note_counts(Consumer *c, const char *error, int delay_ms)
 	c->read.blocks += counts.blocks;
 	c->read.bytes += counts.bytes;
 	atp_begin("noting how far the archive is read");
-	if (atp_extension_lock() == ATP_EXTENSION_READY)
+	if (atp_consumer_locks_history(c))
 		atp_history_note(c->name, &c->read, error, atp_time_of_day() + (TimestampTz) delay_ms * 1000);
 	atp_commit();
 	c->read = (AtpHistoryCounts) {0};
@@ -298,7 +305,7 @@ begin_pass(Consumer *c)
 	const struct varlena *did = c->accounts != NULL ? c->accounts[c->naccounts - 1] : NULL;
 
 	atp_begin("beginning to read changes of accounts");
-	if (atp_extension_lock() == ATP_EXTENSION_READY)
+	if (atp_consumer_locks_history(c))
 		atp_history_markers(c->name, c->sub->ep->scope, did);
 	atp_commit();
 	atp_consumer_leave(c, "it reads changes of accounts from the archive", true);
@@ -315,8 +322,9 @@ end_cycle(Consumer *c)
 		begin_pass(c);
 	}
 	note_counts(c, NULL, 0);
+	ATP_INJECTION_POINT("archive read");
 	atp_begin("ending the reading of the archive");
-	if (atp_extension_lock() == ATP_EXTENSION_READY)
+	if (atp_consumer_locks_history(c))
 	{
 		atp_history_end_cycle(c->name, c->cursor);
 		c->has_history = atp_history_get(c->name, &c->history);
@@ -351,7 +359,7 @@ take_plan(Consumer *c)
 		return;
 	}
 	atp_begin("beginning to read the archive");
-	if (atp_extension_lock() == ATP_EXTENSION_READY && plan->sealed_tip_seq > 0)
+	if (plan->sealed_tip_seq > 0 && atp_consumer_locks_history(c))
 	{
 		atp_history_planned(c->name, (int64) plan->sealed_tip_seq, passes, c->cursor);
 		c->has_history = atp_history_get(c->name, &c->history);

@@ -66,6 +66,16 @@ atp_history_begin(const char *name)
 }
 
 bool
+atp_history_lock(const char *name, const char *id)
+{
+	AtpCaller	caller = atp_as_table_owner("subscription");
+	bool		there = atp_run("SELECT FROM atproto.subscription WHERE name = $1 AND id = $2::uuid FOR KEY SHARE", ATP_ARGS(atp_text_arg(name), atp_text_arg(id))) > 0;
+
+	atp_owner_end(caller);
+	return there;
+}
+
+bool
 atp_history_get(const char *name, AtpHistory *history)
 {
 	AtpCaller	caller = atp_as_table_owner("history");
