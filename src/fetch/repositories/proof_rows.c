@@ -30,9 +30,14 @@
 #define ERROR_MAX		1000	/* bytes */
 #define REASON_MAX		100
 
-/* P-51: differences wait so long for the stream, and are compared anew so often. */
+/*
+ * P-51: differences wait so long for the stream, and are compared anew after as long a time as they wait already, because a
+ * comparison may fetch the whole repository, and an archive may be read for days.
+ */
 #define OPEN_FOR		"'10 min'"
-#define OPEN_LOOK		"'30 s'"
+#define OPEN_LOOK \
+	"CASE WHEN p.open_since < now() - interval " OPEN_FOR " THEN LEAST(now() - p.open_since, interval '1 hour')" \
+	" ELSE LEAST(GREATEST(interval '30 s', now() - p.open_since), COALESCE(p.open_since, now()) + interval " OPEN_FOR " + interval '1 s' - now()) END"
 
 #define DUE				"p.state <> 'done' AND p.next_try <= now()"
 
@@ -252,7 +257,7 @@ atp_proof_settle(const AtpProofJob *job, uint64 rev, uint64 stored, const AtpPro
 	found = atp_query(atp_identity_sql("UPDATE atproto.proof_result p SET rev = $3, equal = $4, records = $7, missing = $8, extra = $9, other = $10, letters = $11,"
 									   " paths = $12, error = NULL, reason = NULL, tries = 0, at = clock_timestamp(), state = CASE WHEN f.is_final THEN 'done' ELSE 'open' END,"
 									   " open_since = CASE WHEN NOT f.is_final THEN COALESCE(p.open_since, now()) END,"
-									   " next_try = CASE WHEN f.is_final THEN p.next_try ELSE now() + interval " OPEN_LOOK " END"
+									   " next_try = CASE WHEN f.is_final THEN p.next_try ELSE now() + " OPEN_LOOK " END"
 									   " FROM (SELECT ctid AS place, $4 OR NOT " IS_READ " AND ($6 OR COALESCE(open_since < now() - interval " OPEN_FOR ", false) OR " PASSED ") AS is_final"
 									   "  FROM atproto.proof_result WHERE target = $1::name AND did OPERATOR(@.=) $2 FOR NO KEY UPDATE) f"
 									   " WHERE p.ctid = f.place RETURNING f.is_final"),

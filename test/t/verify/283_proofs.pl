@@ -241,6 +241,10 @@ query(q{SELECT atproto.unsubscribe('begins')});
 is(compare(), 'done|f', 'P-51: the last stream has passed the time of the commit');
 query("SELECT atproto.subscribe('old', 'ws://127.0.0.1:9/xrpc/network.bsky.jetstream.subscribeEvents', target => 'late', history => 'archive')");
 is(compare(), 'open|f', 'P-51: while an archive is read, older records are still to come');
+is(query("SELECT next_try < at + interval '1 min' FROM atproto.proof_result WHERE target = 'late' AND did = '$late'"), 't', '... and the account is soon compared again');
+query("UPDATE atproto.proof_result SET next_try = 'epoch', at = NULL, open_since = now() - interval '40 min' WHERE target = 'late' AND did = '$late'");
+wait_for("SELECT at IS NOT NULL FROM atproto.proof_result WHERE target = 'late' AND did = '$late'");
+is(query("SELECT state, next_try > at + interval '30 min' FROM atproto.proof_result WHERE target = 'late' AND did = '$late'"), 'open|t', '... and less often the longer it takes: each time, its server is asked');
 like(($node->psql('postgres', "SELECT atproto.prove('late')"))[2], qr/an archive is being read into schema "late"/, '... and prove() says so');
 query(q{SELECT atproto.unsubscribe('old'), atproto.unsubscribe('ended')});
 
