@@ -88,6 +88,7 @@ cmp_ok($accounts, '>', 8, 'there are accounts');
 is(prove('feed'), $accounts, 'P-50: every active account is asked for');
 is(found('feed'), '', 'P-50: in tables that an export has filled, nothing differs');
 is(query("SELECT accounts, proven, earlier, differing, refused, waiting, not_asked, differences FROM atproto.proof"), "$accounts|$accounts|0|0|0|0|0|0", 'P-52: all are proven');
+is(query("SELECT missing, missing_at_least, round(missing_at_most::numeric, 6) = round((1 - 0.05 ^ (1.0 / records))::numeric, 6) FROM atproto.proof"), '0|0|t', 'P-52: the bounds over records');
 is(query("SELECT differing_at_least, round(differing_at_most::numeric, 6) = round((1 - 0.05 ^ (1.0 / accounts))::numeric, 6) FROM atproto.proof"), '0|t', 'P-52: the bound of a sample without a difference');
 # values of a second program
 is(query("SELECT string_agg(round(atproto_internal.proof_share(k, n, u)::numeric, 7)::text, ' ' ORDER BY i) FROM (VALUES
