@@ -618,7 +618,7 @@ fault("sweep-since", "tables/base/history.c", "WHEN phase = 'live' THEN now()", 
 fault("sweep-tidies", "tables/apply/apply.c", "static bool keeps = true;", "static bool keeps = false;", "t/415_history_sweeps")
 fault("proof-letters", "tables/export/proof_compare.c", "		p->counts.letters++;\n		return;", "		p->counts.letters++;", "t/283_proofs")
 fault("repo-put-off", "fetch/repositories/repo_rows.c", "power(2, least(put_off, 20)), interval", "power(1, least(put_off, 20)), interval", "t/358_sparse")
-fault("sparse-budget", "fetch/repositories/sparse_levels.c", "is_over_budget(f, requests) || estimate", "estimate", "t/358_sparse")
+fault("sparse-budget", "fetch/repositories/sparse_levels.c", "is_over_budget(f, requests) || estimate", "(is_over_budget(f, requests) && f->failed) || estimate", "t/358_sparse")
 fault("proof-listed", "fetch/repositories/proof_rows.c", "error = CASE WHEN put_off >= \" LATER_LISTED \" THEN $3 ELSE error END, reason = CASE WHEN put_off >= \" LATER_LISTED \" THEN $3 ELSE reason END", "error = CASE WHEN put_off >= \" LATER_LISTED \" AND $3 IS NULL THEN $3 ELSE error END", "t/358_sparse")
 fault("proof-walks", "fetch/repositories/task_prove.c", "++p->walks >= WALKS_MAX ?", "++p->walks >= 100000 ?", "t/358_sparse")
 fault("proof-again", "fetch/repositories/task_prove.c", "	if (p->compare != NULL && p->stored != stored)", "	if (p->compare != NULL && p->stored > stored)", "t/358_sparse")
