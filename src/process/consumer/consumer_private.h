@@ -96,7 +96,8 @@ typedef struct Consumer
 	bool		decided;		/* ... or it is decided */
 	AtpPlanRequest filter;		/* of the pages asked for */
 	struct varlena **accounts;	/* in phase markers: those whose rows are read now, sorted ... */
-	int			naccounts;		/* ... of this number */
+	int			naccounts;		/* ... of this number ... */
+	bool	   *applied_again;	/* ... and the operations of these accounts are applied again */
 	int64		last_row;		/* digest of the row at the position that was applied or handed on last; 0: not known */
 	bool		seam_open;		/* of this connection, no event has been compared with the position yet */
 	AtpQuestion	audit;			/* what the archive is asked while the stream runs, or before a cycle */

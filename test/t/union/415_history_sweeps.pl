@@ -171,7 +171,7 @@ foreach my $beside (0, 1)
 {
 	query('SELECT atproto.unsubscribe(name) FROM atproto.subscription; DROP SCHEMA s CASCADE; CREATE SCHEMA s');
 	follow(archive => [ 'a 3 +many', 'a 4 +x', 'hold', 'a sync 4', 'a 4 +x', 'hold', 'a 5 +many', 'hold', 'a deleted @2026-01-01T00:00:01Z', 'hold',
-			'a active @2026-01-01T00:00:01.5Z', 'a 2000000 +y', 'c 1 +z' ],
+			'a active @2026-01-01T00:00:01.5Z', 'a 2000000 +y', 'c 1 +z', 'hold', 'c 2 =z', 'hold', 'c 2 =z', 'd 1 +v' ],
 		$beside ? (relay => [ 'b 1 +x' ]) : ());
 	add_many();
 	go('archive');
@@ -183,6 +183,21 @@ foreach my $beside (0, 1)
 	wait_for('SELECT count(*) = 0 FROM s.repo WHERE purge_rev IS NOT NULL');
 	go('archive');
 	is(records(), $beside ? 'x y z' : 'y z', 'H-33: ... and the deletion of an account, not the records of its next life');
+	go('archive');
+	my $place = query(q{SELECT ctid FROM s.record WHERE rkey::text = 'z'});
+	go('archive');
+	is(query(q{SELECT ctid FROM s.record WHERE rkey::text = 'z'}), $place, 'H-42: a row that comes twice is not written twice');
+	next if $beside;
+
+	# the deletion is read again, as if the stream had left it out the first time, and the later status stays
+	query(q{UPDATE s.repo SET deleted_rev = NULL; CREATE TABLE went_back (did text); CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO public.went_back VALUES (NEW.did); RETURN NULL; END';
+		CREATE TRIGGER note AFTER UPDATE ON s.repo FOR EACH ROW WHEN (NOT NEW.active) EXECUTE FUNCTION note()});
+	my $last = query(q{SELECT seq FROM atproto.cursor WHERE subscription = 'archive'});
+	query(q{BEGIN; ALTER TABLE atproto.subscription DISABLE TRIGGER subscription_check; SELECT atproto.set_cursor('archive', 0);
+		ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_check; COMMIT});
+	wait_for_seq($node, 'archive', $last);
+	is(records(), 'v y z', 'H-42: an account\'s deletion that is read again removes what was before');
+	is(query('SELECT count(*) FROM went_back'), '0', '... and not the status that came afterwards');
 }
 
 # --- the fetcher confirms a deletion, after the archive has brought a record of the account's next life ---
