@@ -19,6 +19,7 @@
 #include "fetch/repositories/list_rows.h"
 #include "fmgr.h"
 #include "identity/identity.h"
+#include "identity/identity_log.h"
 #include "identity/identity_request.h"
 #include "net/dns.h"
 #include "net/http.h"
@@ -63,6 +64,7 @@ _PG_init(void)
 	atp_dns_init();
 	atp_identity_init();
 	atp_identity_request_init();
+	atp_identity_log_init();
 	atp_export_init();
 	atp_direct_init();
 	atp_job_init();

@@ -58,7 +58,7 @@ static const struct
 };
 
 static const char *const booleans[] = {
-	"enabled", "keep_records", "keep_raw", "count_collections", "host_is_pds", "list_hosts", "allow_insecure"
+	"enabled", "keep_records", "keep_raw", "count_collections", "host_is_pds", "list_hosts", "allow_insecure", "identities"
 };
 
 int

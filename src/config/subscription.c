@@ -26,7 +26,7 @@
 #define MORE_COLUMNS ", CASE WHEN validate IN ('flag', 'dead_letter') THEN ARRAY['*=' || validate] WHEN validate <> 'none' THEN validate::text[] END AS validate" \
 	", links <> 'none' AS has_links, CASE WHEN links NOT IN ('none', 'all') THEN links::text[] END AS links" \
 	", format, target, target_owner, ca_file, proxy, collections, dids, actions, keep_records," \
-	" events, keep_raw, verify, backfill, fetch_as, max_dead_letters, max_dead_letter_bytes, max_held_events, max_held_bytes, host_is_pds," \
+	" events, keep_raw, verify, backfill, fetch_as, max_dead_letters, max_dead_letter_bytes, max_held_events, max_held_bytes, host_is_pds, identities," \
 	" count_collections, slice, " ATP_SETTINGS_DIGEST " AS digest," \
 	" history, archive_source, " HEADERS("NOT h.archive") " AS headers, " HEADERS("h.archive") " AS archive_headers, workers"
 
@@ -172,6 +172,7 @@ read_settings(AtpSettings *settings, AtpTuple row)
 	settings->max_held = atp_get_int4(row, "max_held_events");
 	settings->max_held_bytes = atp_get_int8(row, "max_held_bytes");
 	settings->host_is_pds = atp_get_bool(row, "host_is_pds");
+	settings->identities = atp_get_bool(row, "identities");
 	settings->count_collections = atp_get_bool(row, "count_collections");
 }
 

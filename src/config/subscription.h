@@ -97,6 +97,7 @@ typedef struct AtpSettings
 	int64		max_dead_letter_bytes;
 	int			max_held;		/* limit of the held events of a repository ... */
 	int64		max_held_bytes; /* ... and their bytes, of all repositories */
+	bool		identities;		/* M-30: the identities follow the log of this directory */
 	bool		host_is_pds;	/* V-44: only accounts of the stream's host are followed */
 	bool		count_collections;
 	int64		archived_until; /* events up to here are read again, as rows of an archive (history.h) */

@@ -51,6 +51,7 @@ CREATE TABLE atproto.subscription (
     list_hosts boolean NOT NULL DEFAULT false,
     repo_source text
         CHECK (repo_source ~ '^(pds|upstream|https?://[^/?#@[:space:]]+)$' AND octet_length(repo_source) <= 300),
+    identities boolean NOT NULL DEFAULT false,
     fetch_as text NOT NULL DEFAULT 'auto'
         CHECK (fetch_as IN ('auto', 'whole', 'sparse')),
     history text NOT NULL DEFAULT 'none'
@@ -104,6 +105,7 @@ COMMENT ON COLUMN atproto.subscription.repo_source IS 'the server of repositorie
 COMMENT ON COLUMN atproto.subscription.fetch_as IS 'how a repository is fetched if the subscription names collections: whole; sparse, only these collections, with proof that no record is missing; auto, sparse where that is cheaper and the host can, else whole';
 COMMENT ON COLUMN atproto.subscription.history IS 'archive: the archive of the stream''s server, a Jetstream of version 2, is read before the stream, from the cursor on; none: the stream alone';
 COMMENT ON COLUMN atproto.subscription.archive_source IS 'scheme and host of the archive''s server; NULL: the server of url';
+COMMENT ON COLUMN atproto.subscription.identities IS 'of a did:plc directory: atproto.identity follows the log, and look-ups of accounts in the log are answered from the log while the log is fresh; only for owners with the rights of the extension''s owner, and only while no other role may write the tables of the log';
 COMMENT ON COLUMN atproto.subscription.max_held_events IS 'limit of a repository''s held events; further events are dropped and counted';
 COMMENT ON COLUMN atproto.subscription.max_held_bytes IS 'limit of the bytes of all held events; above it, events of the repositories with most bytes are dropped; a repository may have a 64th of this';
 COMMENT ON COLUMN atproto.subscription.allow_insecure IS 'allows plain ws:// to hosts other than this machine';
@@ -197,6 +199,25 @@ CREATE POLICY owner ON atproto.cursor
 CREATE FUNCTION atproto.role_may_fill(role oid, target name, target_owner oid) RETURNS boolean
     LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'atp_role_may_fill_sql';
 COMMENT ON FUNCTION atproto.role_may_fill(oid, name, oid) IS 'whether a role may fill the tables of a schema: the role has SELECT, INSERT, UPDATE and DELETE on the data tables in the schema; if there is none, CREATE on the schema; if there is no schema, CREATE on the database; no data table belongs to a third role; and the schema belongs to target_owner, to a superuser, or to a role of which the role is a member';
+
+-- atproto.identity serves the subscriptions of all roles.
+CREATE FUNCTION atproto.log_is_believed(owner oid, target name) RETURNS boolean
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+        SELECT pg_has_role(owner, t.relowner, 'USAGE') AND pg_has_role(n.nspowner, t.relowner, 'USAGE')
+            AND NOT EXISTS (SELECT FROM pg_class c
+                LEFT JOIN LATERAL (SELECT x.* FROM aclexplode(c.relacl) x
+                    UNION ALL SELECT x.* FROM pg_attribute a, aclexplode(a.attacl) x WHERE a.attrelid = c.oid) g ON true
+                WHERE c.relnamespace = n.oid AND c.relname LIKE 'plc\_%' AND c.relkind IN ('r', 'p', 'f', 'v', 'm')
+                    AND (NOT pg_has_role(c.relowner, t.relowner, 'USAGE')
+                        OR (g.privilege_type IN ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER')
+                            AND (g.grantee = 0 OR NOT pg_has_role(g.grantee, t.relowner, 'USAGE')))))
+            AND EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = n.oid AND c.relname = 'plc_history' AND has_table_privilege(t.relowner, c.oid, 'SELECT')
+                AND has_schema_privilege(t.relowner, n.oid, 'USAGE'))
+        FROM pg_class t, pg_namespace n
+        WHERE t.oid = 'atproto.identity'::regclass AND n.nspname = target
+    $$;
+COMMENT ON FUNCTION atproto.log_is_believed(oid, name) IS 'whether the log of a did:plc directory in a schema may fill atproto.identity: its owner, and each role that may write its tables, have the rights of the owner of atproto.identity';
 
 -- Checks the row.
 CREATE FUNCTION atproto_internal.subscription_check() RETURNS trigger

@@ -9,10 +9,13 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_authid.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "common/quotable.h"
+#include "config/extension.h"
 #include "config/known_collection.h"
 #include "config/option.h"
 #include "config/owner.h"
@@ -33,6 +36,7 @@
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 #define URL_MAX		8192		/* bytes */
 
@@ -210,6 +214,55 @@ check_target(const AtpTuple *old, AtpTuple row)
 	return atp_target_check(DatumGetObjectId(atp_get_arg(row, "owner", OIDOID).value), target);
 }
 
+static Oid
+owner_of_identities(void)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(atp_relation("identity")));
+	Oid			owner;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "table \"%s\" does not exist", "identity");
+	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	ReleaseSysCache(tuple);
+	return owner;
+}
+
+static void
+refuse_identities(const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("%s lacks the rights of role \"%s\"", what, GetUserNameFromId(owner_of_identities(), true)),
+			 errdetail("The table \"%s\" serves the subscriptions of all roles, so no other role may fill it or the log that it follows.", "atproto.identity"),
+			 errhint("Leave \"%s\" out, or let this role own the subscription and the schema.", "identities")));
+}
+
+/*
+ * M-30: a subscription that fills atproto.identity.  Later the log is believed only while nobody else may write the log
+ * (atproto.log_is_believed()).
+ */
+static void
+check_identities(const AtpTuple *old, AtpTuple row, const AtpStreamKind *source, const AtpEndpoint *ep)
+{
+	Oid			owner = DatumGetObjectId(atp_get_arg(row, "owner", OIDOID).value);
+	Oid			schema = get_namespace_oid(atp_get_text(row, "target"), true);
+
+	if (!atp_is_true(row, "identities"))
+		return;
+	if (source->pages == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("subscriptions to %s cannot have \"%s\"", ep->stream, "identities"),
+				 errdetail("Only a directory of did:plc has the log of identities.")));
+	if (SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA || (old == NULL && !subscribing) ||
+		(old != NULL && atp_is_true(*old, "identities") && same_owner_and_target(*old, row)))
+		return;
+	if (!has_privs_of_role(owner, owner_of_identities()))
+		refuse_identities("the owner of the subscription");
+	if (OidIsValid(schema) && !has_privs_of_role(atp_owner_of_schema(schema), owner_of_identities()))
+		refuse_identities("the owner of the target's schema");
+}
+
 static AtpEndpoint *
 check_url(AtpTuple row)
 {
@@ -328,6 +381,7 @@ atp_subscription_check(PG_FUNCTION_ARGS)
 	check_proxy(row);
 	check_ca_file(old, row);
 	atp_stream_options_check(row, source, ep);
+	check_identities(old, row, source, ep);
 	if (source->by_repo && !atp_target_is_renamed())
 		atp_neighbours_warn(old, row);
 	if (source->by_repo && (old != NULL || subscribing))

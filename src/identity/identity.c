@@ -185,6 +185,8 @@ read_row(AtpTuple row, AtpIdentity *identity)
 	identity->asked_at = read_time(row, "asked_at");
 	identity->denied_at = read_time(row, "denied_at");
 	identity->next_try = read_time(row, "next_try");
+	identity->log_time = read_time(row, "log_time");
+	identity->from_log = false;
 	identity->stale = atp_get_bool(row, "stale");
 	identity->doubted_by = read_roles(row, "doubted_by");
 	identity->tries = atp_get_int4(row, "tries");
@@ -193,7 +195,8 @@ read_row(AtpTuple row, AtpIdentity *identity)
 
 static const AtpIdentity unknown = {
 	.state = ATP_IDENTITY_UNKNOWN,
-	.resolved_at = DT_NOBEGIN, .asked_at = DT_NOBEGIN, .denied_at = DT_NOBEGIN, .next_try = DT_NOBEGIN
+	.resolved_at = DT_NOBEGIN, .asked_at = DT_NOBEGIN, .denied_at = DT_NOBEGIN, .next_try = DT_NOBEGIN,
+	.log_time = DT_NOBEGIN
 };
 
 void
@@ -228,7 +231,7 @@ atp_identities_read(struct varlena *const *dids, int n, AtpIdentity *identities)
 /* The columns written; each is one array parameter. */
 enum
 {
-	STATE, KEY, LABEL_KEY, PDS, HANDLE, RESOLVED_AT, ASKED_AT, DENIED_AT, NEXT_TRY, TRIES, ERROR_TEXT, NCOLUMNS
+	STATE, KEY, LABEL_KEY, PDS, HANDLE, RESOLVED_AT, ASKED_AT, DENIED_AT, NEXT_TRY, TRIES, ERROR_TEXT, LOG_TIME, NCOLUMNS
 };
 
 static Datum
@@ -274,14 +277,14 @@ atp_identities_try_lock(struct varlena *const *dids, int n, bool *is_free)
 	atp_owner_end(caller);
 }
 
-void
-atp_identities_write(struct varlena *const *dids, int n, const AtpIdentity *identities)
+static void
+write_identities(struct varlena *const *dids, int n, const AtpIdentity *identities, bool by_log)
 {
 	const Oid	types[NCOLUMNS] = {
 		TEXTOID, BYTEAOID, BYTEAOID, TEXTOID, atp_type("handle"), TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID,
-		TIMESTAMPTZOID, INT4OID, TEXTOID
+		TIMESTAMPTZOID, INT4OID, TEXTOID, TIMESTAMPTZOID
 	};
-	AtpArg		args[1 + NCOLUMNS];
+	AtpArg		args[1 + NCOLUMNS + 1];
 	Datum	   *values[NCOLUMNS];
 	bool	   *nulls[NCOLUMNS];
 	AtpCaller	caller;
@@ -308,31 +311,46 @@ atp_identities_write(struct varlena *const *dids, int n, const AtpIdentity *iden
 		values[DENIED_AT][i] = time_or_null(it->denied_at, &nulls[DENIED_AT][i]);
 		values[NEXT_TRY][i] = time_or_null(it->next_try, &nulls[NEXT_TRY][i]);
 		values[TRIES][i] = Int32GetDatum(it->tries);
+		values[LOG_TIME][i] = time_or_null(it->log_time, &nulls[LOG_TIME][i]);
 		values[ERROR_TEXT][i] = text_or_null(it->error, &nulls[ERROR_TEXT][i]);
 	}
 	args[0] = atp_dids_arg(dids, n);
 	for (int c = 0; c < NCOLUMNS; c++)
 		args[1 + c] = atp_array_arg(types[c], values[c], nulls[c], n);
+	args[1 + NCOLUMNS] = atp_bool_arg(by_log);
 	caller = atp_as_table_owner("identity");
 	/* When the document claims a new handle, the results of checks of the old handle are reset. */
 	atp_run(atp_identity_sql("INSERT INTO atproto.identity AS i (did, state, key, label_key, pds, handle_claimed, resolved_at,"
-							 "  asked_at, denied_at, next_try, tries, error)"
-							 " SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
+							 "  asked_at, denied_at, next_try, tries, error, log_time)"
+							 " SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
 							 " ON CONFLICT (did) DO UPDATE SET state = excluded.state, key = excluded.key,"
 							 "  label_key = excluded.label_key, pds = excluded.pds, handle_claimed = excluded.handle_claimed,"
 							 "  handle_state = CASE WHEN i.handle_claimed OPERATOR(@.=) excluded.handle_claimed THEN i.handle_state ELSE 'unknown' END,"
 							 "  handle_error = CASE WHEN i.handle_claimed OPERATOR(@.=) excluded.handle_claimed THEN i.handle_error END,"
 							 "  handle_next = CASE WHEN i.handle_claimed OPERATOR(@.=) excluded.handle_claimed THEN i.handle_next ELSE 'epoch' END,"
 							 "  handle_tries = CASE WHEN i.handle_claimed OPERATOR(@.=) excluded.handle_claimed THEN i.handle_tries ELSE 0 END,"
-							 "  resolved_at = excluded.resolved_at, asked_at = excluded.asked_at,"
+							 "  resolved_at = excluded.resolved_at, log_time = excluded.log_time,"
+							 "  asked_at = CASE WHEN $14 AND i.asked_at IS NOT NULL THEN i.asked_at ELSE excluded.asked_at END,"
 							 "  denied_at = excluded.denied_at, next_try = excluded.next_try, tries = excluded.tries,"
 							 /*
 							  * said_by names the roles whose #identity event came after the look-up began:
 							  * such a look-up does not end their doubt
 							  */
 							 "  error = excluded.error, doubted_by = i.said_by"),
-			args, 1 + NCOLUMNS);
+			args, 1 + NCOLUMNS + 1);
 	atp_owner_end(caller);
+}
+
+void
+atp_identities_write(struct varlena *const *dids, int n, const AtpIdentity *identities)
+{
+	write_identities(dids, n, identities, false);
+}
+
+void
+atp_identities_write_by_log(struct varlena *const *dids, int n, const AtpIdentity *identities)
+{
+	write_identities(dids, n, identities, true);
 }
 
 bool

@@ -51,6 +51,8 @@ typedef struct AtpIdentity
 	 */
 	TimestampTz denied_at;
 	TimestampTz next_try;		/* after a failure: no look-up before; DT_NOBEGIN: not put off */
+	TimestampTz log_time;		/* M-30: time of the operation by which a followed log has filled the row; DT_NOBEGIN: a document has */
+	bool		from_log;		/* M-31: completed by a fresh log, and not what the table has */
 	bool		stale;			/* read only */
 	List	   *doubted_by;		/* read only: OIDs of roles */
 	int			tries;
@@ -97,6 +99,12 @@ extern void atp_identities_try_lock(struct varlena *const *dids, int n, bool *is
  * look-up began: doubted_by keeps only the roles in said_by.
  */
 extern void atp_identities_write(struct varlena *const *dids, int n, const AtpIdentity *identities);
+
+/*
+ * M-30: like atp_identities_write(), for rows that a log has filled.  A log is no look-up: asked_at of a row stays, because an
+ * event whose key does not fit is false only after a look-up (V-41).
+ */
+extern void atp_identities_write_by_log(struct varlena *const *dids, int n, const AtpIdentity *identities);
 
 /*
  * Is the table empty?  In most databases no subscription uses identities, and #identity events must then cost nothing.

@@ -25,6 +25,7 @@ CREATE TABLE atproto.identity (
     handle_error text
         CHECK (octet_length(handle_error) <= 1000),
     resolved_at timestamptz,
+    log_time timestamptz,
     asked_at timestamptz,
     stale boolean NOT NULL DEFAULT false,
     said_by oid[] NOT NULL DEFAULT '{}',
@@ -53,6 +54,7 @@ COMMENT ON COLUMN atproto.identity.handle_next IS 'where a subscription has hand
 COMMENT ON COLUMN atproto.identity.handle_tries IS 'number of checks in a row, up to the last, without the result valid';
 COMMENT ON COLUMN atproto.identity.handle_error IS 'why the last check did not find the handle valid; NULL: valid, or not checked';
 COMMENT ON COLUMN atproto.identity.resolved_at IS 'when a document was read last';
+COMMENT ON COLUMN atproto.identity.log_time IS 'time of the operation from which the row was filled, in the log of a directory that a subscription with identities follows; NULL: filled from a document';
 COMMENT ON COLUMN atproto.identity.asked_at IS 'when the last look-up ended, with whatever result: the next look-up begins a minute later at the earliest';
 COMMENT ON COLUMN atproto.identity.stale IS 'an #identity event came, and no look-up has begun since';
 COMMENT ON COLUMN atproto.identity.denied_at IS 'when a look-up first found no valid document of an account that was good, is new, or is a did:web: a second look-up has to confirm this';
@@ -62,6 +64,10 @@ COMMENT ON COLUMN atproto.identity.next_try IS 'after a failure: no look-up befo
 COMMENT ON COLUMN atproto.identity.tries IS 'failures in a row';
 COMMENT ON COLUMN atproto.identity.error IS 'why the last look-up failed; NULL: success';
 COMMENT ON COLUMN atproto.identity.did IS 'the account';
+
+CREATE FUNCTION atproto.did_key(key bytea) RETURNS text
+    LANGUAGE c IMMUTABLE STRICT AS 'MODULE_PATHNAME', 'atp_did_key';
+COMMENT ON FUNCTION atproto.did_key(bytea) IS 'a key of atproto.identity as did:key; NULL: no key of k256 or p256';
 
 -- The role and the kind of request are part of the key: so no transaction waits for a row that the
 -- transaction of a different role has inserted, and a session changes no existing row.  The owner is part of

@@ -24,6 +24,13 @@ typedef struct Shared
 } Shared;
 
 static uint32_t
+note_text(void *ctx, AtpSpan text)
+{
+	CHECK(text.len >= ATP_PLC_SHARED_MIN && text.len <= ATP_PLC_SHARED_MAX);
+	return 0;
+}
+
+static uint32_t
 id_of_index(unsigned i)
 {
 	return i < 100 ? i + 1 : i < 200 ? i + 0x7f80 : i + 0x10000000;
@@ -61,11 +68,14 @@ pack_and_unpack(AtpBytes in, const uint8_t *prev, Shared *shared)
 	const AtpPlcTexts texts = {.id = id_of_text, .text = text_of_id, .ctx = shared};
 	uint8_t    *packed = malloc(atp_plc_pack_room(in.len));
 	uint8_t    *out = malloc(in.len + 1);
-	size_t		n = atp_plc_op_pack(in, 7, prev, &texts, packed);
+	const AtpPlcTexts notes = {.id = note_text};
+	size_t		n;
 	size_t		again;
 	size_t		pos = 0;
 	uint32_t	id;
 
+	atp_plc_op_note(in, prev, &notes);
+	n = atp_plc_op_pack(in, 7, prev, &texts, packed);
 	CHECK(n <= atp_plc_pack_room(in.len));
 	CHECK(atp_plc_packed_signer((AtpBytes) {packed, n}) == 7);
 	CHECK(atp_plc_op_unpack((AtpBytes) {packed, n}, prev, &texts, out, in.len, &again));

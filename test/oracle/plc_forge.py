@@ -185,7 +185,7 @@ def another(rng, value, values):
         return rng.choice([value[:at] + rng.choice("aZ0-_=.:~ \n") + value[at + 1 :], value[:at], value[:at] + value[at + 1 :], value + value[at]])
     if isinstance(value, list) and value and rng.random() < 0.5:
         return rng.choice([value[::-1], value + value[:1], value[1:], rng.sample(value, len(value))])
-    return rng.choice([*values, None, True, False, 0, -1, "", [], {}, [[]], {"": {}}])
+    return rng.choice([*values, None, True, False, 0, -1, 1.5, 2**64, "", [], {}, [[]], {"": {}}])
 
 
 def mutated(rng, log):

@@ -138,6 +138,8 @@ def hostile():
     codec = raw_node([(high[0], raw, None)])
     yield "codec", with_commit(codec[0], [codec], [(raw, value)])
     right = raw_node([(high[0], cid(value), None)])
+    # a commit of the far future
+    yield "ahead", export({**posts(10), **recipes(5)}, "jzzzzzzzzzzzz")
     yield "right", with_commit(right[0], [right], kept)
 
 

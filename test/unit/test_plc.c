@@ -74,6 +74,14 @@ forms(void)
 	is_error(OP("\"prev\":null,\"\\u0000\":1,", ""), ATP_E_MSG_NUL, "encoding");
 	is_error(OP("\"prev\":null,\"x\":[{\"a\":[\"\\u0000\"]}],", ""), ATP_E_MSG_NUL, "encoding");
 	is_error(OP("\"prev\":null,\"prev\":null,", ""), ATP_E_JSON_TWICE, "encoding");
+	is_error(OP("\"prev\":null,\"x\":0.5,\"y\":\"\\ud800\",", ""), ATP_E_JSON_NUMBER, "encoding");
+	is_error(OP("\"prev\":null,\"\\ud800\":[{\"\\udc00\":1e2}],", ""), ATP_E_JSON_SURROGATE, "encoding");
+	is_error(OP("\"prev\":0.5,", ""), ATP_E_PLC_PREV_TYPE, "form");
+	is_error(OP("\"prev\":18446744073709551616,", ""), ATP_E_PLC_PREV_TYPE, "form");
+	is_error(OP("\"x\":[0.5],\"\\ud800\":\"\\ud800\",", ""), ATP_E_PLC_MEMBER, "form");
+	is_error("{\"type\":\"plc_operation\\ud800\"}", ATP_E_PLC_TYPE, "form");
+	is_error("{\"type\":0.5}", ATP_E_PLC_TYPE, "form");
+	is_error("{\"type\":0.5", ATP_E_JSON_SYNTAX, "encoding");
 	is_error(OP("\"prev\":null", ""), ATP_E_JSON_SYNTAX, "encoding");
 
 	ok(read_op(OP("\"prev\":null,", ""), &op) == ATP_OK && op.others == 0 && !op.has_sig && !op.has_prev, "M-01: no unknown member");

@@ -23,13 +23,38 @@ typedef struct Shared
 	uint32_t	first;			/* id of the first text */
 	int			n;
 	const char *texts[8];
+	bool		packs;			/* each text that is asked for must have been noted */
+	int			nnoted;
+	AtpSpan		noted[128];
 } Shared;
+
+static bool
+was_noted(const Shared *shared, AtpSpan text)
+{
+	for (int i = 0; i < shared->nnoted; i++)
+		if (shared->noted[i].ptr == text.ptr && shared->noted[i].len == text.len)
+			return true;
+	return false;
+}
+
+static uint32_t
+note_text(void *ctx, AtpSpan text)
+{
+	Shared	   *shared = ctx;
+
+	if (shared->nnoted == 128)
+		exit(2);
+	shared->noted[shared->nnoted++] = text;
+	return 0;
+}
 
 static uint32_t
 id_of_text(void *ctx, AtpSpan text)
 {
 	const Shared *shared = ctx;
 
+	if (shared->packs && !was_noted(shared, text))
+		ok(false, "M-20: the text %.*s was not noted", (int) text.len, text.ptr);
 	for (int i = 0; i < shared->n; i++)
 		if (atp_span_is(text, shared->texts[i]))
 			return shared->first + (uint32_t) i;
@@ -78,11 +103,19 @@ packed_of(AtpBytes in, const uint8_t *prev, Shared *shared, const char *what)
 {
 	const AtpPlcTexts texts = {.id = id_of_text, .text = text_of_id, .ctx = shared};
 	uint8_t    *room = malloc(atp_plc_pack_room(in.len));
-	size_t		n = atp_plc_op_pack(in, 3, prev, &texts, room);
-	AtpBytes	packed = {copy_of(room, n), n};
+	const AtpPlcTexts notes = {.id = note_text, .ctx = shared};
+	size_t		n;
+	AtpBytes	packed;
 	uint8_t    *out = malloc(in.len);
 	size_t		again;
-	bool		same = atp_plc_op_unpack(packed, prev, &texts, out, in.len, &again) && again == in.len && memcmp(out, in.ptr, in.len) == 0;
+	bool		same;
+
+	shared->nnoted = 0;
+	atp_plc_op_note(in, prev, &notes);
+	shared->packs = what != NULL;
+	n = atp_plc_op_pack(in, 3, prev, &texts, room);
+	packed = (AtpBytes) {copy_of(room, n), n};
+	same = atp_plc_op_unpack(packed, prev, &texts, out, in.len, &again) && again == in.len && memcmp(out, in.ptr, in.len) == 0;
 
 	if (what != NULL || !same)
 		ok(same && atp_plc_packed_signer(packed) == 3, "M-20: %s comes back", what != NULL ? what : "an altered operation");
@@ -110,9 +143,9 @@ static const char *const operations[] = {
 			  "\"atproto_labeler\":" SERVICE("AtprotoLabeler", "https://l.example.com") ",\"bsky_fg\":" SERVICE("BskyFeedGenerator", PDS), "\"prev\":\"" PREV "\","),
 };
 
-static Shared nothing = {1, 0, {NULL}};
-static Shared common = {1, 4, {KEY_A, KEY_B, PDS, "example.com"}};
-static Shared rare = {0x8000, 4, {KEY_A, KEY_B, PDS, "example.com"}};
+static Shared nothing = {.first = 1};
+static Shared common = {.first = 1, .n = 4, .texts = {KEY_A, KEY_B, PDS, "example.com"}};
+static Shared rare = {.first = 0x8000, .n = 4, .texts = {KEY_A, KEY_B, PDS, "example.com"}};
 
 static void
 operations_come_back(void)

@@ -44,7 +44,9 @@ typedef struct Writer
 	uint8_t    *scratch;		/* as large as the output */
 	Member	   *members;		/* members of all open objects */
 	size_t		nmembers;
-	bool		plain;			/* "$link" and "$bytes" are keys like others */
+	bool		plain;			/* "$link" and "$bytes" have no meaning */
+	AtpErr		unfit;			/* plain: error of the first number or text beyond DAG-CBOR */
+	size_t		unfit_at;
 	AtpTickFn	tick;
 	uint64_t	ticks;
 	unsigned	depth;
@@ -316,6 +318,25 @@ put_number(AtpCborWriter *w, AtpSpan number)
 	return ATP_OK;
 }
 
+/* Plain: writes a value of the same type for a key, text or number that DAG-CBOR cannot hold. */
+static void
+put_substitute(Writer *o, const AtpJsonItem *item)
+{
+	if (item->kind == ATP_JSON_NUMBER)
+		atp_cbor_put_uint(&o->w, 0);
+	else
+		atp_cbor_put_text(&o->w, item->raw.ptr, item->raw.len);
+	if (item->kind == ATP_JSON_KEY)
+	{
+		Member	   *m = &o->members[o->nmembers - 1];
+
+		m->key = (uint32_t) (o->w.len - item->raw.len);
+		m->key_len = (uint32_t) item->raw.len;
+	}
+	else
+		count_value(o);
+}
+
 static AtpErr
 put_item(Writer *o, const AtpJsonItem *item)
 {
@@ -347,7 +368,8 @@ put_item(Writer *o, const AtpJsonItem *item)
 			atp_cbor_put_null(&o->w);
 			break;
 	}
-	count_value(o);
+	if (err == ATP_OK)
+		count_value(o);
 	return err;
 }
 
@@ -378,26 +400,41 @@ convert_json(const char *restrict s, size_t n, uint8_t *restrict room, size_t si
 	AtpErr		err;
 
 	*at = 0;
+	*cbor = (AtpBytes) {NULL, 0};
 	if (!divide_room(&o, n, room, size))
 		return ATP_E_JSON_LARGE;
 	o.plain = plain;
 	o.tick = tick;
 	o.ticks = 0;
+	o.unfit = ATP_OK;
 	atp_json_init(&r, s, n, ATP_JSON_DEPTH_MAX);
 	while ((err = atp_json_next(&r, &item, at)) == ATP_OK)
 	{
 		atp_tick(tick, ++o.ticks);
 		if ((err = put_item(&o, &item)) != ATP_OK)
 		{
-			if (item.kind == ATP_JSON_KEY || item.kind == ATP_JSON_TEXT || item.kind == ATP_JSON_NUMBER)
+			bool		is_scalar = item.kind == ATP_JSON_KEY || item.kind == ATP_JSON_TEXT || item.kind == ATP_JSON_NUMBER;
+
+			if (is_scalar)
 				*at = item.raw.ptr - s;
-			return err;
+			if (!plain || !is_scalar)
+				return err;
+			if (o.unfit == ATP_OK)
+			{
+				o.unfit = err;
+				o.unfit_at = *at;
+			}
+			put_substitute(&o, &item);
 		}
 		if (o.w.len > o.w.cap)
 			return ATP_E_JSON_LARGE;
 	}
+	if (err != ATP_E_JSON_END)
+		return err;
 	*cbor = (AtpBytes) {o.w.buf, o.w.len};
-	return err == ATP_E_JSON_END ? ATP_OK : err;
+	if (o.unfit != ATP_OK)
+		*at = o.unfit_at;
+	return o.unfit;
 }
 
 AtpErr

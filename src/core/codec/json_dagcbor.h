@@ -1,7 +1,7 @@
 /*
  * json_dagcbor.h
- *		Converts JSON to canonical DAG-CBOR (rules J-01 to J-07), so that a record that an event stream sends
- *		as JSON becomes the bytes that its CID is computed from.
+ *		Converts JSON to canonical DAG-CBOR (rules J-01 to J-07), so that a record sent as JSON by an event stream
+ *		becomes the bytes of its CID.
  */
 #ifndef ATP_JSON_DAGCBOR_H
 #define ATP_JSON_DAGCBOR_H
@@ -23,8 +23,9 @@ extern AtpErr atp_json_to_dagcbor_ticking(const char *restrict s, size_t n, uint
 										  AtpBytes *cbor, size_t *at);
 
 /*
- * As atp_json_to_dagcbor(), for JSON outside of the data model: "$link" and "$bytes" are keys like others.  So are
- * the did:plc directory's operations encoded (M-03).
+ * As atp_json_to_dagcbor(), for JSON outside of the data model: "$link" and "$bytes" have no meaning.  So are
+ * the did:plc directory's operations encoded (M-03).  After the error of a number or text that DAG-CBOR cannot hold, *cbor has
+ * another value of the same type in this place, so that the form can still be judged; after other errors *cbor.ptr is NULL.
  */
 extern AtpErr atp_json_to_dagcbor_plain(const char *restrict s, size_t n, uint8_t *restrict room, size_t size,
 										AtpBytes *cbor, size_t *at);

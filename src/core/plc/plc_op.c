@@ -437,21 +437,24 @@ atp_plc_op_read(AtpSpan json, uint8_t *room, size_t size, AtpSha256Fn sha256, vo
 	size_t		conversion = atp_json_dagcbor_room(json.len);
 	AtpCborWriter w;
 	OpMembers	members;
+	AtpErr		encoding;
 	AtpErr		err;
+	size_t		unused;
 
 	*op = (AtpPlcOp) {.nkeys = 0};
 	*at = 0;
 	if (size < atp_plc_op_room(json.len))
 		return ATP_E_JSON_LARGE;
-	if ((err = atp_json_to_dagcbor_plain(json.ptr, json.len, room, conversion, &op->cbor, at)) != ATP_OK)
-		return err;
+	encoding = atp_json_to_dagcbor_plain(json.ptr, json.len, room, conversion, &op->cbor, at);
+	if (op->cbor.ptr == NULL)
+		return encoding;
+	err = op->cbor.len > ATP_PLC_OP_MAX ? ATP_E_PLC_SIZE : find_members(op->cbor, &members, &unused);
+	if (err == ATP_OK)
+		err = read_form(&members, op);
+	if (err == ATP_OK && encoding != ATP_OK)
+		return encoding;
 	*at = 0;
-	if (op->cbor.len > ATP_PLC_OP_MAX)
-		return ATP_E_PLC_SIZE;
-	if ((err = find_members(op->cbor, &members, at)) == ATP_OK && (err = read_form(&members, op)) == ATP_OK)
-		err = read_encoded(&members, op);
-	*at = 0;
-	if (err != ATP_OK)
+	if (err != ATP_OK || (err = read_encoded(&members, op)) != ATP_OK)
 		return err;
 
 	w = (AtpCborWriter) {.buf = room + conversion, .cap = size - conversion};

@@ -107,6 +107,7 @@ typedef struct Packer
 	const AtpPlcTexts *texts;
 	char		prev[ATP_CID_TEXT_MAX];
 	bool		has_prev;
+	bool		noting;			/* only ids are asked for: nothing is written, nor decoded */
 	const uint8_t *literal;		/* the bytes from here to the present item have no token yet */
 } Packer;
 
@@ -197,19 +198,23 @@ id_of_whole(const Packer *p, AtpSpan text)
 
 #define DID_KEY	"did:key:"
 
-/* The bytes of a key that is written as did:key in the only canonical way. */
+#define TEXT_OF_KEY	(sizeof(DID_KEY) - 1 + ATP_MULTIKEY_TEXT)
+
+/* Does the text begin and end as a key of the curve does? */
+static bool
+resembles_key(AtpSpan text, Hole hole)
+{
+	return text.len == TEXT_OF_KEY && atp_span_begins(text, hole == K256 ? DID_KEY "zQ3s" : DID_KEY "zDn");
+}
+
+/* The bytes of a key.  Of this length no two texts are the same key: base58 is a number of 48 digits. */
 static bool
 key_of(AtpSpan text, Hole hole, uint8_t bytes[ATP_POINT_LEN])
 {
 	uint8_t		key[ATP_MULTIKEY_LEN];
-	char		again[ATP_MULTIKEY_TEXT];
-	size_t		scheme = sizeof(DID_KEY) - 1;
 	size_t		at;
 
-	if (text.len != scheme + ATP_MULTIKEY_TEXT || !atp_span_begins(text, hole == K256 ? DID_KEY "zQ3s" : DID_KEY "zDn") ||
-		atp_multikey_parse(text.ptr, text.len, key, &at) != ATP_OK || atp_multikey_curve(key) != (hole == K256 ? ATP_K256 : ATP_P256))
-		return false;
-	if (atp_multikey_text(key, again) != ATP_MULTIKEY_TEXT || memcmp(again, text.ptr + scheme, ATP_MULTIKEY_TEXT) != 0)
+	if (atp_multikey_parse(text.ptr, text.len, key, &at) != ATP_OK || atp_multikey_curve(key) != (hole == K256 ? ATP_K256 : ATP_P256))
 		return false;
 	memcpy(bytes, key + 2, ATP_POINT_LEN);
 	return true;
@@ -221,7 +226,7 @@ sig_of(AtpSpan text, uint8_t bytes[ATP_SIG_LEN])
 	size_t		n;
 	bool		exact;
 
-	return text.len == TEXT_OF_SIG && atp_base64url_decode(text.ptr, text.len, bytes, &n, &exact) && exact && n == ATP_SIG_LEN;
+	return atp_base64url_decode(text.ptr, text.len, bytes, &n, &exact) && exact && n == ATP_SIG_LEN;
 }
 
 /* Does the item fit the hole?  *whole is the item's length, *n the number of bytes that are to be written. */
@@ -235,10 +240,10 @@ fits_hole(const Packer *p, AtpBytes in, Hole hole, uint8_t bytes[ATP_SIG_LEN], s
 	*whole = item_len(in);
 	*n = hole == SIG ? ATP_SIG_LEN : hole == PREV ? 0 : ATP_POINT_LEN;
 	if (hole == SIG)
-		return sig_of(text, bytes);
+		return text.len == TEXT_OF_SIG && (p->noting || sig_of(text, bytes));
 	if (hole == PREV)
 		return p->has_prev && text.len == TEXT_OF_PREV && memcmp(text.ptr, p->prev, TEXT_OF_PREV) == 0;
-	return key_of(text, hole, bytes) && id_of_whole(p, text) == 0;
+	return resembles_key(text, hole) && id_of_whole(p, text) == 0 && (p->noting || key_of(text, hole, bytes));
 }
 
 static bool
@@ -258,7 +263,7 @@ static size_t
 pack_phrase(Packer *p, AtpBytes in, unsigned number)
 {
 	const Phrase *phrase = &phrases[number];
-	uint8_t		bytes[ATP_SIG_LEN];
+	uint8_t		bytes[ATP_SIG_LEN] = {0};
 	size_t		n = 0;
 	size_t		whole = 0;
 
@@ -332,24 +337,38 @@ atp_plc_pack_room(size_t n)
 	return 3 * n + 16;
 }
 
-size_t
-atp_plc_op_pack(AtpBytes cbor, uint8_t signer, const uint8_t *prev, const AtpPlcTexts *texts, uint8_t *out)
+static void
+pack_items(Packer *p, AtpBytes in, const uint8_t *prev)
 {
-	Packer		p = {.out = {.buf = out, .cap = atp_plc_pack_room(cbor.len)}, .texts = texts, .literal = cbor.ptr};
-	AtpBytes	in = cbor;
-
-	p.has_prev = prev != NULL && atp_cid_format(prev, ATP_CID_BLESSED_LEN, p.prev) == TEXT_OF_PREV;
-	put_byte(&p, signer);
+	p->literal = in.ptr;
+	p->has_prev = prev != NULL && atp_cid_format(prev, ATP_CID_BLESSED_LEN, p->prev) == TEXT_OF_PREV;
 	while (in.len > 0)
 	{
-		size_t		n = pack_item(&p, in);
+		size_t		n = pack_item(p, in);
 
 		in = skip_bytes(in, n > 0 ? n : item_len(in));
 		if (n > 0)
-			p.literal = in.ptr;
+			p->literal = in.ptr;
 	}
-	put_literal(&p, in.ptr);
+	put_literal(p, in.ptr);
+}
+
+size_t
+atp_plc_op_pack(AtpBytes cbor, uint8_t signer, const uint8_t *prev, const AtpPlcTexts *texts, uint8_t *out)
+{
+	Packer		p = {.out = {.buf = out, .cap = atp_plc_pack_room(cbor.len)}, .texts = texts};
+
+	put_byte(&p, signer);
+	pack_items(&p, cbor, prev);
 	return p.out.len;
+}
+
+void
+atp_plc_op_note(AtpBytes cbor, const uint8_t *prev, const AtpPlcTexts *texts)
+{
+	Packer		p = {.texts = texts, .noting = true};
+
+	pack_items(&p, cbor, prev);
 }
 
 /* --- unpack --- */
@@ -487,7 +506,7 @@ static void
 write_key(Unpacker *u, const uint8_t *point, AtpCurve curve)
 {
 	uint8_t		key[ATP_MULTIKEY_LEN];
-	char		text[sizeof(DID_KEY) - 1 + ATP_MULTIKEY_TEXT];
+	char		text[TEXT_OF_KEY];
 
 	atp_multikey_make(curve, point, key);
 	memcpy(text, DID_KEY, sizeof(DID_KEY) - 1);

@@ -36,6 +36,12 @@ extern size_t atp_plc_pack_room(size_t n);
 extern size_t atp_plc_op_pack(AtpBytes cbor, uint8_t signer, const uint8_t *prev, const AtpPlcTexts *texts, uint8_t *out);
 
 /*
+ * Asks for the ids of the texts for which atp_plc_op_pack() will ask; the answers must be 0.  Keys and signature are not
+ * decoded: where one cannot be decoded, its text may be left out.
+ */
+extern void atp_plc_op_note(AtpBytes cbor, const uint8_t *prev, const AtpPlcTexts *texts);
+
+/*
  * Unpacks an operation; *n is the number of bytes.  False: the bytes are no packed operation, a text is unknown, or the
  * operation needs more than room bytes.  Without prev, a reference to it becomes an empty text.
  */

@@ -119,24 +119,34 @@ atp_multikey_parse_bare(const char *s, size_t n, AtpCurve curve, uint8_t key[ATP
 	return ATP_OK;
 }
 
+#define LIMBS		((ATP_MULTIKEY_LEN + 3) / 4)
+#define FOUR_DIGITS	(58u * 58 * 58 * 58)
+
 size_t
 atp_multikey_text(const uint8_t key[ATP_MULTIKEY_LEN], char out[ATP_MULTIKEY_TEXT])
 {
-	uint8_t		number[ATP_MULTIKEY_LEN];
+	uint32_t	number[LIMBS] = {0};	/* the most significant first */
 
-	memcpy(number, key, sizeof(number));
-	out[0] = 'z';
-	for (size_t i = ATP_MULTIKEY_TEXT; --i > 0;)
+	for (size_t i = 0; i < ATP_MULTIKEY_LEN; i++)
 	{
-		unsigned	rest = 0;
+		size_t		power = ATP_MULTIKEY_LEN - 1 - i;
 
-		for (size_t j = 0; j < sizeof(number); j++)
+		number[LIMBS - 1 - power / 4] |= (uint32_t) key[i] << 8 * (power % 4);
+	}
+	out[0] = 'z';
+	/* four digits at a time: 48 digits are 12 divisions of the whole number */
+	for (size_t i = ATP_MULTIKEY_TEXT - 1; i > 0; i -= 4)
+	{
+		uint64_t	rest = 0;
+
+		for (size_t j = 0; j < LIMBS; j++)
 		{
-			rest = rest << 8 | number[j];
-			number[j] = (uint8_t) (rest / 58);
-			rest %= 58;
+			rest = rest << 32 | number[j];
+			number[j] = (uint32_t) (rest / FOUR_DIGITS);
+			rest %= FOUR_DIGITS;
 		}
-		out[i] = base58[rest];
+		for (size_t digit = 0; digit < 4; digit++, rest /= 58)
+			out[i - digit] = base58[rest % 58];
 	}
 	return ATP_MULTIKEY_TEXT;
 }

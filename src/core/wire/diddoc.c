@@ -74,6 +74,15 @@ read_doc_entry(DocReader *d, DocEntry *entry)
 	return err == ATP_OK && repeated ? ATP_E_DOC_TWICE : err;
 }
 
+/* W-09, W-11: a Multikey whose point lies on its curve. */
+static bool
+take_multikey(const char *text, size_t n, AtpPointFn point, void *ctx, uint8_t key[ATP_MULTIKEY_LEN])
+{
+	size_t		at;
+
+	return atp_multikey_parse(text, n, key, &at) == ATP_OK && point(ctx, atp_multikey_curve(key), key + 2, ATP_POINT_LEN);
+}
+
 /* W-09: a Multikey; W-10: older forms; W-11: the point lies on the curve; W-12: at most so many characters. */
 static bool
 read_key(const DocReader *d, const DocEntry *entry, uint8_t key[ATP_MULTIKEY_LEN])
@@ -82,30 +91,22 @@ read_key(const DocReader *d, const DocEntry *entry, uint8_t key[ATP_MULTIKEY_LEN
 	uint8_t		point[ATP_POINT_LONG_LEN];
 	size_t		n;
 	size_t		at;
-	size_t		len = ATP_POINT_LEN;
+	size_t		len;
 	AtpCurve	curve;
 
 	if (entry->field[KEY].kind != ATP_JSON_TEXT || !atp_json_text(&entry->field[KEY], text, sizeof(text), &n) ||
 		n == 0 || text[0] != 'z')
 		return false;
 	if (is_text(&entry->field[TYPE], "Multikey"))
-	{
-		if (atp_multikey_parse(text, n, key, &at) != ATP_OK)
-			return false;
-		memcpy(point, key + 2, ATP_POINT_LEN);
-		curve = atp_multikey_curve(key);
-	}
+		return take_multikey(text, n, d->point, d->ctx, key);
+	if (is_text(&entry->field[TYPE], "EcdsaSecp256r1VerificationKey2019"))
+		curve = ATP_P256;
+	else if (is_text(&entry->field[TYPE], "EcdsaSecp256k1VerificationKey2019"))
+		curve = ATP_K256;
 	else
-	{
-		if (is_text(&entry->field[TYPE], "EcdsaSecp256r1VerificationKey2019"))
-			curve = ATP_P256;
-		else if (is_text(&entry->field[TYPE], "EcdsaSecp256k1VerificationKey2019"))
-			curve = ATP_K256;
-		else
-			return false;
-		if (atp_multikey_parse_bare(text, n, curve, key, point, &len, &at) != ATP_OK)
-			return false;
-	}
+		return false;
+	if (atp_multikey_parse_bare(text, n, curve, key, point, &len, &at) != ATP_OK)
+		return false;
 	return d->point(d->ctx, curve, point, len);
 }
 
@@ -265,4 +266,30 @@ atp_diddoc_parse(const char *s, size_t n, AtpSpan did, AtpPointFn point, void *c
 	if ((err = atp_json_next(&d.r, &item, at)) != ATP_E_JSON_END)
 		return err;
 	return is_its ? ATP_OK : atp_fail(ATP_E_DOC_ID, 0, at); /* W-06 */
+}
+
+static bool
+take_did_key(AtpSpan text, AtpPointFn point, void *ctx, uint8_t key[ATP_MULTIKEY_LEN])
+{
+	static const char scheme[] = "did:key:";
+	size_t		n = sizeof(scheme) - 1;
+
+	return text.ptr != NULL && text.len > n && memcmp(text.ptr, scheme, n) == 0 &&
+		take_multikey(text.ptr, text.len, point, ctx, key);
+}
+
+void
+atp_diddoc_of_parts(AtpSpan key, AtpSpan label_key, AtpSpan endpoint, AtpSpan handle, AtpPointFn point, void *ctx,
+					AtpDidDoc *doc)
+{
+	size_t		at;
+
+	*doc = (AtpDidDoc) {0};
+	doc->has_key = take_did_key(key, point, ctx, doc->key);
+	doc->has_label_key = take_did_key(label_key, point, ctx, doc->label_key);
+	doc->has_pds = endpoint.ptr != NULL && read_endpoint(doc, endpoint.ptr, endpoint.len);
+	if (handle.ptr == NULL || atp_handle_check(handle.ptr, handle.len, &at) != ATP_OK)
+		return;
+	doc->handle_len = handle.len;
+	atp_handle_normalize(handle.ptr, handle.len, doc->handle);
 }

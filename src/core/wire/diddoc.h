@@ -42,4 +42,11 @@ typedef struct AtpDidDoc
 extern AtpErr atp_diddoc_parse(const char *s, size_t n, AtpSpan did, AtpPointFn point, void *ctx,
 							   AtpDidDoc *doc, size_t *at);
 
+/*
+ * M-30: the document that a did:plc directory makes of an operation: keys as did:key, the endpoint of the PDS, and the handle
+ * without at://.  ptr NULL: absent.  What atp_diddoc_parse() would pass over in a document is absent from the result.
+ */
+extern void atp_diddoc_of_parts(AtpSpan key, AtpSpan label_key, AtpSpan endpoint, AtpSpan handle, AtpPointFn point, void *ctx,
+								AtpDidDoc *doc);
+
 #endif							/* ATP_DIDDOC_H */

@@ -122,6 +122,17 @@ atp_host_any_in_backoff(AtpTime now)
 	return false;
 }
 
+bool
+atp_host_any_refuses_parts(AtpTime now)
+{
+	dlist_iter	it;
+
+	dlist_foreach(it, &used)
+		if (dlist_container(AtpHost, node, it.cur)->whole_until > now)
+			return true;
+	return false;
+}
+
 void
 atp_host_refuses_parts(const char *name, const char *why, AtpTime now)
 {

@@ -42,7 +42,8 @@ extern AtpHost *atp_host_known(const char *name);
 /* The next host with unwritten changes after this host (NULL: from the first); NULL: no more. */
 extern AtpHost *atp_host_dirty(AtpHost *after);
 
-/* Is any host in backoff? */
+/* Is any host in backoff, or asked for whole repositories only? */
 extern bool atp_host_any_in_backoff(AtpTime now);
+extern bool atp_host_any_refuses_parts(AtpTime now);
 
 #endif							/* ATP_HOST_PRIVATE_H */

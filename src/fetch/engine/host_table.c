@@ -142,7 +142,8 @@ atp_host_write(AtpTime now)
 	long		left = atp_remaining(now, written, WRITE_MS);
 	bool		locked = false;
 
-	if (host == NULL && !in_backoff && !full)
+	/* reset_backoff() has woken the fetcher, if it was called */
+	if (host == NULL && !in_backoff && !full && !atp_host_any_refuses_parts(now))
 		return -1;
 	if (left > 0)
 		return left;

@@ -7,32 +7,17 @@
 #include "common/pg_prng.h"
 #include "fetch/identities/identity_answer.h"
 #include "common/signature.h"
+#include "identity/identity_document.h"
 #include "types/types.h"
 #include "utils/timestamp.h"
 
 #define HOUR_S		3600
 #define DAY_S		(24 * HOUR_S)
-#define ERROR_MAX	400			/* bytes of an error's text that are kept */
 
 static TimestampTz
 later_time(TimestampTz now, double seconds)
 {
 	return now + (TimestampTz) (seconds * USECS_PER_SEC);
-}
-
-/* Doubled with each try after the first. */
-static double
-doubled_seconds(double seconds, int times, double limit)
-{
-	for (int i = 1; i < times && seconds < limit; i++)
-		seconds *= 2;
-	return Min(seconds, limit);
-}
-
-static void
-set_error(AtpIdentity *identity, const char *error)
-{
-	identity->error = error == NULL ? NULL : pnstrdup(error, ERROR_MAX);
 }
 
 /* ------------------------------------------------------------------------
@@ -52,11 +37,11 @@ fail_lookup(AtpIdentity *identity, const char *error, TimestampTz now)
 	if (!known && identity->tries <= lengthof(first))
 		seconds = first[identity->tries - 1];
 	else
-		seconds = doubled_seconds(120, known ? identity->tries : identity->tries - lengthof(first), DAY_S);
+		seconds = atp_doubled_seconds(120, known ? identity->tries : identity->tries - lengthof(first), DAY_S);
 	/* spread the retries: look-ups that failed together must not come back together */
 	seconds *= 0.8 + 0.4 * pg_prng_double(&pg_global_prng_state);
 	identity->next_try = later_time(now, known ? Max(seconds, ATP_IDENTITY_LEAST_S) : seconds);
-	set_error(identity, error);
+	atp_identity_set_error(identity, error);
 	if (identity->state == ATP_IDENTITY_UNKNOWN)
 		identity->state = ATP_IDENTITY_WANTED;
 	/* W-30 */
@@ -78,21 +63,6 @@ put_off_lookup(AtpIdentity *identity, const AtpHttpAnswer *answer, TimestampTz n
 	identity->tries = tries;
 	identity->next_try = later_time(now, Min(Max(answer->retry_after_s, ATP_IDENTITY_LEAST_S), HOUR_S));
 	return false;
-}
-
-/*
- * W-33: the account does not function, and will hardly recover soon: look again after an hour,
- * doubled each time.
- */
-static bool
-settle_broken(AtpIdentity *identity, AtpIdentityState state, const char *error, TimestampTz now)
-{
-	identity->tries = atp_identity_is_broken(identity) ? identity->tries + 1 : 1;
-	identity->next_try = later_time(now, doubled_seconds(HOUR_S, identity->tries, 7 * DAY_S));
-	identity->denied_at = DT_NOBEGIN;
-	identity->state = state;
-	set_error(identity, error);
-	return true;
 }
 
 /*
@@ -118,7 +88,7 @@ deny_document(AtpIdentity *identity, AtpIdentityState state, int apart_s, const 
 	identity->has_key = identity->has_label_key = false;
 	identity->pds = NULL;
 	identity->handle = NULL;
-	return settle_broken(identity, state, error, now);
+	return atp_identity_settle_broken(identity, state, error, now);
 }
 
 /*
@@ -128,7 +98,7 @@ deny_document(AtpIdentity *identity, AtpIdentityState state, int apart_s, const 
 static bool
 deny_new(AtpIdentity *identity, const char *error, TimestampTz now)
 {
-	(void) settle_broken(identity, ATP_IDENTITY_GONE, error, now);
+	(void) atp_identity_settle_broken(identity, ATP_IDENTITY_GONE, error, now);
 	identity->tries = 0;
 	identity->denied_at = now;
 	identity->next_try = later_time(now, ATP_IDENTITY_LEAST_S);
@@ -146,44 +116,6 @@ minute_if_good(const AtpIdentity *identity)
  * ------------------------------------------------------------------------
  */
 
-/*
- * As column pds has the server.  W-14: the code that sends a request to the server checks whether
- * the address is allowed.
- */
-static char *
-pds_text(const AtpDidDoc *doc)
-{
-	int			standard = doc->pds_is_plain ? 80 : 443;
-	const char *scheme = doc->pds_is_plain ? "http://" : "";
-
-	if (!doc->has_pds)
-		return NULL;
-	if (doc->pds_port == standard)
-		return psprintf("%s%.*s", scheme, (int) doc->pds_len, doc->pds);
-	return psprintf("%s%.*s:%u", scheme, (int) doc->pds_len, doc->pds, doc->pds_port);
-}
-
-static bool
-take_document(AtpIdentity *identity, const AtpDidDoc *doc, TimestampTz now)
-{
-	identity->has_key = doc->has_key;
-	memcpy(identity->key, doc->key, ATP_MULTIKEY_LEN);
-	identity->has_label_key = doc->has_label_key;
-	memcpy(identity->label_key, doc->label_key, ATP_MULTIKEY_LEN);
-	identity->pds = pds_text(doc);
-	identity->handle = doc->handle_len == 0 ? NULL : atp_handle_make(doc->handle, doc->handle_len);
-	identity->resolved_at = now;
-	if (!doc->has_key)
-		return settle_broken(identity, ATP_IDENTITY_NO_KEY, "The DID document has no valid key for commits.", now);
-	if (!doc->has_pds)
-		return settle_broken(identity, ATP_IDENTITY_NO_PDS, "The DID document names no valid personal data server.", now);
-	identity->state = ATP_IDENTITY_GOOD;
-	identity->tries = 0;
-	identity->next_try = identity->denied_at = DT_NOBEGIN;
-	identity->error = NULL;
-	return true;
-}
-
 static bool
 take_body(AtpIdentity *identity, AtpAsked asked, const AtpHttpAnswer *answer, TimestampTz now)
 {
@@ -192,7 +124,7 @@ take_body(AtpIdentity *identity, AtpAsked asked, const AtpHttpAnswer *answer, Ti
 	AtpErr		err = atp_diddoc_parse(answer->body, answer->body_len, asked.did, atp_signature_point, NULL, &doc, &at);
 
 	if (err == ATP_OK)
-		return take_document(identity, &doc, now);
+		return atp_identity_take_document(identity, &doc, now);
 	return deny_document(identity, ATP_IDENTITY_INVALID, minute_if_good(identity),
 						 psprintf("%s: %s", answer->url, atp_err_text(err)), now);
 }

@@ -15,7 +15,8 @@
 #include "config/spi.h"
 #include "fetch/identities/identity_answer.h"
 #include "fetch/identities/identity_queue.h"
-#include "identity/identity.h"
+#include "identity/identity_log.h"
+#include "identity/identity_request.h"
 #include "tables/repos/held.h"
 #include "types/types.h"
 #include "utils/timestamp.h"
@@ -50,14 +51,32 @@ typedef struct LookupRequest
 	Datum		role;
 	Datum		owner;
 	bool		refresh;
+	int			priority;
 	TimestampTz requested_at;
 	TimestampTz until;			/* new next_try */
 } LookupRequest;
+
+/* What is known of an account. */
+typedef struct Known
+{
+	struct varlena *did;
+	AtpIdentity row;			/* of atproto.identity */
+	AtpIdentity by_log;			/* M-31: what fresh logs say, if they have the account */
+	AtpLogAnswer log;
+	bool		take;			/* the row is to be written by the log */
+} Known;
+
+typedef struct KnownAccounts
+{
+	Known	   *list;			/* sorted by DID */
+	int			n;
+} KnownAccounts;
 
 typedef enum Verdict
 {
 	ASK,
 	GRANTED,					/* no look-up is needed any more: the row goes */
+	BY_LOG,						/* a log answers: the row goes */
 	PUT_OFF
 } Verdict;
 
@@ -87,7 +106,7 @@ read_requests(const AtpIdentityWork *work, TimestampTz now, LookupRequest **requ
 	 * priorities are interleaved, so that no priority starves: of eleven rows six are of sessions
 	 * (0), three of held events (1), two of priority 2; within a class the owners take turns
 	 */
-	AtpResult	found = atp_query("SELECT w.did, w.role, w.owner, w.refresh, w.requested_at FROM " CLASSES
+	AtpResult	found = atp_query("SELECT w.did, w.role, w.owner, w.refresh, w.priority::int4 AS priority, w.requested_at FROM " CLASSES
 								  " CROSS JOIN LATERAL (SELECT t.*, row_number() OVER (ORDER BY t.turn, t.next_try) AS n FROM"
 								  "  (SELECT w.*, row_number() OVER (PARTITION BY w.owner ORDER BY w.next_try) AS turn"
 								  "    FROM " OWNERS("$1")
@@ -111,33 +130,51 @@ read_requests(const AtpIdentityWork *work, TimestampTz now, LookupRequest **requ
 		request->role = atp_get(row, "role", OIDOID, &isnull);
 		request->owner = atp_get(row, "owner", OIDOID, &isnull);
 		request->refresh = atp_get_bool(row, "refresh");
+		request->priority = atp_get_int4(row, "priority");
 		request->requested_at = DatumGetTimestampTz(atp_get(row, "requested_at", TIMESTAMPTZOID, &isnull));
 	}
 	atp_result_free(found);
 	return n;
 }
 
-/* The identity of each row. */
-static const AtpIdentity **
-read_identities(const LookupRequest *requests, int n)
+/* The accounts of the requests; of a did:web no log says anything. */
+static KnownAccounts
+read_accounts(const LookupRequest *requests, int n, bool web, TimestampTz now)
 {
-	struct varlena **dids = palloc(sizeof(struct varlena *) * n);
-	const AtpIdentity **of_request = palloc(sizeof(AtpIdentity *) * n);
-	AtpIdentity *identities;
-	int			distinct;
+	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(n, 1));
+	KnownAccounts known;
+	AtpIdentity *rows;
+	AtpIdentity *by_log;
+	AtpLogAnswer *answers;
 
 	for (int i = 0; i < n; i++)
 		dids[i] = requests[i].did;
-	distinct = atp_sort_dids(dids, n);
-	identities = palloc(sizeof(AtpIdentity) * distinct);
-	atp_identities_read(dids, distinct, identities);
-	for (int i = 0; i < n; i++)
-	{
-		struct varlena **place = bsearch(&requests[i].did, dids, distinct, sizeof(struct varlena *), atp_compare_did_refs);
+	known.n = atp_sort_dids(dids, n);
+	known.list = palloc(sizeof(Known) * Max(known.n, 1));
+	rows = palloc(sizeof(AtpIdentity) * Max(known.n, 1));
+	by_log = palloc(sizeof(AtpIdentity) * Max(known.n, 1));
+	answers = palloc0(sizeof(AtpLogAnswer) * Max(known.n, 1));
+	atp_identities_read(dids, known.n, rows);
+	memcpy(by_log, rows, sizeof(AtpIdentity) * known.n);
+	if (!web)
+		atp_identity_log_read(dids, known.n, by_log, answers, now);
+	for (int i = 0; i < known.n; i++)
+		known.list[i] = (Known) {dids[i], rows[i], by_log[i], answers[i], false};
+	return known;
+}
 
-		of_request[i] = &identities[place - dids];
-	}
-	return of_request;
+static int
+compare_known(const void *a, const void *b)
+{
+	return atp_compare_dids(((const Known *) a)->did, ((const Known *) b)->did);
+}
+
+static Known *
+account_of(const KnownAccounts *known, const LookupRequest *request)
+{
+	Known		key = {.did = request->did};
+
+	return bsearch(&key, known->list, known->n, sizeof(Known), compare_known);
 }
 
 static bool
@@ -176,6 +213,64 @@ judge_request(LookupRequest *request, const AtpIdentity *identity, TimestampTz n
 		until = Max(until, request->requested_at + (TimestampTz) AFTER_EVENT_MS * 1000);
 	request->until = until;
 	return until > now ? PUT_OFF : ASK;
+}
+
+/*
+ * M-30, M-31: while a log is fresh, the log answers.  Where the key that the log has does not fit an event, or the log does not
+ * have the account yet, the request waits until the log cannot lack an operation from before the request; then the directory
+ * is asked.  The request of a session to read the document again goes to the directory at once.
+ */
+static Verdict
+judge_by_log(LookupRequest *request, const Known *known, TimestampTz now)
+{
+	bool		by_session = DatumGetObjectId(request->role) != InvalidOid;
+	bool		needs_more = request->refresh && (by_session || request->priority == ATP_REQUEST_HELD);
+	TimestampTz until = request->requested_at + (TimestampTz) atp_plc_lag_ms * 1000;
+	Verdict		verdict = judge_request(request, &known->row, now);
+
+	if (known->log == ATP_LOG_SILENT || verdict == GRANTED || (by_session && (needs_more || known->log == ATP_LOG_LACKS)))
+		return verdict;
+	if (known->log == ATP_LOG_HAS && !request->refresh && !known->row.stale)
+		return BY_LOG;
+	if (until > now && request->requested_at <= now + ATP_CLOCK_BACK_US)
+	{
+		request->until = until;
+		return PUT_OFF;
+	}
+	return known->log == ATP_LOG_HAS && !needs_more ? BY_LOG : verdict;
+}
+
+/*
+ * Writes the rows that logs have filled.  A row that a session has locked is written by a later look.  The doubts about
+ * #identity events end, as with a look-up: the log was fresh since the events.
+ */
+static void
+write_by_log(KnownAccounts *known, TimestampTz now)
+{
+	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(known->n, 1));
+	AtpIdentity *identities = palloc(sizeof(AtpIdentity) * Max(known->n, 1));
+	bool	   *is_free = palloc(sizeof(bool) * Max(known->n, 1));
+	int			n = 0;
+	int			nfree = 0;
+
+	for (int i = 0; i < known->n; i++)
+		if (known->list[i].take)
+			dids[n++] = known->list[i].did;
+	atp_identities_try_lock(dids, n, is_free);
+	for (int i = 0, of = 0; i < known->n; i++)
+	{
+		Known	   *account = &known->list[i];
+
+		if (!account->take || !(account->take = is_free[of++]))
+			continue;
+		dids[nfree] = account->did;
+		identities[nfree] = account->by_log;
+		if (identities[nfree].asked_at == DT_NOBEGIN)
+			identities[nfree].asked_at = now;
+		nfree++;
+	}
+	atp_identities_begin_lookup(dids, nfree);
+	atp_identities_write_by_log(dids, nfree, identities);
 }
 
 /* The key columns and new times of rows, as parameters. */
@@ -235,19 +330,23 @@ atp_identity_look(const AtpIdentityWork *work, TimestampTz now, bool *more)
 {
 	LookupRequest *requests;
 	int			n = read_requests(work, now, &requests);
-	const AtpIdentity **identities = read_identities(requests, n);
+	KnownAccounts known = read_accounts(requests, n, work->web, now);
 	LookupRequest **granted = palloc(sizeof(LookupRequest *) * Max(n, 1));
 	LookupRequest **put_off = palloc(sizeof(LookupRequest *) * Max(n, 1));
+	LookupRequest **by_log = palloc(sizeof(LookupRequest *) * Max(n, 1));
 	int			ngranted = 0;
 	int			nput_off = 0;
+	int			nby_log = 0;
 	List	   *ask = NIL;
 
 	*more |= n >= Min(work->limit, work->retried);
 	for (int i = 0; i < n; i++)
 	{
+		Known	   *account = account_of(&known, &requests[i]);
+
 		if (work->is_taken(requests[i].did))
 			continue;
-		switch (judge_request(&requests[i], identities[i], now))
+		switch (judge_by_log(&requests[i], account, now))
 		{
 			case ASK:
 				ask = lappend(ask, requests[i].did);
@@ -255,11 +354,19 @@ atp_identity_look(const AtpIdentityWork *work, TimestampTz now, bool *more)
 			case GRANTED:
 				granted[ngranted++] = &requests[i];
 				break;
+			case BY_LOG:
+				account->take = true;
+				by_log[nby_log++] = &requests[i];
+				break;
 			case PUT_OFF:
 				put_off[nput_off++] = &requests[i];
 				break;
 		}
 	}
+	write_by_log(&known, now);
+	for (int i = 0; i < nby_log; i++)
+		if (account_of(&known, by_log[i])->take)
+			granted[ngranted++] = by_log[i];
 	write_requests(LOCKED_KEYS " DELETE FROM atproto.identity_request w USING l" OF_KEYS, granted, ngranted);
 	release_held(granted, ngranted);
 	write_requests(LOCKED_KEYS " UPDATE atproto.identity_request w SET next_try = l.until FROM l" OF_KEYS, put_off, nput_off);

@@ -41,8 +41,11 @@ CREATE TABLE atproto.proof_result (
         CHECK (cardinality(paths) <= 100),
     error text
         CHECK (octet_length(error) <= 1000),
+    reason text
+        CHECK (octet_length(reason) <= 100),
     at timestamptz,
-    PRIMARY KEY (target, did)
+    PRIMARY KEY (target, did),
+    CHECK ((error IS NULL) = (reason IS NULL))
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 CREATE INDEX proof_result_due ON atproto.proof_result (next_try) WHERE state <> 'done';
 CREATE INDEX proof_result_new ON atproto.proof_result (next_try) WHERE state <> 'done' AND host IS NULL;
@@ -67,6 +70,7 @@ COMMENT ON COLUMN atproto.proof_result.other IS 'rows with a CID that is not the
 COMMENT ON COLUMN atproto.proof_result.letters IS 'records without a row that have a dead letter: they cannot be stored, and count as neither missing nor equal';
 COMMENT ON COLUMN atproto.proof_result.paths IS 'the first 100 differences: missing, extra or other, and the path';
 COMMENT ON COLUMN atproto.proof_result.error IS 'why the last try failed; NULL: it did not';
+COMMENT ON COLUMN atproto.proof_result.reason IS 'the same in a few words, without addresses and names: by which atproto.proof counts';
 COMMENT ON COLUMN atproto.proof_result.at IS 'when the rows were compared';
 
 SELECT pg_catalog.pg_extension_config_dump('atproto.proof_sample', '');
@@ -112,9 +116,9 @@ CREATE VIEW atproto.proof WITH (security_barrier) AS
             COALESCE(sum(r.records) FILTER (WHERE r.state = 'done'), 0)::bigint AS records,
             COALESCE(sum(r.missing + r.extra + r.other) FILTER (WHERE r.state = 'done'), 0)::bigint AS differences,
             COALESCE(sum(r.letters) FILTER (WHERE r.state = 'done'), 0)::bigint AS letters,
-            (SELECT pg_catalog.jsonb_object_agg(e.error, e.n) FROM (SELECT x.error, count(*) AS n FROM atproto.proof_result x
-                WHERE x.subscription = r.subscription AND x.proved_set = r.proved_set AND x.state <> 'done' AND x.error IS NOT NULL
-                GROUP BY x.error ORDER BY count(*) DESC, x.error LIMIT 20) e) AS reasons
+            (SELECT pg_catalog.jsonb_object_agg(e.reason, e.n) FROM (SELECT x.reason, count(*) AS n FROM atproto.proof_result x
+                WHERE x.subscription = r.subscription AND x.proved_set = r.proved_set AND x.state <> 'done' AND x.reason IS NOT NULL
+                GROUP BY x.reason ORDER BY count(*) DESC, x.reason LIMIT 20) e) AS reasons
         FROM atproto.proof_result r GROUP BY r.target, r.subscription, r.proved_set) p
         JOIN atproto.subscription s ON s.name = p.subscription
         LEFT JOIN atproto.proved_set q ON q.target = p.target AND q.id = p.proved_set
@@ -138,7 +142,7 @@ COMMENT ON COLUMN atproto.proof.differences IS 'missing, extra and other rows of
 COMMENT ON COLUMN atproto.proof.letters IS 'records that cannot be stored, with a dead letter: they are no difference';
 COMMENT ON COLUMN atproto.proof.differing_at_least IS 'with 95 % confidence, at least this share of the accounts differs, if the compared accounts are a sample drawn at random';
 COMMENT ON COLUMN atproto.proof.differing_at_most IS 'with 95 % confidence, at most this share differs, if the compared accounts are a sample drawn at random: 0.1 % if none of 3,000 accounts differs';
-COMMENT ON COLUMN atproto.proof.reasons IS 'why accounts could not be compared, with the numbers of accounts: the 20 most frequent reasons';
+COMMENT ON COLUMN atproto.proof.reasons IS 'why accounts could not be compared, with the numbers of accounts: the 20 most frequent values of proof_result.reason';
 
 CREATE PROCEDURE atproto.await_proof(target name DEFAULT 'atproto', timeout interval DEFAULT NULL)
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_await_proof';

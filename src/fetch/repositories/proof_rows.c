@@ -27,6 +27,7 @@
 #define SOON			"'2 s'"
 
 #define ERROR_MAX		1000	/* bytes */
+#define REASON_MAX		100
 
 /* P-51: differences wait so long for the stream, and are compared anew so often. */
 #define OPEN_FOR		"'10 min'"
@@ -63,18 +64,21 @@ typedef struct Places
 	Datum	   *dids;
 	Datum	   *hosts;
 	Datum	   *errors;
+	Datum	   *reasons;
 	bool	   *no_host;
 	bool	   *no_error;
 } Places;
 
-/* Why no server can be asked. */
-static char *
-problem_of(AtpTuple row)
+/* Why no server can be asked; the error of the look-up is not part of the reason (P-52). */
+static void
+note_problem(Places *places, int i, AtpTuple row, bool has_server)
 {
 	char	   *state = atp_get_text_or_null(row, "state");
 	char	   *error = atp_get_text_or_null(row, "error");
+	char	   *reason = has_server ? "the account's server has no valid URL" : psprintf("the account's identity is %s", state == NULL ? "not known" : state);
 
-	return psprintf("the account's identity is %s%s%s", state == NULL ? "not known" : state, error == NULL ? "" : ": ", error == NULL ? "" : error);
+	places->reasons[i] = CStringGetTextDatum(reason);
+	places->errors[i] = CStringGetTextDatum(has_server || error == NULL ? reason : psprintf("%s: %s", reason, error));
 }
 
 static void
@@ -90,8 +94,8 @@ place_one(Places *places, AtpTuple row)
 	places->no_host[i] = asks || host == NULL;
 	places->hosts[i] = places->no_host[i] ? (Datum) 0 : CStringGetTextDatum(host);
 	places->no_error[i] = asks || host != NULL;
-	places->errors[i] = places->no_error[i] ? (Datum) 0
-		: CStringGetTextDatum(server != NULL ? "the account's server has no valid URL" : problem_of(row));
+	if (!places->no_error[i])
+		note_problem(places, i, row, server != NULL);
 }
 
 /* Ask for identities, in the name of the owner of each account's subscription. */
@@ -131,7 +135,8 @@ atp_proofs_place(int max)
 												   " LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) p.did ORDER BY owner"), ATP_ARGS(atp_int4_arg(max)));
 	Places		places = {
 		.targets = palloc(sizeof(Datum) * Max(found.n, 1)), .dids = palloc(sizeof(Datum) * Max(found.n, 1)),
-		.hosts = palloc(sizeof(Datum) * Max(found.n, 1)), .errors = palloc(sizeof(Datum) * Max(found.n, 1)),
+		.hosts = palloc(sizeof(Datum) * Max(found.n, 1)), .errors = palloc0(sizeof(Datum) * Max(found.n, 1)),
+		.reasons = palloc0(sizeof(Datum) * Max(found.n, 1)),
 		.no_host = palloc(sizeof(bool) * Max(found.n, 1)), .no_error = palloc(sizeof(bool) * Max(found.n, 1))
 	};
 
@@ -139,14 +144,15 @@ atp_proofs_place(int max)
 		place_one(&places, atp_result_row(found, i));
 	ask_identities(found);
 	if (places.n > 0)
-		atp_run(atp_identity_sql("WITH l AS (SELECT p.target, p.did, u.host, u.error FROM unnest($1, $2, $3, $4) u (target, did, host, error)"
+		atp_run(atp_identity_sql("WITH l AS (SELECT p.target, p.did, u.host, u.error, u.reason FROM unnest($1, $2, $3, $4, $5) u (target, did, host, error, reason)"
 								 "  JOIN atproto.proof_result p ON p.target = u.target::name AND p.did OPERATOR(@.=) u.did FOR NO KEY UPDATE OF p SKIP LOCKED)"
-								 " UPDATE atproto.proof_result p SET host = l.host, error = COALESCE(l.error, p.error), tries = p.tries + (l.error IS NOT NULL)::integer,"
+								 " UPDATE atproto.proof_result p SET host = l.host, error = COALESCE(l.error, p.error), reason = COALESCE(l.reason, p.reason), tries = p.tries + (l.error IS NOT NULL)::integer,"
 								 "  next_try = CASE WHEN l.host IS NOT NULL THEN p.next_try WHEN l.error IS NULL THEN now() + interval " SOON
 								 "   ELSE now() + least(interval '1 min' * power(2, least(p.tries, 20)), interval '1 day') END"
 								 " FROM l WHERE p.target = l.target AND p.did OPERATOR(@.=) l.did"),
 				ATP_ARGS(atp_array_arg(TEXTOID, places.targets, NULL, places.n), atp_array_arg(atp_type("did"), places.dids, NULL, places.n),
-						 atp_array_arg(TEXTOID, places.hosts, places.no_host, places.n), atp_array_arg(TEXTOID, places.errors, places.no_error, places.n)));
+						 atp_array_arg(TEXTOID, places.hosts, places.no_host, places.n), atp_array_arg(TEXTOID, places.errors, places.no_error, places.n),
+						 atp_array_arg(TEXTOID, places.reasons, places.no_error, places.n)));
 	return places.n;
 }
 
@@ -199,13 +205,14 @@ atp_proof_later(const AtpProofJob *job, int seconds)
 }
 
 void
-atp_proof_failed(const AtpProofJob *job, const char *error)
+atp_proof_failed(const AtpProofJob *job, const char *reason, const char *error)
 {
 	char	   *text = pnstrdup(error, pg_mbcliplen(error, strlen(error), ERROR_MAX));
+	char	   *class = pnstrdup(reason, pg_mbcliplen(reason, strlen(reason), REASON_MAX));
 
-	atp_run(atp_identity_sql("UPDATE atproto.proof_result SET error = $3, tries = tries + 1, host = NULL, next_try = now() + $4 * interval '1 s'"
+	atp_run(atp_identity_sql("UPDATE atproto.proof_result SET error = $3, reason = $5, tries = tries + 1, host = NULL, next_try = now() + $4 * interval '1 s'"
 							 " * least(power(2, least(tries, 20)), 86400 / $4) * (0.8 + 0.4 * random())" OF_JOB),
-			ATP_ARGS(atp_text_arg(job->target), did_arg(job->did), atp_text_arg(text), atp_int4_arg(atp_fetch_retry_s)));
+			ATP_ARGS(atp_text_arg(job->target), did_arg(job->did), atp_text_arg(text), atp_int4_arg(atp_fetch_retry_s), atp_text_arg(class)));
 }
 
 /* ------------------------------------------------------------------------
@@ -234,7 +241,7 @@ atp_proof_settle(const AtpProofJob *job, uint64 rev, uint64 stored, const AtpPro
 	for (int i = 0; i < counts->npaths; i++)
 		paths[i] = CStringGetTextDatum(counts->paths[i]);
 	found = atp_query(atp_identity_sql("UPDATE atproto.proof_result p SET rev = $3, equal = $4, records = $7, missing = $8, extra = $9, other = $10, letters = $11,"
-									   " paths = $12, error = NULL, tries = 0, at = clock_timestamp(), state = CASE WHEN f.is_final THEN 'done' ELSE 'open' END,"
+									   " paths = $12, error = NULL, reason = NULL, tries = 0, at = clock_timestamp(), state = CASE WHEN f.is_final THEN 'done' ELSE 'open' END,"
 									   " open_since = CASE WHEN NOT f.is_final THEN COALESCE(p.open_since, now()) END,"
 									   " next_try = CASE WHEN f.is_final THEN p.next_try ELSE now() + interval " OPEN_LOOK " END"
 									   " FROM (SELECT ctid AS place, $4 OR $6 OR COALESCE(open_since < now() - interval " OPEN_FOR ", false) OR " PASSED " AS is_final"

@@ -34,8 +34,11 @@ extern List *atp_proofs_due(char **hosts, int nhosts, int max);
 /* No fault of the account: tried again after so many seconds. */
 extern void atp_proof_later(const AtpProofJob *job, int seconds);
 
-/* The try has failed: tried again later, after a longer pause each time. */
-extern void atp_proof_failed(const AtpProofJob *job, const char *error);
+/*
+ * The try has failed: tried again later, after a longer pause each time (R-24).  reason: by which accounts are counted together
+ * (P-52): without URL and account.
+ */
+extern void atp_proof_failed(const AtpProofJob *job, const char *reason, const char *error);
 
 /*
  * The rows were compared with the commit of this revision; stored: the revision of the repository's row.  Writes the

@@ -30,6 +30,8 @@ CREATE TABLE atproto.repo_job (
     listed_by text
         CHECK (octet_length(listed_by) <= 400),
     whole boolean NOT NULL DEFAULT false,
+    put_off integer NOT NULL DEFAULT 0
+        CHECK (put_off >= 0),
     PRIMARY KEY (target, did)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 -- by subscription: the fetcher takes the jobs in turn from the owners of the subscriptions, whoever has more jobs
@@ -60,6 +62,7 @@ COMMENT ON COLUMN atproto.repo_job.doubted_at IS 'since when the job waits for t
 COMMENT ON COLUMN atproto.repo_job.force IS 'write the export even if it is older than the stored repository';
 COMMENT ON COLUMN atproto.repo_job.listed_by IS 'source, in atproto.enumeration, of the host''s list that named the repository first';
 COMMENT ON COLUMN atproto.repo_job.whole IS 'fetching only the subscription''s collections has failed: the whole repository is fetched';
+COMMENT ON COLUMN atproto.repo_job.put_off IS 'how often in a row the job was put off without a failure: each time for longer';
 COMMENT ON COLUMN atproto.repo_job.did IS 'account of the repository';
 COMMENT ON COLUMN atproto.repo_job.queued_at IS 'since when the job is outstanding';
 

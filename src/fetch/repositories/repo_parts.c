@@ -6,6 +6,7 @@
 
 #include "fetch/engine/host.h"
 #include "fetch/repositories/repo_parts.h"
+#include "fetch/repositories/repo_request.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
@@ -15,31 +16,6 @@
 #define NAME_BACKOFF_MS	100		/* pause after the first failed try, doubled each time */
 #define START_MS	60000		/* the request for the whole must start within this time ... */
 #define START_LOOK_MS	200		/* ... and is tried again so often */
-
-#define WHOLE_MS	(60 * 60 * 1000)	/* time limit of a request */
-#define SLOW_BYTES	1024
-#define SLOW_S		30
-#define REDIRECTS	3			/* W-53 */
-
-/* without "since", so that all of the repository comes. */
-AtpHttp *
-atp_transfer_request(const void *owner, const AtpRepoJob *job, long *wait_ms)
-{
-	StringInfoData url;
-
-	initStringInfo(&url);
-	appendStringInfo(&url, "%s/xrpc/com.atproto.sync.getRepo?did=", job->server);
-	atp_fetch_append_escaped(&url, job->did_text);
-	return atp_fetch_start(&(AtpHttpRequest) {
-						   .owner = owner, .url = url.data,
-						   .accept = "application/vnd.ipld.car", .redirects = REDIRECTS, .whole_ms = WHOLE_MS, .gzip = true, .stream = true,
-						   /*
-						    * the limit of the request is a byte larger, so that the
-						    * export finds the excess and names the setting
-						    */
-						   .body_max = (int64) atp_max_repo_kb * 1024 + 1, .slow_bytes = SLOW_BYTES, .slow_s = SLOW_S
-						   }, NULL, wait_ms);
-}
 
 static bool
 is_forced(const AtpTransfer *t)
@@ -72,7 +48,7 @@ atp_parts_start_whole(AtpTransfer *t)
 	long		wait_ms = -1;
 	AtpTime		now = atp_now();
 
-	t->http = atp_transfer_request(t->owner, &t->job, &wait_ms);
+	t->http = atp_repo_request(t->owner, t->job.server, t->job.did_text, &wait_ms);
 	if (t->http != NULL)
 		return false;
 	if (atp_remaining(now, t->whole_since, START_MS) == 0)
@@ -99,7 +75,7 @@ turn_to_whole(AtpTransfer *t, const AtpSparseFault *fault)
 {
 	t->job.whole = true;
 	t->parts_failed = fault->kind == ATP_SPARSE_CHEAPER_WHOLE ? NULL : MemoryContextStrdup(t->cxt, fault->text);
-	t->host_failed = fault->kind == ATP_SPARSE_REFUSED || fault->kind == ATP_SPARSE_UNABLE;
+	t->host_failed = atp_sparse_fault_is_of_host(fault->kind);
 	if (fault->kind == ATP_SPARSE_UNABLE)
 		atp_host_refuses_parts(atp_http_host_of(t->job.server), fault->text, atp_now());
 	atp_sparse_fetch_free(t->parts);
@@ -115,23 +91,11 @@ end_parts(AtpTransfer *t)
 {
 	const AtpSparseFault *fault = atp_sparse_fetch_fault(t->parts);
 
-	switch (fault->kind)
-	{
-		case ATP_SPARSE_LATER:
-			/* a host that allows too few requests for parts is asked for the whole, which is one request */
-			t->job.whole = !is_forced(t) && atp_sparse_fetch_has_head(t->parts);
-			break;
-		case ATP_SPARSE_UNREACHED:
-			break;
-		case ATP_SPARSE_CHEAPER_WHOLE:
-		case ATP_SPARSE_BROKEN_OFF:
-		case ATP_SPARSE_TOO_LARGE:
-		case ATP_SPARSE_UNABLE:
-		case ATP_SPARSE_REFUSED:
-		case ATP_SPARSE_WRONG:
-			if (!is_forced(t))
-				return turn_to_whole(t, fault);
-	}
+	if (atp_sparse_fault_allows_whole(fault->kind) && !is_forced(t))
+		return turn_to_whole(t, fault);
+	/* a host that allows too few requests for parts is asked for the whole, which is one request */
+	if (fault->kind == ATP_SPARSE_LATER)
+		t->job.whole = !is_forced(t) && atp_sparse_fetch_has_head(t->parts);
 	if (fault->answer != NULL)
 		atp_transfer_fail_answer(t, fault->answer, fault->text);
 	else

@@ -47,6 +47,13 @@ atp_repo_jobs_wanted(void)
 /* doubled with each failure in a row, up to a day, plus or minus a fifth at random. */
 #define BACK_OFF(first)	"least(" first " * power(2, least(tries, 20)), interval '1 day') * (0.8 + 0.4 * random())"
 
+/* a job that is put off waits longer each time, too, because its reason may stay: the whole repository may have come for nothing. */
+#define PUT_OFF(most) \
+	"put_off = least(put_off + 1, 1000)," \
+	" next_try = now() + least(interval " SOON " * power(2, least(put_off, 20)), interval " most ") * (0.8 + 0.4 * random())"
+#define LATER_MOST		"'5 min'"
+#define WAITS_MOST		"'30 s'"
+
 /* The failure counts: if a job ended the fetcher, the job comes back less and less often. */
 void
 atp_repo_jobs_reset(const AtpRepoJob **running, int n, const char *error)
@@ -351,6 +358,13 @@ atp_repo_job_release(const AtpRepoJob *job, const AtpSubscription *sub, AtpState
 /* P-61: what a try has learned about parts stays. */
 #define WHOLE(parameter)	"whole = whole OR " parameter " = 1"
 
+static void
+put_off(const AtpRepoJob *job, const char *until, const char *error)
+{
+	atp_run(atp_identity_sql(psprintf("UPDATE atproto.repo_job SET state = 'queued', error = $3, " WHOLE("$4") ", %s" OF_FREE_JOB, until)),
+			ATP_ARGS(atp_text_arg(job->target), atp_did_arg(job->did), atp_text_arg(error), atp_int4_arg(job->whole)));
+}
+
 void
 atp_repo_job_failed(const AtpRepoJob *job, const char *error, AtpRepoFault fault)
 {
@@ -359,13 +373,15 @@ atp_repo_job_failed(const AtpRepoJob *job, const char *error, AtpRepoFault fault
 	switch (fault)
 	{
 		case ATP_REPO_FAULT:
-			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, " WHOLE("$5") ", doubted = NULL, doubted_at = NULL, tries = tries + 1, next_try = now()"
+			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, " WHOLE("$5") ", doubted = NULL, doubted_at = NULL, tries = tries + 1, put_off = 0, next_try = now()"
 									 " + " BACK_OFF("$4 * interval '1 s'") OF_FREE_JOB),
 					ATP_ARGS(atp_text_arg(job->target), atp_did_arg(job->did), atp_text_arg(text), atp_int4_arg(atp_fetch_retry_s), atp_int4_arg(job->whole)));
 			break;
 		case ATP_REPO_LATER:
-			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, " WHOLE("$4") ", next_try = now() + interval " SOON OF_FREE_JOB),
-					ATP_ARGS(atp_text_arg(job->target), atp_did_arg(job->did), atp_text_arg(text), atp_int4_arg(job->whole)));
+			put_off(job, PUT_OFF(LATER_MOST), text);
+			break;
+		case ATP_REPO_WAITS:
+			put_off(job, PUT_OFF(WAITS_MOST), text);
 			break;
 		case ATP_REPO_DOUBTED:
 			atp_identity_requests_add(&job->did, 1, true, ATP_REQUEST_HELD, job->owner, false);

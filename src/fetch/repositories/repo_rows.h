@@ -65,7 +65,8 @@ typedef struct AtpRepoJob
 typedef enum AtpRepoFault
 {
 	ATP_REPO_FAULT,				/* tried again later, after a longer pause each time */
-	ATP_REPO_LATER,				/* no fault of the repository: tried again soon */
+	ATP_REPO_LATER,				/* no fault of the repository: tried again, soon at first */
+	ATP_REPO_WAITS,				/* ... and no host was asked: events wait, or a session has locked rows */
 	ATP_REPO_DOUBTED,			/* the account's identity may be old: tried again after a look-up of
 								 * the identity (W-36) */
 	ATP_REPO_NOTED				/* the job has been updated already, or has been removed */

@@ -43,7 +43,7 @@ static bool
 hasten_job(const AtpSubscription *sub, AtpArg did, bool force)
 {
 	AtpCaller	caller = atp_as_table_owner("repo_job");
-	uint64		n = atp_run(atp_identity_sql("UPDATE atproto.repo_job SET next_try = 'epoch', tries = 0, force = force OR $3, subscription = $4,"
+	uint64		n = atp_run(atp_identity_sql("UPDATE atproto.repo_job SET next_try = 'epoch', tries = 0, put_off = 0, force = force OR $3, subscription = $4,"
 											 " doubted = NULL, doubted_at = NULL,"
 											 " state = CASE state WHEN 'running' THEN state ELSE 'queued' END"
 											 " WHERE target = $1::name AND did OPERATOR(@.=) $2"),

@@ -17,6 +17,7 @@
 #include "fetch/engine/owner_backoff.h"
 #include "fetch/repositories/repo_limits.h"
 #include "fetch/repositories/repo_parts.h"
+#include "fetch/repositories/repo_request.h"
 #include "fetch/repositories/repo_statements.h"
 #include "fetch/repositories/repo_transfer.h"
 #include "identity/identity.h"
@@ -31,8 +32,6 @@
 
 #define STATE_MS		2000	/* time limit for reading and writing the repository's row in the
 								 * owner's table */
-#define READ_BYTES		(64 * 1024)
-#define READ_STEP		(1024 * 1024)	/* bytes of a transfer read in a step */
 #define CHECK_STEP		5000	/* records checked in a step */
 #define MERGE_ROWS		10000	/* rows written in a step */
 #define MERGE_US		(500 * 1000)
@@ -132,9 +131,7 @@ atp_transfer_give_up(AtpTransfer *t, const char *why)
 static void
 fail_export(AtpTransfer *t)
 {
-	const AtpExportFault *fault = atp_export_fault(t->export);
-
-	atp_transfer_fail(t, fault->detail == NULL ? fault->text : psprintf("%s: %s", fault->text, fault->detail), ATP_REPO_FAULT);
+	atp_transfer_fail(t, atp_repo_request_fault(t->export), ATP_REPO_FAULT);
 }
 
 /* ------------------------------------------------------------------------
@@ -211,41 +208,28 @@ atp_transfer_is_signed(AtpTransfer *t)
 static bool
 read_some(AtpTransfer *t)
 {
-	uint8_t    *buf = palloc(READ_BYTES);
-	Size		bytes = 0;
-	size_t		n = 0;
-
-	if (atp_http_status(t->http) != 200 && !t->ended)
-		return false;
-	while (atp_http_status(t->http) == 200 && bytes < READ_STEP && (n = atp_http_read(t->http, buf, READ_BYTES)) > 0)
+	switch (atp_repo_request_read(t->http, t->ended, t->export, &t->bytes))
 	{
-		bytes += n;
-		t->bytes += n;
-		if (!atp_export_take(t->export, buf, n))
-		{
+		case ATP_REPO_READ_WAITS:
+			return false;
+		case ATP_REPO_READ_MORE:
+			return true;
+		case ATP_REPO_READ_INVALID:
 			fail_export(t);
 			return false;
-		}
+		case ATP_REPO_READ_NO_EXPORT:
+			atp_transfer_fail_answer(t, atp_http_answer(t->http), atp_repo_request_error(atp_http_answer(t->http)));
+			return false;
+		case ATP_REPO_READ_DONE:
+			break;
 	}
-	pfree(buf);
-	if (n > 0 || !t->ended)
-		return n > 0;
-	if (atp_http_answer(t->http)->outcome != ATP_HTTP_OK || atp_http_answer(t->http)->status != 200)
+	if (!atp_transfer_is_signed(t))
 	{
-		const AtpHttpAnswer *answer = atp_http_answer(t->http);
-
-		atp_transfer_fail_answer(t, answer, answer->error != NULL ? answer->error : "the answer is not of status 200");
-	}
-	else if (!atp_export_finish(t->export))
-		fail_export(t);
-	else if (!atp_transfer_is_signed(t))
 		atp_transfer_fail(t, "the export's commit is not signed by the account's key", ATP_REPO_DOUBTED);
-	else
-	{
-		t->phase = ATP_TRANSFER_CHECKING;
-		return true;
+		return false;
 	}
-	return false;
+	t->phase = ATP_TRANSFER_CHECKING;
+	return true;
 }
 
 static bool

@@ -84,9 +84,6 @@ extern AtpRefusal atp_transfer_look(AtpTransfer *t, MemoryContext cxt, char **wh
  */
 extern AtpRepoFault atp_transfer_fault_of(const AtpTransfer *t, AtpRefusal refusal, bool before);
 
-/* The request for the whole repository; NULL: the limits forbid a request now. */
-extern AtpHttp *atp_transfer_request(const void *owner, const AtpRepoJob *job, long *wait_ms);
-
 /* End a transfer whose job was suspended or removed. */
 extern void atp_transfer_cancel(AtpTransfer *t);
 

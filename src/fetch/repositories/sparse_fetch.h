@@ -21,6 +21,7 @@
 #include "postgres.h"
 
 #include "common/clock.h"
+#include "fetch/repositories/sparse_fault.h"
 #include "net/http.h"
 #include "tables/export/export.h"
 
@@ -45,26 +46,6 @@ typedef enum AtpSparseState
 	ATP_SPARSE_RECORDS,			/* ... and all records that were named */
 	ATP_SPARSE_FAILED			/* see atp_sparse_fetch_fault() */
 } AtpSparseState;
-
-/* Why a sparse fetch failed: what the caller may do next depends on the kind. */
-typedef enum AtpSparseFaultKind
-{
-	ATP_SPARSE_LATER,			/* the host wants requests later: no fault of the account */
-	ATP_SPARSE_UNREACHED,		/* the host cannot be reached */
-	ATP_SPARSE_BROKEN_OFF,		/* an answer was cut off, or too slow, or led elsewhere */
-	ATP_SPARSE_CHEAPER_WHOLE,	/* P-30, P-05: the whole repository is cheaper, or moves too fast for parts */
-	ATP_SPARSE_TOO_LARGE,		/* a limit of one account: says nothing about the host (P-14) */
-	ATP_SPARSE_UNABLE,			/* the host has no requests for parts (P-30) */
-	ATP_SPARSE_REFUSED,			/* P-61: the host answers with an error, wrong blocks, or without a block */
-	ATP_SPARSE_WRONG			/* commit or tree are wrong: the account's repository, or the host's lie */
-} AtpSparseFaultKind;
-
-typedef struct AtpSparseFault
-{
-	AtpSparseFaultKind kind;
-	const char *text;			/* for people */
-	const AtpHttpAnswer *answer;	/* the answer that ended the fetch; NULL: none */
-} AtpSparseFault;
 
 /* Nothing is sent before the first step.  The memory is a child of parent. */
 extern AtpSparseFetch *atp_sparse_fetch_create(MemoryContext parent, const AtpSparseAsk *ask);

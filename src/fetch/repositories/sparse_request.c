@@ -5,7 +5,6 @@
 #include "postgres.h"
 
 #include "common/sha256.h"
-#include "core/wire/repo_status.h"
 #include "fetch/repositories/sparse_request.h"
 
 #define READ_BYTES	(64 * 1024)
@@ -144,58 +143,4 @@ atp_sparse_request_clear(AtpSparseRequest *r)
 	atp_sparse_request_finish(r);
 	r->is_proof = false;
 	r->state = ATP_SPARSE_IDLE;
-}
-
-/* Is the answer the error of a server that does not know the request?  Not: of an account that the server does not know. */
-static bool
-is_unknown_request(const AtpHttpAnswer *answer)
-{
-	static const char *const names[] = {"MethodNotImplemented", "XRPCNotSupported", "UnknownXRPCMethod"};
-	const char *body = answer->body != NULL ? answer->body : "";
-
-	if (answer->status == 501)
-		return true;
-	for (int i = 0; i < lengthof(names); i++)
-		if (answer->status >= 400 && atp_answer_error_is(body, strlen(body), names[i]))
-			return true;
-	return answer->status == 404 && atp_repo_refusal(body, strlen(body)) == ATP_REPO_REFUSED &&
-		!atp_answer_error_is(body, strlen(body), "RecordNotFound") && !atp_answer_error_is(body, strlen(body), "BlockNotFound");
-}
-
-AtpSparseFaultKind
-atp_sparse_answer_kind(const AtpHttpAnswer *answer)
-{
-	if (atp_http_is_later(answer))
-		return ATP_SPARSE_LATER;
-	switch (answer->outcome)
-	{
-		case ATP_HTTP_OK:
-			return is_unknown_request(answer) ? ATP_SPARSE_UNABLE : ATP_SPARSE_REFUSED;
-		case ATP_HTTP_TOO_LARGE:
-			return ATP_SPARSE_TOO_LARGE;
-		case ATP_HTTP_DNS:
-		case ATP_HTTP_CONNECT:
-		case ATP_HTTP_TLS:
-		case ATP_HTTP_POLICY:
-			return ATP_SPARSE_UNREACHED;
-		case ATP_HTTP_ADDRESS:
-		case ATP_HTTP_TIMEOUT:
-		case ATP_HTTP_SLOW:
-		case ATP_HTTP_REDIRECT:
-		case ATP_HTTP_BUSY:
-		case ATP_HTTP_SETTINGS:
-		case ATP_HTTP_BROKEN:
-		case ATP_HTTP_COUNT:
-			break;
-	}
-	return ATP_SPARSE_BROKEN_OFF;
-}
-
-bool
-atp_sparse_answer_lacks(const AtpHttpAnswer *answer)
-{
-	const char *body = answer->body != NULL ? answer->body : "";
-
-	return answer->outcome == ATP_HTTP_OK && answer->status >= 400 && answer->status <= 499 && answer->status != 429 &&
-		!is_unknown_request(answer) && atp_repo_refusal(body, strlen(body)) == ATP_REPO_REFUSED;
 }

@@ -71,10 +71,4 @@ extern void atp_sparse_request_finish(AtpSparseRequest *r);
 /* End the request, if it runs, and forget it. */
 extern void atp_sparse_request_clear(AtpSparseRequest *r);
 
-/* Why an answer with an error, or none, ends the fetch. */
-extern AtpSparseFaultKind atp_sparse_answer_kind(const AtpHttpAnswer *answer);
-
-/* P-04: may the error mean that the repository has moved on, so that a block is not there any more? */
-extern bool atp_sparse_answer_lacks(const AtpHttpAnswer *answer);
-
 #endif							/* ATP_SPARSE_REQUEST_H */

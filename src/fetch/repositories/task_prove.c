@@ -1,8 +1,7 @@
 /*
  * task_prove.c
- *		The fetcher's task that compares tables with the repositories of accounts (P-50 to P-54): walks through the
- *		collections' parts of a repository (sparse_fetch.h), and compares the records with the rows, under the lock of
- *		the repository's row.
+ *		The fetcher's task that compares tables with the repositories of accounts (P-50 to P-54): fetches the tree of a
+ *		repository (proof_fetch.h), and compares the records with the rows, under the lock of the repository's row.
  *
  * A proof holds no event and writes no record.  Rows that differ are fetched again, if a subscription of the target
  * fetches repositories.
@@ -20,9 +19,9 @@
 #include "fetch/engine/owner_backoff.h"
 #include "fetch/engine/run_as_owner.h"
 #include "fetch/engine/task.h"
+#include "fetch/repositories/proof_fetch.h"
 #include "fetch/repositories/proof_rows.h"
 #include "fetch/repositories/repo_statements.h"
-#include "fetch/repositories/sparse_fetch.h"
 #include "identity/identity.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
@@ -43,8 +42,15 @@
 #define SLICE_MAX_MS	5000	/* ... with the owner's policies and views */
 #define STATE_MS		2000	/* time limit for reading the repository's row */
 #define WALKS_MAX		5		/* comparisons that began again because the repository's row had changed */
+#define SLOW_MS			(2 * 60 * 1000)	/* while no place is free, a proof must receive within this time ... */
+#define SLOW_BYTES		(1024 * 1024)	/* ... so many bytes */
 #define REST_MS			5000	/* a host that may not be asked for longer rests after failures */
 #define LATER_S			10		/* between two tries of an account that moves on, or whose events wait */
+
+/* P-52: reasons of refused accounts. */
+#define UNREADABLE		"the rows could not be read as the owner"
+#define NO_SERVER		"the account's identity has no server any more"
+#define BEHIND			"its server does not have the revision of the tables"
 
 typedef struct Proof
 {
@@ -55,8 +61,10 @@ typedef struct Proof
 	AtpSettings settings;		/* of sub, with the collections that are compared */
 	AtpStatements *statements;
 	bool		spoilt;			/* an ERROR occurred, maybe because of these statements */
-	AtpSparseFetch *fetch;
+	AtpProofFetch *fetch;
 	bool		walked;			/* all nodes are there */
+	AtpTime		slow_since;		/* fewer bytes than are enough have come since ... */
+	int64		slow_bytes;		/* ... when so many had come */
 	AtpProofCompare *compare;	/* NULL: not begun */
 	uint64		before;			/* revision of the repository's row when the fetch began */
 	uint64		stored;			/* ... and when the comparison began */
@@ -73,19 +81,26 @@ free_proof(Proof *p)
 	dlist_delete(&p->node);
 	nproofs--;
 	if (p->fetch != NULL)
-		atp_sparse_fetch_free(p->fetch);
+		atp_proof_fetch_free(p->fetch);
 	if (p->statements != NULL)
 		atp_repo_statements_put(p->statements, p->spoilt);
 	MemoryContextDelete(p->cxt);
 }
 
+/* reason: as in atp_proof_failed(); why: with the details of this account. */
+static void
+fail_proof_for(Proof *p, const char *reason, const char *why)
+{
+	atp_begin("giving up a proof");
+	atp_proof_failed(&p->job, reason, why);
+	atp_commit();
+	free_proof(p);
+}
+
 static void
 fail_proof(Proof *p, const char *why)
 {
-	atp_begin("giving up a proof");
-	atp_proof_failed(&p->job, why);
-	atp_commit();
-	free_proof(p);
+	fail_proof_for(p, why, why);
 }
 
 static void
@@ -182,25 +197,26 @@ start_proof(const AtpProofJob *job)
 {
 	MemoryContext cxt = AllocSetContextCreate(TopMemoryContext, "atproto proof of an account", ALLOCSET_DEFAULT_SIZES);
 	Proof	   *p = MemoryContextAllocZero(cxt, sizeof(Proof));
-	const char *why;
+	const char *reason;
 	char	   *failed = NULL;
 
 	p->cxt = cxt;
 	copy_job(p, job);
 	dlist_push_tail(&proofs, &p->node);
 	nproofs++;
-	if ((why = read_settings(p)) == NULL &&
+	if ((reason = read_settings(p)) == NULL &&
 		atp_run_as_owner(p->sub->owner, "reading the revision of a repository", STATE_MS, read_rev, p, &failed) != ATP_RUN_DONE)
-		why = failed;
-	if (why != NULL)
+		reason = UNREADABLE;
+	if (reason != NULL)
 	{
-		fail_proof(p, why);
+		fail_proof_for(p, reason, failed != NULL ? failed : reason);
 		return;
 	}
-	p->fetch = atp_sparse_fetch_create(p->cxt, &(AtpSparseAsk) {
-									   .owner = &proofs, .server = p->job.server, .did = p->job.did_text,
-									   .ncollections = p->settings.ncollections, .collections = p->settings.collections
-									   });
+	p->fetch = atp_proof_fetch_create(p->cxt, &(AtpSparseAsk) {
+									  .owner = &proofs, .server = p->job.server, .did = p->job.did_text,
+									  .ncollections = p->settings.ncollections, .collections = p->settings.collections
+									  }, p->sub->settings.fetch_as == ATP_FETCH_SPARSE);
+	p->slow_since = atp_now();
 }
 
 /* The account had a server when the row got its host, and has none now: otherwise the row would be due for ever, before others. */
@@ -208,7 +224,7 @@ static void
 lose_host(const AtpProofJob *job)
 {
 	atp_begin("noting an account without a server");
-	atp_proof_failed(job, "the account's identity has no server any more");
+	atp_proof_failed(job, NO_SERVER, NO_SERVER);
 	atp_commit();
 }
 
@@ -279,7 +295,8 @@ typedef struct Slice
 	bool		more;
 	bool		later;			/* no fault: try again from the beginning */
 	MemoryContext cxt;
-	char	   *why;			/* NULL: no fault */
+	const char *reason;			/* NULL: no fault */
+	char	   *why;
 } Slice;
 
 /* P-51: the commit is older than the repository's row. */
@@ -293,6 +310,7 @@ refuse_old(Slice *slice, uint64 stored)
 	if (slice->later)
 		return;
 	atp_tid_format(stored, text);
+	slice->reason = BEHIND;
 	slice->why = MemoryContextStrdup(slice->cxt, psprintf("the tables have revision %.*s, which the account's server does not have", ATP_TID_TEXT, text));
 }
 
@@ -306,7 +324,7 @@ compare_slice(void *arg)
 	Slice	   *slice = arg;
 	Proof	   *p = slice->p;
 	AtpApply	a = {.sub = p->sub, .sink = &atp_repos_sink, .statements = p->statements};
-	AtpExport  *export = atp_sparse_fetch_export(p->fetch);
+	AtpExport  *export = atp_proof_fetch_export(p->fetch);
 	const AtpCommit *commit = atp_export_head(export);
 	AtpRepoExport *repo;
 	AtpRefusal	refusal;
@@ -322,7 +340,10 @@ compare_slice(void *arg)
 	else if (refusal == ATP_REFUSED_WAITING)
 		slice->later = true;
 	else if (refusal != ATP_REFUSED_NOT)
+	{
 		slice->why = MemoryContextStrdup(slice->cxt, why);
+		slice->reason = refusal == ATP_REFUSED_BEHIND ? BEHIND : slice->why;
+	}
 	if (refusal != ATP_REFUSED_NOT)
 		return;
 	if (p->compare != NULL && p->stored != stored)
@@ -356,7 +377,7 @@ is_signed(Proof *p)
 		return true;
 	atp_begin("reading an account's key");
 	atp_identities_read(&p->job.did, 1, &identity);
-	is = identity.has_key && atp_export_is_signed(atp_sparse_fetch_export(p->fetch), identity.key);
+	is = identity.has_key && atp_export_is_signed(atp_proof_fetch_export(p->fetch), identity.key);
 	atp_commit();
 	return is;
 }
@@ -379,14 +400,14 @@ compare_some(Proof *p)
 		atp_owner_backoff_begin(p->sub->owner);
 	p->spoilt |= result != ATP_RUN_DONE;
 	if (result != ATP_RUN_DONE)
-		fail_proof(p, failed);
-	else if (slice.why != NULL)
-		fail_proof(p, slice.why);
+		fail_proof_for(p, UNREADABLE, failed);
+	else if (slice.reason != NULL)
+		fail_proof_for(p, slice.reason, slice.why);
 	else if (slice.later)
 		put_off(p, LATER_S);
 	else if (!slice.more)
 		free_proof(p);
-	return result == ATP_RUN_DONE && slice.why == NULL && slice.more;
+	return result == ATP_RUN_DONE && slice.reason == NULL && slice.more;
 }
 
 /* True: call again at once. */
@@ -394,16 +415,18 @@ static bool
 move_on(Proof *p, long *wait_ms)
 {
 	long		wait = -1;
+	AtpSparseState state;
 
 	if (p->walked)
 		return compare_some(p);
-	switch (atp_sparse_fetch_step(p->fetch, &wait))
+	state = atp_proof_fetch_step(p->fetch, &wait);
+	/* the accounts of a host that rests leave their places to accounts of other hosts */
+	if (state == ATP_SPARSE_WAITS && wait > REST_MS && !atp_proof_fetch_is_running(p->fetch))
+		state = atp_proof_fetch_give_up(p->fetch);
+	switch (state)
 	{
 		case ATP_SPARSE_WAITS:
-			/* the accounts of a host that rests leave their places to accounts of other hosts */
-			if (wait > REST_MS && atp_sparse_fetch_running(p->fetch) == 0)
-				fail_proof(p, "its server has failed for other accounts, and rests");
-			else if (wait >= 0)
+			if (wait >= 0)
 				*wait_ms = Min(*wait_ms, wait);
 			return false;
 		case ATP_SPARSE_MORE:
@@ -417,10 +440,10 @@ move_on(Proof *p, long *wait_ms)
 		case ATP_SPARSE_FAILED:
 			break;
 	}
-	if (atp_sparse_fetch_fault(p->fetch)->kind == ATP_SPARSE_LATER)
+	if (atp_proof_fetch_fault(p->fetch)->kind == ATP_SPARSE_LATER)
 		put_off(p, LATER_S);
 	else
-		fail_proof(p, atp_sparse_fetch_fault(p->fetch)->text);
+		fail_proof_for(p, atp_proof_fetch_reason(p->fetch), atp_proof_fetch_fault(p->fetch)->text);
 	return false;
 }
 
@@ -449,8 +472,37 @@ try_to_move_on(Proof *p, long *wait_ms)
 	if (error == NULL)
 		return more;
 	p->spoilt = true;
-	fail_proof(p, atp_error_text(error));
+	fail_proof_for(p, UNREADABLE, atp_error_text(error));
 	return false;
+}
+
+/*
+ * Give up proofs that are too slow while no place is free: otherwise the servers of a few accounts, which send a thousand
+ * bytes a second, could take all places for an hour.  Proofs that wait for the limits of their host are put off.
+ */
+static void
+end_slow(AtpTime now)
+{
+	dlist_mutable_iter iter;
+	bool		full = nproofs == PROOFS_MAX || atp_proof_fetch_any_waits();
+
+	dlist_foreach_modify(iter, &proofs)
+	{
+		Proof	   *p = dlist_container(Proof, node, iter.cur);
+		int64		bytes = atp_proof_fetch_bytes(p->fetch);
+
+		if (p->walked || atp_proof_fetch_waits(p->fetch) || bytes - p->slow_bytes >= SLOW_BYTES)
+		{
+			p->slow_since = now;
+			p->slow_bytes = bytes;
+		}
+		else if (!full || atp_remaining(now, p->slow_since, SLOW_MS) > 0)
+			continue;
+		else if (atp_proof_fetch_is_running(p->fetch))
+			fail_proof(p, "its repository came too slowly, while others waited for a place");
+		else
+			put_off(p, LATER_S);
+	}
 }
 
 static long
@@ -464,7 +516,7 @@ step_proofs(AtpTime now)
 
 	while ((http = atp_fetch_next(&proofs)) != NULL)
 		dlist_foreach_modify(iter, &proofs)
-			if (atp_sparse_fetch_ended(dlist_container(Proof, node, iter.cur)->fetch, http))
+			if (atp_proof_fetch_ended(dlist_container(Proof, node, iter.cur)->fetch, http))
 				break;
 	dlist_foreach_modify(iter, &proofs)
 	{
@@ -481,6 +533,7 @@ step_proofs(AtpTime now)
 	if (nproofs < before || atp_remaining(now, looked, LOOK_MS) == 0)
 	{
 		looked = now;
+		end_slow(now);
 		start_due();
 		more |= nproofs > before;
 	}

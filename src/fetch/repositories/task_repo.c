@@ -12,6 +12,7 @@
 #include "fetch/engine/owner_backoff.h"
 #include "fetch/repositories/repo_limits.h"
 #include "fetch/repositories/repo_parts.h"
+#include "fetch/repositories/repo_request.h"
 #include "fetch/repositories/repo_statements.h"
 #include "fetch/repositories/repo_transfer.h"
 #include "miscadmin.h"
@@ -297,7 +298,7 @@ hold_events(void *arg)
 
 	if (refusal == ATP_REFUSED_NOT)
 		return;
-	b->fault = refusal == ATP_REFUSED_INACTIVE ? ATP_REPO_NOTED : ATP_REPO_LATER;
+	b->fault = refusal == ATP_REFUSED_INACTIVE ? ATP_REPO_NOTED : ATP_REPO_WAITS;
 	b->why = MemoryContextStrdup(b->cxt, why);
 }
 
@@ -343,7 +344,7 @@ begin_transfer(AtpTransfer *t, const char *host)
 static AtpTransfer *
 make_whole(const AtpRepoJob *job, long *wait_ms)
 {
-	AtpHttp    *http = atp_transfer_request(&transfers, job, wait_ms);
+	AtpHttp    *http = atp_repo_request(&transfers, job->server, job->did_text, wait_ms);
 	AtpTransfer *t;
 
 	if (http == NULL)

@@ -345,6 +345,7 @@ static const struct
 	{"history", 27, TEXTOID, true},
 	{"archive_source", 28, TEXTOID},
 	{"fetch_as", 30, TEXTOID, true},
+	{"identities", 31, BOOLOID, true},
 };
 
 static void

@@ -35,10 +35,11 @@ CREATE FUNCTION atproto.subscribe(
     history text DEFAULT 'none',
     archive_source text DEFAULT NULL,
     archive_token text DEFAULT NULL,
-    fetch_as text DEFAULT 'auto'
+    fetch_as text DEFAULT 'auto',
+    identities boolean DEFAULT false
 ) RETURNS void
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_subscribe';
-COMMENT ON FUNCTION atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text, text, text, text, boolean, text, boolean, boolean, text, text, text, text, text, text, text, text) IS 'follow an event stream; cursor NULL: from now on, 0: from the oldest event the server has, n: from the event after n; verify NULL: chain, but hash where the stream allows no more; archive_token becomes a row of atproto.request_header; for the other parameters see the columns of atproto.subscription';
+COMMENT ON FUNCTION atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text, text, text, text, boolean, text, boolean, boolean, text, text, text, text, text, text, text, text, boolean) IS 'follow an event stream; cursor NULL: from now on, 0: from the oldest event the server has, n: from the event after n; verify NULL: chain, but hash where the stream allows no more; archive_token becomes a row of atproto.request_header; for the other parameters see the columns of atproto.subscription';
 CREATE FUNCTION atproto.unsubscribe(name text) RETURNS void
     LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_unsubscribe';
 COMMENT ON FUNCTION atproto.unsubscribe(text) IS 'remove a subscription, its cursor, gaps and dead letters; the repositories of the dead letters become desynchronized; records stay, and so do gaps about held events or dead letters that were dropped';
@@ -71,7 +72,7 @@ CREATE FUNCTION atproto_internal.stream_status(
 COMMENT ON FUNCTION atproto_internal.stream_status() IS 'live state of this database''s consumers since the server started; only members of pg_monitor see subscriptions of other roles';
 
 REVOKE ALL ON FUNCTION
-    atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text, text, text, text, boolean, text, boolean, boolean, text, text, text, text, text, text, text, text),
+    atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text, text, text, text, boolean, text, boolean, boolean, text, text, text, text, text, text, text, text, boolean),
     atproto.unsubscribe(text), atproto.pause(text), atproto.resume(text), atproto.set_cursor(text, bigint),
     atproto.close_gap(bigint, text), atproto.history_again(text, bigint)
     FROM PUBLIC;
@@ -215,6 +216,27 @@ COMMENT ON COLUMN atproto.stat_subscription.follows IS 'whether the consumer wai
 COMMENT ON COLUMN atproto.stat_subscription.rate IS 'recent number of events a second; NULL: no connection, or not known yet';
 COMMENT ON COLUMN atproto.stat_subscription.caught_up_at IS 'estimated time at which the consumer will have caught up; NULL: caught up already, unknown, or never at the present rate';
 GRANT SELECT ON atproto.stat_subscription TO pg_monitor;
+
+-- The consumers and the fetcher read this view to find the logs that answer look-ups (M-31).
+CREATE VIEW atproto.stat_directory WITH (security_barrier) AS
+    SELECT s.name, s.target,
+        s.dids IS NULL AND s.slice IS NULL AS whole,
+        atproto.log_is_believed(s.owner, s.target) AS believed,
+        -- either the last operation came in time, or none has come for so long that the directory has none left to send
+        s.enabled AND s.stopped IS NULL AND COALESCE(p.state = 'streaming'
+            AND (c.updated_at - c.event_time <= l.lag OR clock_timestamp() - GREATEST(c.updated_at, p.connected_at) >= l.lag), false) AS fresh
+    FROM atproto.subscription s
+        LEFT JOIN atproto_internal.stream_status() p ON p.id = s.id
+        LEFT JOIN atproto.cursor c ON c.subscription = s.name AND c.endpoint = s.endpoint AND c.shard = 0
+        CROSS JOIN (SELECT current_setting('atproto.plc_lag', true)::interval AS lag) l
+    WHERE s.identities AND (pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE'));
+COMMENT ON VIEW atproto.stat_directory IS 'one row for each subscription to a did:plc directory with identities: whether the log answers look-ups, that is, is believed and fresh';
+COMMENT ON COLUMN atproto.stat_directory.name IS 'the subscription';
+COMMENT ON COLUMN atproto.stat_directory.target IS 'schema of the log';
+COMMENT ON COLUMN atproto.stat_directory.whole IS 'the log has all accounts: neither dids nor slice restricts it';
+COMMENT ON COLUMN atproto.stat_directory.believed IS 'the owner, and all roles that may write the log''s tables, have the rights of the owner of atproto.identity';
+COMMENT ON COLUMN atproto.stat_directory.fresh IS 'the stream is connected, and the log lags behind the directory by less than atproto.plc_lag';
+GRANT SELECT ON atproto.stat_directory TO pg_monitor;
 
 -- The history of this server; not dumped.
 CREATE TABLE atproto.subscription_event (

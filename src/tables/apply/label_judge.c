@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "common/clock.h"
+#include "identity/identity_log.h"
 #include "tables/repos/held.h"
 #include "tables/repos/admission_after.h"
 #include "tables/apply/label_judge.h"
@@ -72,14 +73,15 @@ read_labelers(Labelers *l, AtpApply *a, int lo, int hi)
 		return;
 	identities = palloc(sizeof(AtpIdentity) * l->n);
 	counts = palloc(sizeof(AtpHeldCount) * l->n);
+	l->now = atp_time_of_day();
 	atp_identities_read(l->dids, l->n, identities);
+	atp_identities_complete(l->dids, l->n, identities, l->now);
 	atp_held_count(a, l->dids, l->n, counts);
 	for (int i = 0; i < l->n; i++)
 	{
 		l->list[i].who = as_labeler(identities[i]);
 		l->list[i].held = counts[i];
 	}
-	l->now = atp_time_of_day();
 }
 
 static Labeler *

@@ -9,6 +9,7 @@
 #include "postgres.h"
 
 #include "common/injection.h"
+#include "tables/apply/removals.h"
 #include "tables/base/job.h"
 #include "tables/repos/resync.h"
 #include "tables/repos/held.h"
@@ -148,6 +149,7 @@ apply_repo_events(AtpApply *a, int lo, int hi)
 	for (int i = lo; i < hi; i++)
 		if (!batch->events[i].ignored)
 			effects[i - lo] = atp_repos_take(repos, i);
+	atp_removals_join(a, effects, lo, hi);
 	atp_admission_end(repos, lo, hi);
 	atp_repos_store(repos);
 	end_purges(a, lo, hi);

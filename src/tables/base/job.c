@@ -165,7 +165,7 @@ atp_jobs_suspend(const char *target, struct varlena *const *dids, int n)
 void
 atp_jobs_resume(const char *target, struct varlena *const *dids, int n)
 {
-	if (change_jobs(target, dids, n, "UPDATE atproto.repo_job SET state = 'queued', next_try = 'epoch' WHERE state = 'suspended' AND") > 0)
+	if (change_jobs(target, dids, n, "UPDATE atproto.repo_job SET state = 'queued', put_off = 0, next_try = 'epoch' WHERE state = 'suspended' AND") > 0)
 		atp_wake_fetcher();
 }
 

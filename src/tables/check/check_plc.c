@@ -51,5 +51,17 @@ const AtpInvariant atp_check_plc[] = {
 		" WHERE @.cidlink_of(" ATP_PLC_UNPACKED("o.packed", "p.cid") ") OPERATOR(@.=) o.cid IS NOT TRUE",
 		READ_AGAIN
 	},
+	/* M-30: identities filled by a followed log */
+	{
+		"identity that differs from the log", "#.plc_operation atproto.identity.log_time atproto.subscription.identities", 0,
+		"SELECT i.did, NULL, format('filled by the operation of %s, and the log''s last is of %s', i.log_time, h.since)"
+		" FROM atproto.identity i CROSS JOIN LATERAL (SELECT max(o.created_at) AS since FROM #.plc_operation o"
+		"  WHERE o.did OPERATOR(@.=) i.did AND o.nullified_by IS NULL) h"
+		" WHERE EXISTS (SELECT FROM atproto.subscription s WHERE s.target = $1::name AND s.identities AND s.enabled AND s.stopped IS NULL"
+		"   AND atproto.log_is_believed(s.owner, s.target))"
+		"  AND (i.log_time < h.since OR (i.log_time = h.since"
+		"   AND atproto.did_key(i.key) <> COALESCE(atproto.plc_key(i.did, NULL, $1::name), 'none')))",
+		"SELECT atproto.identity_refresh({did})"
+	},
 	{NULL}
 };

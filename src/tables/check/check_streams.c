@@ -31,6 +31,13 @@ const AtpInvariant atp_check_streams[] = {
 		"UPDATE the row."
 	},
 	{
+		"log that is not believed", "atproto.subscription.identities", ATP_CHECK_ONCE,
+		"SELECT s.target, NULL, s.name, 'a role without the rights of the owner of atproto.identity may write the tables of the log'"
+		" FROM atproto.subscription s WHERE s.identities AND NOT atproto.log_is_believed(s.owner, s.target)"
+		"  AND to_regclass(format('%I.plc_history', s.target)) IS NOT NULL",
+		"REVOKE INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER on the tables of the log, or UPDATE atproto.subscription SET identities = false."
+	},
+	{
 		"cursor without all its shards", "atproto.cursor atproto.subscription", ATP_CHECK_ONCE,
 		"SELECT s.target, NULL, s.name, format('endpoint %s has shards %s of layouts %s', c.endpoint,"
 		"  string_agg(c.shard::text, ', ' ORDER BY c.shard), string_agg(DISTINCT c.layout::text, ', '))"

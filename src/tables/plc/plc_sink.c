@@ -1,7 +1,8 @@
 /*
  * plc_sink.c
  *		The sink for the entries of a did:plc directory: judges each operation by the account's log in tables and batch,
- *		and writes accepted and refused operations (M-01, M-05, M-10).
+ *		and writes accepted and refused operations (M-01, M-05, M-10).  Where the subscription says so, atproto.identity follows
+ *		in the same transaction (M-30).
  *
  * Most operations follow the newest operation of their account, so only the newest is read.  Where an operation of the batch
  * follows another, the account's whole log is read, but of the operations themselves only those that are followed.  Each
@@ -9,10 +10,15 @@
  */
 #include "postgres.h"
 
+#include "access/transam.h"
+#include "access/xact.h"
+#include "common/clock.h"
 #include "common/signature.h"
 #include "data/signed.h"
+#include "identity/identity_log.h"
 #include "tables/plc/plc_tables.h"
 #include "tables/plc/plc_text.h"
+#include "tables/repos/held.h"
 #include "types/types.h"
 
 /* The entries of one account in a part of the batch. */
@@ -311,6 +317,52 @@ read_stored(const AtpApply *a, Account *accounts, int naccounts)
 	give_stored(accounts, naccounts, rows, found);
 }
 
+/* M-30: the transaction in which this process compared the identities of all accounts with the log; invalid: not yet. */
+static TransactionId compared_in = InvalidTransactionId;
+static bool is_compared = false;	/* compared_in has committed */
+
+static bool
+is_following(void)
+{
+	is_compared |= TransactionIdIsValid(compared_in) && compared_in != GetCurrentTransactionIdIfAny() && TransactionIdDidCommit(compared_in);
+	return is_compared || (TransactionIdIsValid(compared_in) && compared_in == GetCurrentTransactionIdIfAny());
+}
+
+/*
+ * M-30: the identities follow the operations that this transaction has written.  A process that begins to follow compares the
+ * identities of all accounts: operations may have come while nobody followed, or while the log was not believed.
+ */
+static void
+follow_operations(const AtpApply *a, const Account *accounts, int naccounts)
+{
+	struct varlena **dids = palloc(Max(naccounts, 1) * sizeof(struct varlena *));
+	struct varlena **behind;
+	List	   *released;
+	int			n = 0;
+
+	if (!a->sub->settings.identities || !atp_identity_log_is_believed(a->sub->owner, a->sub->target))
+	{
+		is_compared = false;
+		compared_in = InvalidTransactionId;
+		return;
+	}
+	for (int i = 0; i < naccounts; i++)
+		if (accounts[i].log.n > (uint32_t) accounts[i].nstored)
+			dids[n++] = accounts[i].did;
+	if (!is_following())
+	{
+		compared_in = GetCurrentTransactionId();
+		n = -1;
+	}
+	if (n == 0)
+		return;
+	released = atp_identity_log_follow(a->sub->target, dids, n, atp_time_of_day());
+	behind = palloc(Max(list_length(released), 1) * sizeof(struct varlena *));
+	for (n = 0; n < list_length(released); n++)
+		behind[n] = list_nth(released, n);
+	atp_held_release(behind, n);
+}
+
 static void
 apply_entries(AtpApply *a, int lo, int hi)
 {
@@ -339,6 +391,7 @@ apply_entries(AtpApply *a, int lo, int hi)
 	for (int i = 0; i < naccounts; i++)
 		put_account(a, &accounts[i], texts, w);
 	atp_plc_write(w);
+	follow_operations(a, accounts, naccounts);
 }
 
 static void

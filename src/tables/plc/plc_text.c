@@ -154,11 +154,9 @@ void
 atp_plc_texts_note(AtpPlcTextIds *texts, const struct varlena *did, AtpBytes cbor, const uint8_t *prev)
 {
 	const AtpPlcTexts note = {.id = note_text, .ctx = texts};
-	uint8_t    *room = palloc(atp_plc_pack_room(cbor.len));
 
 	texts->account = atp_secret_hash(VARDATA_ANY(did), VARSIZE_ANY_EXHDR(did), 2);
-	(void) atp_plc_op_pack(cbor, 0, prev, &note, room);
-	pfree(room);
+	atp_plc_op_note(cbor, prev, &note);
 }
 
 /* The wanted texts without an id, in *slots; returns their number. */

@@ -9,7 +9,7 @@
 
 #include "common/clock.h"
 #include "config/spi.h"
-#include "identity/identity.h"
+#include "identity/identity_log.h"
 #include "tables/repos/admission.h"
 #include "tables/repos/admission_after.h"
 #include "tables/repos/repo_refill.h"
@@ -159,6 +159,8 @@ atp_admission_begin(AtpRepos *s, int lo, int hi)
 		if (repo != NULL && s->identities[repo - s->repos].state != ATP_IDENTITY_UNKNOWN)
 			s->identities[repo - s->repos].doubted_by = lappend_oid(s->identities[repo - s->repos].doubted_by, s->apply->sub->owner);
 	}
+	/* M-31: an #identity is a hint that a fresh log does not need */
+	atp_identities_complete(dids, s->nrepos, s->identities, s->now);
 }
 
 /* ------------------------------------------------------------------------

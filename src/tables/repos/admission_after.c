@@ -74,6 +74,9 @@ atp_admission_has_key(const AtpApply *a, AtpEvent *event, const AtpIdentity *who
 {
 	if (atp_identity_is_due(who, now))
 		atp_admission_request_identity(event, who->stale);
+	/* M-31: the fetcher writes the row by the log, so that later events need not read the log */
+	else if (who->from_log)
+		atp_admission_request_identity(event, false);
 	/*
 	 * W-31: the stored key may be outdated.  The first look-up that ends may have begun before the #identity event;
 	 * the second look-up cannot have.  So an event waits for two look-ups at most, and an account cannot prolong the

@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "commands/trigger.h"
 #include "config/spi.h"
@@ -23,9 +24,11 @@
 #include "tables/base/table.h"
 #include "tables/base/proved_set.h"
 #include "tables/repos/multi_source.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/rls.h"
 
 PG_FUNCTION_INFO_V1(atp_subscription_proved);
 
@@ -147,6 +150,33 @@ table_with_claims(const char *target)
 	return OidIsValid(relid) && get_attnum(relid, "proved") != InvalidAttrNumber ? relid : InvalidOid;
 }
 
+/* The numbers of sets that repositories of the target name, out of these, as an array; read once for all sets. */
+static AtpArg
+find_named(const AtpSubscription *sub, AtpArg ids)
+{
+	AtpCaller	caller = atp_target_begin(sub);
+	AtpResult	found = atp_query(atp_expand_sql("SELECT COALESCE(array_agg(DISTINCT proved), '{}') AS ids FROM #.repo WHERE proved = ANY ($1)", sub->target), ATP_ARGS(ids));
+	AtpArg		named = atp_get_arg(atp_result_row(found, 0), "ids", INT8ARRAYOID);
+
+	named.value = PointerGetDatum(PG_DETOAST_DATUM_COPY(named.value));
+	atp_result_free(found);
+	atp_owner_end(caller);
+	return named;
+}
+
+static bool
+has_id(AtpArg ids, int64 id)
+{
+	Datum	   *values;
+	int			n;
+
+	deconstruct_array(DatumGetArrayTypeP(ids.value), INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE, &values, NULL, &n);
+	for (int i = 0; i < n; i++)
+		if (DatumGetInt64(values[i]) == id)
+			return true;
+	return false;
+}
+
 /* Change the claims by the filter of a subscription of the target, with the rights of sub. */
 static void
 change_by_filter(const AtpSubscription *sub, const AtpSubscription *filter, Oid relid)
@@ -154,9 +184,91 @@ change_by_filter(const AtpSubscription *sub, const AtpSubscription *filter, Oid 
 	AtpProvedSet kept = atp_proved_kept(&filter->settings);
 	OldClaim   *claims;
 	int			n = find_claims(sub->target, &kept, &claims);
+	Datum	   *ids = palloc(sizeof(Datum) * Max(n, 1));
+	AtpArg		named = {(Datum) 0, INT8ARRAYOID, true};
 
 	for (int i = 0; i < n; i++)
-		change_claim(sub, &filter->settings, &claims[i], &kept, atp_is_distributed(relid));
+		ids[i] = Int64GetDatum(claims[i].id);
+	if (n > 1)
+		named = find_named(sub, atp_array_arg(INT8OID, ids, NULL, n));
+	for (int i = 0; i < n; i++)
+		if (named.isnull || !claims[i].has_set || has_id(named, claims[i].id))
+			change_claim(sub, &filter->settings, &claims[i], &kept, atp_is_distributed(relid));
+}
+
+/* ------------------------------------------------------------------------
+ * Sets that nothing names any more
+ * ------------------------------------------------------------------------
+ */
+
+/* The numbers of the target's sets that no subscription has as filter, and no proof as its collections. */
+static AtpArg
+find_unneeded(const char *target)
+{
+	AtpCaller	caller = atp_as_table_owner("proved_set");
+	AtpResult	names = atp_query("SELECT name FROM atproto.subscription WHERE target = $1::name AND by_repo", ATP_ARGS(atp_text_arg(target)));
+	Datum	   *kept = palloc(sizeof(Datum) * Max(names.n, 1));
+	AtpResult	found;
+	AtpArg		ids;
+	int			n = 0;
+
+	for (uint64 i = 0; i < names.n; i++)
+	{
+		const AtpSubscription *sub = atp_subscription_get(atp_get_text(atp_result_row(names, i), "name"), CurrentMemoryContext);
+		AtpProvedSet set;
+
+		if (sub == NULL)
+			continue;
+		set = atp_proved_kept(&sub->settings);
+		kept[n++] = Int64GetDatum(atp_proved_id(&set));
+	}
+	atp_result_free(names);
+	/* the numbers of all collections and of none are no row's own: repositories may get them at any time */
+	found = atp_query("SELECT array_agg(id) AS ids FROM atproto.proved_set q WHERE target = $1::name AND id > 0 AND id <> ALL ($2)"
+					  " AND NOT EXISTS (SELECT FROM atproto.proof_result p WHERE p.target = q.target AND p.proved_set = q.id)",
+					  ATP_ARGS(atp_text_arg(target), atp_array_arg(INT8OID, kept, NULL, n)));
+	ids = atp_get_arg(atp_result_row(found, 0), "ids", INT8ARRAYOID);
+	if (!ids.isnull)
+		ids.value = PointerGetDatum(PG_DETOAST_DATUM_COPY(ids.value));
+	atp_result_free(found);
+	atp_owner_end(caller);
+	return ids;
+}
+
+/*
+ * Remove the target's sets that nothing names any more: each change of a filter reads the repositories for each set.  Call
+ * with the exclusive lock of the target, so that no transaction is about to name such a set.  A set stays where this
+ * transaction may not see each repository: an old snapshot, or row security.
+ */
+static void
+remove_unneeded(const AtpSubscription *sub, Oid relid)
+{
+	AtpArg		ids = find_unneeded(sub->target);
+	AtpArg		named;
+	AtpCaller	caller;
+
+	if (ids.isnull || IsolationUsesXactSnapshot() || check_enable_rls(relid, sub->owner, true) == RLS_ENABLED)
+		return;
+	named = find_named(sub, ids);
+	caller = atp_as_table_owner("proved_set");
+	atp_run("DELETE FROM atproto.proved_set WHERE target = $1::name AND id = ANY ($2) AND id <> ALL ($3)", ATP_ARGS(atp_text_arg(sub->target), ids, named));
+	atp_owner_end(caller);
+}
+
+/* ------------------------------------------------------------------------
+ * Changes of subscriptions
+ * ------------------------------------------------------------------------
+ */
+
+/*
+ * Take the lock, and write the set of a filter.  In this order: a session with the exclusive lock removes sets that no
+ * subscription has, and does not see a subscription whose transaction has not ended.
+ */
+static void
+note_filter(const char *target, const AtpProvedSet *kept, bool exclusive)
+{
+	atp_proved_lock(target, exclusive);
+	atp_proved_note(target, kept);
 }
 
 /* Do all these subscriptions keep these collections, and no others? */
@@ -182,12 +294,13 @@ change_claims(const AtpSubscription *sub, bool has_former)
 	Oid			relid = table_with_claims(sub->target);
 	AtpProvedSet kept = atp_proved_kept(&sub->settings);
 	const List *subs = atp_running_subscriptions(sub->target);
+	/* transactions that claim the same filter need not end first */
+	bool		exclusive = has_former || !keep_all_same(subs, &kept);
 	const ListCell *lc;
 
+	note_filter(sub->target, &kept, OidIsValid(relid) && exclusive);
 	if (!OidIsValid(relid))
 		return;
-	/* transactions that claim the same filter need not end first */
-	atp_proved_lock(sub->target, has_former || !keep_all_same(subs, &kept));
 	change_by_filter(sub, sub, relid);
 	/* this filter may have taken a collection from a claim, and a second subscription of the same accounts may want the collection */
 	foreach(lc, subs)
@@ -198,6 +311,8 @@ change_claims(const AtpSubscription *sub, bool has_former)
 		if (strcmp(other->name, sub->name) != 0 && !atp_proved_covers(&kept, &wanted))
 			change_by_filter(sub, other, relid);
 	}
+	if (exclusive)
+		remove_unneeded(sub, relid);
 }
 
 /*
@@ -210,15 +325,11 @@ follow_change(const AtpSubscription *sub, const AtpTuple *old, AtpTuple row)
 	AtpProvedSet kept = atp_proved_kept(&sub->settings);
 	bool		differs = selects_others(old, row);
 
-	/* load_car() proves the filter of a paused subscription, too */
-	atp_proved_note(sub->target, &kept);
-	if (!is_runnable(row))
-	{
-		if (old != NULL && differs)
-			atp_proved_lock(sub->target, true);
-	}
-	else if (differs || !is_runnable(*old))
+	if (is_runnable(row) && (differs || !is_runnable(*old)))
 		change_claims(sub, old != NULL && differs);
+	else if (differs)
+		/* load_car() proves the filter of a paused subscription, too */
+		note_filter(sub->target, &kept, old != NULL);
 }
 
 /* SQL: atproto_internal.subscription_proved(), AFTER INSERT or UPDATE, for each row */

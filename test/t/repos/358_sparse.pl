@@ -192,6 +192,8 @@ foreach my $case (
 	[ 'a bomb', qr/invalid CAR file/, path => 'getRecord', bomb => 100 ],
 	[ 'a late 500', qr/500/, path => 'getBlocks', after => 1, status => 500 ],
 	[ 'getLatestCommit 500', qr/500/, path => 'getLatestCommit', status => 500, and => { path => 'getBlocks', status => 400 } ],
+	[ 'getRecord 413', undef, path => 'getRecord', status => 413, headers => $json, body => '{"error":"PayloadTooLarge"}' ],
+	[ 'getBlocks 413', undef, path => 'getBlocks', status => 413 ],
 	[ 'a proof of 10 MB', undef, path => 'getRecord', status => 200, file => "$files/fat.car" ],
 	[ 'cut off', undef, path => 'getBlocks', truncate => 300 ],
 	[ 'reset', undef, path => 'getRecord', reset => 100 ],
@@ -223,6 +225,39 @@ foreach my $of (grep { $_->{why} } @servers)
 	my @of = requests($of->{host});
 	is(join(' ', @of[ $of->{before} .. $#of ]), 'getRepo', "P-30: $of->{name}: and asked for the whole only");
 }
+
+# --- proofs by the whole ---
+
+sub prove
+{
+	my (@targets) = @_;
+
+	query(join '; ', map { "SELECT atproto.prove('$_')" } @targets);
+	$node->safe_psql('postgres', "SET client_min_messages = error; CALL atproto.await_proof('$_', '60 s')") foreach @targets;
+	return;
+}
+
+my $proof = "SELECT state, equal, missing, extra, other, reason FROM atproto.proof_result WHERE target = '%s'";
+
+query("SELECT atproto.reset_backoff('$_->{host}')") foreach @servers;
+wait_for('SELECT NOT bool_or(reset_backoff) FROM atproto.host');
+$_->{before} = requests($_->{host}) foreach @servers;
+query("DELETE FROM $servers[0]{target}.record WHERE rkey = (SELECT min(rkey) FROM $servers[0]{target}.record)");
+prove(map { $_->{target} } @servers);
+# what differs is fetched again
+wait_for_fetch();
+foreach my $of (@servers)
+{
+	my @of = requests($of->{host});
+
+	@of = @of[ $of->{before} .. $#of ];
+	is(query(sprintf $proof, $of->{target}), $of == $servers[0] ? 'done|f|1|0|0|' : 'done|t|0|0|0|', "P-50: $of->{name}: a proof by the whole");
+	is(count('getRepo', @of) . ' ' . (@of > 1), $of == $servers[0] ? '2 1' : '1 1', "P-61: $of->{name}: after the parts, the whole is tried once");
+}
+query("UPDATE atproto.subscription SET fetch_as = 'sparse' WHERE target = '$servers[1]{target}'");
+prove($servers[1]{target});
+is(query(sprintf $proof, $servers[1]{target}), 'queued|t|0|0|0|its server answers with HTTP status 404', 'P-32: sparse forces, for proofs, too');
+query("UPDATE atproto.subscription SET fetch_as = 'auto' WHERE target = '$servers[1]{target}'");
 
 # --- neither parts nor the whole ---
 
@@ -289,7 +324,8 @@ foreach my $case (
 	[ garbage    => qr/invalid repository/ ],
 	[ nowhere    => qr/refuses block/ ],
 	[ codec      => qr/CID of a record|invalid repository/ ],
-	[ other      => qr/of another account/ ])
+	[ other      => qr/of another account/ ],
+	[ ahead      => qr/in the future/ ])
 {
 	my ($car, $why) = @$case;
 	my $of = { name => $car, why => $why, host => serve($car), target => make_target("t_$car", 'sparse') };
@@ -306,10 +342,44 @@ foreach my $of (@trees)
 	push @marks, [ $of->{host}, qr/^\|$/, "$of->{name}: the host is not blamed" ];
 }
 query('DELETE FROM atproto.repo_job');
+query("UPDATE $_->{target}.repo SET rev = '2222222222222', sync = 'partial'; UPDATE atproto.subscription SET fetch_as = 'auto' WHERE target = '$_->{target}'") foreach @trees;
+# only the nodes are compared
+my @wrong = grep { $_->{name} !~ /nowhere|codec/ } @trees;
+prove(map { $_->{target} } @wrong);
+foreach my $of (@wrong)
+{
+	like(query(sprintf $proof, $of->{target}), qr/^queued\|\|\|\|\|(its repository is not valid|its server's answers are wrong, or lack blocks)$/, "P-12: $of->{name}: nothing is proven");
+	like(query("SELECT error FROM atproto.proof_result WHERE target = '$of->{target}'"), qr/; of its collections alone: .*$of->{why}/, 'with both errors');
+}
 query("UPDATE s.repo SET rev = NULL");
 fetch_from(serve('right'), 's');
 wait_for_fetch();
 is(query('SELECT count(*) FROM s.record'), '1', 'a right tree beside them');
+
+# --- an account that goes on during a long comparison ---
+
+# The rows are read slowly, because of a policy: so slices of the comparison end between two looks at the clock.
+make_target('slices', 'auto');
+query("SELECT atproto.pause('slices'); SELECT atproto.load_car('$me', pg_read_binary_file('$files/half.car'), 'slices')");
+query("CREATE ROLE slow LOGIN; GRANT USAGE ON SCHEMA slices TO slow; GRANT ALL ON ALL TABLES IN SCHEMA slices TO slow; SELECT atproto.grant_to('slow', 'slices', 'subscribe');
+	ALTER TABLE slices.record ENABLE ROW LEVEL SECURITY; CREATE POLICY slow ON slices.record USING (pg_sleep(0.001) IS NOT NULL);
+	UPDATE atproto.subscription SET owner = 'slow', repo_source = 'https://@{[ serve('half') ]}' WHERE name = 'slices'");
+query("UPDATE slices.repo SET sync = 'partial', rev = '2222222222222'");
+prove('slices');
+is(query(sprintf $proof, 'slices'), 'done|t|0|0|0|', 'P-51: rows are compared in several slices');
+query("SELECT atproto.prove('slices')");
+my @letters = (2 .. 7, 'a' .. 'z');
+my $commits = 0;
+wait_until(
+	sub {
+		query("UPDATE slices.repo SET rev = '2222222222" . join('', @letters[ int(++$commits / 1024), int($commits / 32) % 32, $commits % 32 ]) . "'");
+		return query("SELECT state = 'queued' AND error IS NULL AND next_try > now() + interval '4 s' FROM atproto.proof_result WHERE target = 'slices'") eq 't';
+	},
+	'P-51: a comparison that an account interrupts again and again to be put off');
+query("UPDATE atproto.proof_result SET next_try = 'epoch' WHERE target = 'slices'");
+$node->safe_psql('postgres', "CALL atproto.await_proof('slices', '60 s')");
+is(query(sprintf $proof, 'slices'), 'done|t|0|0|0|', 'P-51: and then the rows are compared');
+query("SELECT atproto.unsubscribe('slices'); DROP SCHEMA slices CASCADE");
 
 # --- slow servers while no place is free ---
 

@@ -192,6 +192,7 @@ my %calls = (
 	revoke_from         => "SELECT atproto.revoke_from('reader', 'victim')",
 	revalidate          => "CALL atproto.revalidate('victim')",
 	why_not_served      => 'SELECT atproto.why_not_served()',
+	log_is_believed     => "SELECT atproto.log_is_believed('owner'::regrole, 'victim')",
 	role_may_fill       => "SELECT atproto.role_may_fill('owner'::regrole, 'victim', 0)",
 	set_cursor          => "SELECT atproto.set_cursor('victim', 1)",
 	set_zstd_dictionary => "SELECT atproto.set_zstd_dictionary('victim', '\\x00')",

@@ -119,7 +119,8 @@ is(again('atproto.sweep_max_deletions = 10'), 'age', 'H-43: deletions are kept f
 # --- what one account does ---
 
 query('ALTER SYSTEM RESET atproto.sweep_max_deletions; SELECT atproto.unsubscribe(name) FROM atproto.subscription; DROP SCHEMA s CASCADE; CREATE SCHEMA s');
-follow(archive => [ 'b 1 +bb', 'c 1 +cc +c2', 'd 1 +dd +d2', 'hold', 'b is old.example.com @2025-01-01T00:00:00Z', 'c 2 -cc', 'd 2 -dd', 'hold', 'b 2 +b2' ],
+follow(archive => [ 'b 1 +bb', 'c 1 +cc +c2', 'd 1 +dd +d2', 'hold', 'b is old.example.com @2025-01-01T00:00:00Z', 'c 2 -cc', 'd 2 -dd', 'hold', 'b 2 +b2', 'hold',
+	map { ("d sync $_", "d $_ +m$_", 'd deleted @2024-01-01T00:00:00Z') } 10 .. 109 ],
 	relay => [ 'b 3 +b3', 'b is new.example.com @2025-06-01T00:00:00Z' ]);
 my %did = map { $_ => query("SELECT did FROM s.record WHERE rkey = '${_}2' OR rkey = '${_}3'") } qw(b c d);
 # the relay has passed all of this, but an event of c waits
@@ -132,6 +133,15 @@ query("INSERT INTO s.sweep_deletion (did, path, rev) SELECT '$did{d}', 'app.bsky
 is(again('atproto.sweep_max_deletions = 40'), '', 'H-43: one account with more than its share of the deletions does not make the sweep incomplete');
 is(query(q{SELECT string_agg(did || ' ' || path, ',') FROM s.sweep_deletion}), "$did{c} app.bsky.feed.post/cc", 'and only its own deletions go');
 is(query("SELECT string_agg(sync, ' ' ORDER BY did = '$did{d}') FROM s.repo WHERE did IN ('$did{c}', '$did{d}')"), 'partial desynchronized', 'which its repository says');
+# a storm of removals: later records of another source stay, and are not read again for each event
+query("INSERT INTO s.record (did, collection, rkey, cid, rev, value) SELECT did, collection, 'k' || i, cid, '3mc2222222222', value FROM s.record, generate_series(1, 1000) i WHERE did = '$did{d}' AND rkey = 'd2'");
+my $reads = q{SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables WHERE relid = 's.record'::regclass};
+query('SELECT pg_stat_force_next_flush()');
+my $before = query($reads);
+go('archive');
+is(query("SELECT count(*), string_agg(rkey::text, ' ') FILTER (WHERE rkey::text !~ '^k') FROM s.record WHERE did = '$did{d}'"), '1001|m109', 'H-31: what a storm of #sync and #account leaves');
+query(q{SELECT atproto.unsubscribe('archive')});
+cmp_ok(query($reads) - $before, '<', 100000, 'H-31: a storm does not read all records for each of its events');
 query(q{DELETE FROM atproto.held_event; UPDATE s.repo SET hold = NULL; SELECT atproto.unsubscribe(name) FROM atproto.subscription; DROP SCHEMA s CASCADE; CREATE SCHEMA s});
 
 # --- how far the other streams are (guard behind) ---

@@ -221,6 +221,23 @@ wait_for("SELECT error IS NOT NULL FROM atproto.proof_result WHERE did = 'did:we
 like(query("SELECT error FROM atproto.proof_result WHERE did = 'did:web:gone.example.org'"), qr/no server any more|identity is/, 'P-52: an account that has no server any more is refused');
 query("DELETE FROM atproto.proof_result WHERE target = 'late'; DELETE FROM late.repo WHERE did = 'did:web:gone.example.org'");
 
+# --- reasons ---
+
+query('CREATE SCHEMA hosts');
+query($simulated->subscribe_sql('hosts', target => "'hosts'", collections => "'$FEED'", repo_source => "'pds'"));
+query(q{SELECT atproto.pause('hosts')});
+my @refused = map { "did:web:a$_.example.org" } 1 .. 20;
+$network->documents({ map { $refused[$_] => $network->document($refused[$_], pds => $_ < 12 ? 'first.example.com' : 'second.example.com', key => 'zDnaembgSGUhZULN2Caob4HLJPaxBh92N7rtH21TErzqf8HQo') } 0 .. $#refused });
+$network->fault({ host => 'first.example.com', path => 'sync\\.get', status => 403, body => 'a wall' });
+$network->fault({ host => 'second.example.com', path => 'sync\\.get', status => 400, headers => { 'Content-Type' => 'application/json' }, body => '{"error":"RepoNotFound","message":"of this account"}' });
+query("INSERT INTO hosts.repo (did, rev, sync) SELECT 'did:web:a' || i || '.example.org', '3jzfcijpj2z2a', 'partial' FROM generate_series(1, 20) i");
+prove('hosts');
+is(query("SELECT refused, (SELECT string_agg(key || ': ' || value, ', ' ORDER BY key) FROM jsonb_each_text(reasons)) FROM atproto.proof WHERE target = 'hosts'"),
+	'20|its server answers with HTTP status 403: 12, its server does not have the repository: 8', 'P-52: accounts with the same reason are counted together');
+is(query("SELECT count(*) FROM atproto.proof_result WHERE target = 'hosts' AND error LIKE '%https://' || CASE WHEN reason LIKE '%403' THEN 'first' ELSE 'second' END || '.example.com/%did=' || replace(did::text, ':', '%3A') || '%'"),
+	20, 'P-52: and each account has its own error');
+query(q{SELECT atproto.unsubscribe('hosts')});
+
 # --- repair ---
 
 query(q{UPDATE atproto.subscription SET backfill = 'repair' WHERE name = 'feed'});

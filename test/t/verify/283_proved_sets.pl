@@ -85,6 +85,9 @@ ok(claimed('everything', "synchronized $FEED true"), 'P-40: collections of a pat
 set_filter('everything', "collections = '{app.bsky.feed.post,app.bsky.graph.follow}'");
 ok(claimed('everything', "partial $POST true"), 'P-40: of a filter that loses and gains, what both have is left');
 
+is(query("SELECT string_agg(collections::text, ' ' ORDER BY collections) FROM atproto.proved_set WHERE target = 'everything'"), "{*} $POST {app.bsky.feed.post,app.bsky.graph.follow}",
+	'P-40: sets that no repository names are removed');
+
 # --- a second subscription ---
 
 my $split = query("SELECT did FROM star.repo WHERE sync = 'synchronized' ORDER BY did LIMIT 1");
@@ -142,6 +145,21 @@ wait_for_seq($node, 'race', $last);
 is(query("SELECT count(*) FROM race.repo r JOIN atproto.proved_set p ON p.target = 'race' AND p.id = r.proved WHERE r.sync = 'synchronized' AND p.collections <> '$FEED'"), '0',
 	'P-40: and none of them keeps the claim of the former filter');
 is(query('SELECT * FROM atproto.check()'), '', 'P-40: check() finds nothing');
+
+# --- a set that is about to be removed gets proofs ---
+
+query("SELECT atproto.prove('race', collections => '$POST'); DELETE FROM atproto.proof_result WHERE target = 'race'");
+query("UPDATE race.repo SET proved = 0 WHERE proved IS NOT NULL");
+my $proves = $node->background_psql('postgres');
+$proves->query_safe("BEGIN; SELECT atproto.prove('race', collections => '$POST')");
+$session = $points->session('narrows', "UPDATE atproto.subscription SET collections = '{app.bsky.feed.*,app.bsky.graph.follow}' WHERE name = 'race'");
+wait_for("SELECT count(*) = 1 FROM pg_locks l JOIN pg_stat_activity USING (pid) WHERE application_name = 'narrows' AND NOT granted AND l.objsubid = 62");
+$proves->query_safe('COMMIT');
+$proves->quit;
+is(($session->finish)[1], '', 'P-40: a change of the filter waits for prove()');
+cmp_ok(query("SELECT count(*) FROM atproto.proof_result p JOIN atproto.proved_set q ON q.target = p.target AND q.id = p.proved_set WHERE p.target = 'race'"), '>', 0, 'P-50: whose set stays');
+query("DELETE FROM atproto.proof_result; UPDATE atproto.subscription SET collections = '$FEED' WHERE name = 'race'");
+is(query("SELECT string_agg(collections::text, ' ' ORDER BY collections) FROM atproto.proved_set WHERE target = 'race'"), $FEED, 'P-40: until nothing names it');
 
 # --- who writes sets ---
 

@@ -1,0 +1,310 @@
+/*
+ * identity_log.c
+ *		Identities of did:plc accounts by logs that the database follows: see identity_log.h.
+ *
+ * identity.log_time is the time of the operation from which a row was filled.  Times rise within an account's log (M-04), so
+ * a later operation has a later time at every directory.  A row that a document has filled was read at a time of this
+ * server's clock: an operation that is more than an hour older was in the document.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "common/clock.h"
+#include "common/signature.h"
+#include "config/extension.h"
+#include "config/spi.h"
+#include "core/wire/diddoc.h"
+#include "fmgr.h"
+#include "identity/identity_document.h"
+#include "identity/identity_log.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(atp_did_key);
+
+int			atp_plc_lag_ms;
+
+/* A log that can be asked. */
+typedef struct Log
+{
+	char	   *target;
+	bool		whole;			/* not restricted to some accounts */
+} Log;
+
+void
+atp_identity_log_init(void)
+{
+	DefineCustomIntVariable("atproto.plc_lag",
+							"How far the log of a did:plc directory may lag behind to be asked in place of the directory.",
+							"An event whose key is not known, or does not fit, waits so long for the log.",
+							&atp_plc_lag_ms, 10000, 0, 3600 * 1000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+}
+
+/* ------------------------------------------------------------------------
+ * Which logs
+ * ------------------------------------------------------------------------
+ */
+
+/* The SQL text with @ replaced by the quoted schema of our types and operators, and # by the quoted target; palloc'd. */
+static char *
+log_sql(const char *sql, const char *target)
+{
+	const char *schema = atp_extension_schema();
+	const char *quoted = quote_identifier(target);
+	StringInfoData out;
+
+	initStringInfo(&out);
+	for (; *sql != '\0'; sql++)
+		if (*sql == '@' || *sql == '#')
+			appendStringInfoString(&out, *sql == '@' ? schema : quoted);
+		else
+			appendStringInfoChar(&out, *sql);
+	return out.data;
+}
+
+/* The fresh logs; the section of the identities' owner has begun. */
+static List *
+fresh_logs(void)
+{
+	AtpResult	found = atp_query("SELECT target::text AS target, bool_or(whole) AS whole FROM atproto.stat_directory"
+								  " WHERE believed AND fresh GROUP BY target ORDER BY target", ATP_NO_ARGS);
+	List	   *logs = NIL;
+
+	for (uint64 i = 0; i < found.n; i++)
+	{
+		AtpTuple	row = atp_result_row(found, i);
+		Log		   *log = palloc(sizeof(Log));
+
+		log->target = atp_get_text(row, "target");
+		log->whole = atp_get_bool(row, "whole");
+		logs = lappend(logs, log);
+	}
+	atp_result_free(found);
+	return logs;
+}
+
+bool
+atp_identity_log_is_believed(Oid owner, const char *target)
+{
+	AtpCaller	caller = atp_as_table_owner("identity");
+	AtpResult	found = atp_query("SELECT atproto.log_is_believed($1, $2::name) AS believed",
+								  ATP_ARGS((AtpArg) {ObjectIdGetDatum(owner), OIDOID}, atp_text_arg(target)));
+	bool		believed = atp_get_bool(atp_result_row(found, 0), "believed");
+
+	atp_result_free(found);
+	atp_owner_end(caller);
+	return believed;
+}
+
+/* ------------------------------------------------------------------------
+ * From the log's rows to identities
+ * ------------------------------------------------------------------------
+ */
+
+static AtpSpan
+text_span(AtpTuple row, const char *column)
+{
+	char	   *text = atp_get_text_or_null(row, column);
+
+	return (AtpSpan) {text, text == NULL ? 0 : strlen(text)};
+}
+
+/* The row of plc_history of an account's newest operation. */
+static void
+take_state(AtpIdentity *identity, AtpTuple row, TimestampTz now)
+{
+	AtpDidDoc	doc;
+
+	atp_diddoc_of_parts(text_span(row, "key"), text_span(row, "label_key"), text_span(row, "server"), text_span(row, "log_handle"),
+						atp_signature_point, NULL, &doc);
+	if (atp_get_bool(row, "gone"))
+	{
+		identity->has_key = identity->has_label_key = false;
+		identity->pds = NULL;
+		identity->handle = NULL;
+		(void) atp_identity_settle_broken(identity, ATP_IDENTITY_GONE, "The account's log ends with a tombstone.", now);
+	}
+	else
+		(void) atp_identity_take_document(identity, &doc, now);
+	identity->log_time = DatumGetTimestampTz(atp_get_arg(row, "since", TIMESTAMPTZOID).value);
+	identity->stale = false;
+	identity->doubted_by = NIL;
+}
+
+#define NEWEST \
+	" CROSS JOIN LATERAL (SELECT h.since, h.key, h.label_key, h.server, h.handle AS log_handle, h.gone FROM #.plc_history h" \
+	"  WHERE h.did OPERATOR(@.=) w.did AND h.until IS NULL) h"
+
+/* Two logs may differ while one of them lags: the later operation counts. */
+static void
+read_log(const Log *log, AtpArg dids, AtpIdentity *identities, AtpLogAnswer *answers, TimestampTz now)
+{
+	AtpResult	found = atp_query(log_sql("SELECT w.n::int4 AS n, h.* FROM unnest($1) WITH ORDINALITY w (did, n)" NEWEST, log->target),
+								  ATP_ARGS(dids));
+
+	for (uint64 i = 0; i < found.n; i++)
+	{
+		AtpTuple	row = atp_result_row(found, i);
+		int			n = atp_get_int4(row, "n") - 1;
+		TimestampTz since = DatumGetTimestampTz(atp_get_arg(row, "since", TIMESTAMPTZOID).value);
+
+		if (answers[n] == ATP_LOG_HAS && identities[n].log_time >= since)
+			continue;
+		answers[n] = ATP_LOG_HAS;
+		take_state(&identities[n], row, now);
+	}
+	atp_result_free(found);
+}
+
+void
+atp_identity_log_read(struct varlena *const *dids, int n, AtpIdentity *identities, AtpLogAnswer *answers, TimestampTz now)
+{
+	AtpCaller	caller;
+	List	   *logs;
+	ListCell   *cell;
+	bool		whole = false;
+
+	for (int i = 0; i < n; i++)
+		answers[i] = ATP_LOG_SILENT;
+	if (n == 0)
+		return;
+	caller = atp_as_table_owner("identity");
+	logs = fresh_logs();
+	foreach(cell, logs)
+	{
+		const Log  *log = lfirst(cell);
+
+		whole |= log->whole;
+		read_log(log, atp_dids_arg(dids, n), identities, answers, now);
+	}
+	atp_owner_end(caller);
+	for (int i = 0; i < n && whole; i++)
+		if (answers[i] == ATP_LOG_SILENT)
+			answers[i] = ATP_LOG_LACKS;
+}
+
+/* Does the table's row alone not decide about an event? */
+static bool
+is_incomplete(const AtpIdentity *identity, TimestampTz now)
+{
+	return atp_identity_is_due(identity, now) || identity->doubted_by != NIL || !atp_identity_is_usable(identity, now);
+}
+
+void
+atp_identities_complete(struct varlena *const *dids, int n, AtpIdentity *identities, TimestampTz now)
+{
+	struct varlena **some = palloc(sizeof(struct varlena *) * Max(n, 1));
+	AtpIdentity *completed = palloc(sizeof(AtpIdentity) * Max(n, 1));
+	AtpLogAnswer *answers = palloc(sizeof(AtpLogAnswer) * Max(n, 1));
+	int		   *of = palloc(sizeof(int) * Max(n, 1));
+	int			nsome = 0;
+
+	for (int i = 0; i < n; i++)
+		if (is_incomplete(&identities[i], now))
+		{
+			of[nsome] = i;
+			completed[nsome] = identities[i];
+			some[nsome++] = dids[i];
+		}
+	atp_identity_log_read(some, nsome, completed, answers, now);
+	for (int i = 0; i < nsome; i++)
+		if (answers[i] == ATP_LOG_HAS)
+		{
+			identities[of[i]] = completed[i];
+			identities[of[i]].from_log = true;
+		}
+}
+
+/* ------------------------------------------------------------------------
+ * Following
+ * ------------------------------------------------------------------------
+ */
+
+/*
+ * SQL: the newest operations of accounts whose rows were filled earlier.  An account without a row, or whose document was
+ * never read, is of interest only if somebody asks for the account, and only while the log is fresh ($2): an old state would
+ * be taken for the present one.
+ */
+#define BEHIND(accounts) \
+	"SELECT w.did, h.* FROM (SELECT i.did FROM atproto.identity i WHERE " accounts \
+	"  UNION SELECT r.did FROM atproto.identity_request r WHERE " accounts ") w" \
+	" LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) w.did" NEWEST \
+	" CROSS JOIN LATERAL (SELECT CASE WHEN i.state IN ('gone', 'invalid') THEN i.asked_at ELSE i.resolved_at END AS read_at) r" \
+	" WHERE CASE WHEN i.log_time IS NOT NULL THEN h.since > i.log_time WHEN r.read_at IS NULL THEN $1" \
+	"  ELSE h.since > r.read_at - interval '1 h' END ORDER BY w.did USING OPERATOR(@.<)"
+
+static bool
+is_fresh(const char *target)
+{
+	return atp_run("SELECT FROM atproto.stat_directory WHERE target = $1::name AND believed AND fresh", ATP_ARGS(atp_text_arg(target))) > 0;
+}
+
+/* The look-ups of consumers are done: an event whose key still does not fit asks again. */
+static void
+remove_requests(struct varlena *const *dids, int n)
+{
+	atp_run(atp_identity_sql("WITH l AS (SELECT w.did, w.role, w.owner, w.refresh FROM atproto.identity_request w"
+							 "  WHERE w.did OPERATOR(@.=) ANY ($1) AND w.role = 0 FOR UPDATE SKIP LOCKED)"
+							 " DELETE FROM atproto.identity_request w USING l"
+							 " WHERE w.did OPERATOR(@.=) l.did AND w.role = l.role AND w.owner = l.owner AND w.refresh = l.refresh"),
+			ATP_ARGS(atp_dids_arg(dids, n)));
+}
+
+static AtpResult
+find_behind(const char *target, struct varlena *const *dids, int n)
+{
+	AtpArg		fresh = atp_bool_arg(is_fresh(target));
+
+	if (n < 0)
+		return atp_query(log_sql(BEHIND("true"), target), ATP_ARGS(fresh));
+	return atp_query(log_sql(BEHIND("did OPERATOR(@.=) ANY ($2)"), target), ATP_ARGS(fresh, atp_dids_arg(dids, n)));
+}
+
+List *
+atp_identity_log_follow(const char *target, struct varlena *const *dids, int n, TimestampTz now)
+{
+	AtpCaller	caller = atp_as_table_owner("identity");
+	AtpResult	found = find_behind(target, dids, n);
+	struct varlena **behind = palloc(sizeof(struct varlena *) * Max(found.n, 1));
+	AtpIdentity *identities = palloc(sizeof(AtpIdentity) * Max(found.n, 1));
+	List	   *released = NIL;
+
+	for (uint64 i = 0; i < found.n; i++)
+	{
+		behind[i] = PG_DETOAST_DATUM_COPY(atp_get_arg(atp_result_row(found, i), "did", atp_type("did")).value);
+		released = lappend(released, behind[i]);
+	}
+	if (found.n > 0)
+	{
+		remove_requests(behind, found.n);
+		atp_identities_read(behind, found.n, identities);
+		for (uint64 i = 0; i < found.n; i++)
+		{
+			take_state(&identities[i], atp_result_row(found, i), now);
+			if (identities[i].asked_at == DT_NOBEGIN)
+				identities[i].asked_at = now;
+		}
+		atp_identities_write_by_log(behind, found.n, identities);
+	}
+	atp_result_free(found);
+	atp_owner_end(caller);
+	return released;
+}
+
+/* SQL: atproto.did_key(key) */
+Datum
+atp_did_key(PG_FUNCTION_ARGS)
+{
+	bytea	   *key = PG_GETARG_BYTEA_PP(0);
+	const uint8_t *bytes = (const uint8_t *) VARDATA_ANY(key);
+	char		text[ATP_MULTIKEY_TEXT];
+	int			n;
+
+	if (VARSIZE_ANY_EXHDR(key) != ATP_MULTIKEY_LEN)
+		PG_RETURN_NULL();
+	n = (int) atp_multikey_text(bytes, text);
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("did:key:%.*s", n, text)));
+}

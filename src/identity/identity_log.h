@@ -1,0 +1,50 @@
+/*
+ * identity_log.h
+ *		Identities of did:plc accounts by logs that the database follows (M-30, M-31).
+ *
+ * A subscription with "identities" keeps the log of a directory, verified, in its target.  The log is believed only while
+ * nobody but roles with the rights of the extension's owner may write it (atproto.log_is_believed()), because
+ * atproto.identity serves the subscriptions of all roles.  The log is fresh while the stream lags by less than
+ * atproto.plc_lag: then look-ups of accounts in the log are answered from the log, and no directory is asked.
+ *
+ * Only these functions read a log as a source of identities; the log is read by the view plc_history alone.  The caller has
+ * SPI connected, in a transaction with a snapshot.  Arrays of DIDs are sorted, without duplicates.
+ */
+#ifndef ATP_IDENTITY_LOG_H
+#define ATP_IDENTITY_LOG_H
+
+#include "identity/identity.h"
+
+/* Setting: milliseconds that a log may lag behind its directory, and that an event waits for the log. */
+extern int	atp_plc_lag_ms;
+
+/* From _PG_init(): the setting. */
+extern void atp_identity_log_init(void);
+
+typedef enum AtpLogAnswer
+{
+	ATP_LOG_SILENT,				/* no fresh log could have the account */
+	ATP_LOG_LACKS,				/* a fresh log of all accounts does not have the account yet */
+	ATP_LOG_HAS
+} AtpLogAnswer;
+
+/* Put what fresh logs say of n DIDs into the identities, which were read from the table. */
+extern void atp_identity_log_read(struct varlena *const *dids, int n, AtpIdentity *identities, AtpLogAnswer *answers, TimestampTz now);
+
+/*
+ * M-31: for events that are judged: identities that are unknown, due or doubtful are completed by a fresh log (from_log),
+ * without a change of the table.
+ */
+extern void atp_identities_complete(struct varlena *const *dids, int n, AtpIdentity *identities, TimestampTz now);
+
+/*
+ * M-30: the transaction has written operations of these accounts into the log of a target that is believed; n < 0: compare all
+ * accounts.  Updates the rows of atproto.identity, removes look-ups that are done thereby, and returns the accounts whose held
+ * events are to be released.
+ */
+extern List *atp_identity_log_follow(const char *target, struct varlena *const *dids, int n, TimestampTz now);
+
+/* Is the log of this target believed, if a subscription of this owner keeps it? */
+extern bool atp_identity_log_is_believed(Oid owner, const char *target);
+
+#endif							/* ATP_IDENTITY_LOG_H */
