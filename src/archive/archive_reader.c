@@ -108,11 +108,11 @@ atp_archive_new(const AtpArchiveOptions *options)
  */
 
 static AtpHttp *
-ask_server(const AtpArchive *a, const char *url, const char *post, const char *more)
+ask_server(const AtpArchive *a, const char *url, const char *post, int64 body_max, const char *more)
 {
 	AtpHttpRequest request = {
 		.owner = a, .url = url, .accept = post != NULL ? "application/json" : "application/octet-stream",
-		.whole_ms = post != NULL ? PLAN_MS : WHOLE_MS, .body_max = post != NULL ? ATP_PLAN_MAX : PG_INT64_MAX,
+		.whole_ms = post != NULL ? PLAN_MS : WHOLE_MS, .body_max = body_max,
 		.stream = post == NULL, .slow_bytes = SLOW_BYTES, .slow_s = SLOW_S, .post = post, .named = true,
 		.ca_file = a->options.ca_file, .proxy = a->options.proxy
 	};
@@ -141,7 +141,8 @@ request_transfer(AtpArchive *a, Transfer *t)
 		url = psprintf("%s/xrpc/%s.getBlock?segment=%s&blockIndex=%u", a->options.origin, a->options.methods, name, t->block);
 	if (t->from > 0)
 		range = psprintf("Range: bytes=" INT64_FORMAT "-\r\nIf-Range: %s\r\n", t->from, t->etag);
-	t->http = ask_server(a, url, NULL, range);
+	/* H-21: the frames of a segment have lengths of their own */
+	t->http = ask_server(a, url, NULL, t->unit.is_whole ? PG_INT64_MAX : ATP_ARCHIVE_FRAME_MAX, range);
 	t->judged = false;
 }
 
@@ -310,7 +311,7 @@ atp_archive_plan(AtpArchive *a, int64 after, int64 tip)
 	}
 	body = palloc0(n + 1);
 	(void) atp_plan_request_write(&request, body, n, &n);
-	a->asked = ask_server(a, psprintf("%s/xrpc/%s.planSnapshot", a->options.origin, a->options.methods), body, "");
+	a->asked = ask_server(a, psprintf("%s/xrpc/%s.planSnapshot", a->options.origin, a->options.methods), body, ATP_PLAN_MAX, "");
 	pfree(body);
 }
 

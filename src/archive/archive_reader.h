@@ -3,8 +3,8 @@
  *		Reads the archive of a Jetstream over HTTP: asks for plans, receives segments and blocks, and hands out rows in the
  *		order of their numbers (H-10 to H-16, H-20 to H-23).
  *
- * H-02: no function here waits, or touches a table.  The caller pumps net/http.h, and calls atp_archive_next() again and again. The
- * buffers of net/http.h bound the bytes received ahead; one decoded block is in memory, too.
+ * H-02: no function here waits, or touches a table.  The caller pumps net/http.h, and calls atp_archive_next() again and again.
+ * H-41: the buffers of net/http.h bound the bytes received ahead; one decoded block is in memory, too.
  */
 #ifndef ATP_ARCHIVE_READER_H
 #define ATP_ARCHIVE_READER_H

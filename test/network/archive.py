@@ -57,7 +57,7 @@ class Segment:
 
 
 class Archive:
-    def __init__(self, rows=None, block_rows=100, segment_blocks=10, page=100000, whole=0.75, token=None, lag=0, generous=0, unavailable=False, etag=True):
+    def __init__(self, rows=None, block_rows=100, segment_blocks=10, page=100000, whole=0.75, token=None, lag=0, generous=0, unavailable=False, etag=True, matched=None):
         self.lock = threading.RLock()
         self.block_rows = block_rows
         self.segment_blocks = segment_blocks
@@ -68,6 +68,7 @@ class Archive:
         self.generous = generous  # each so manieth block is planned although nothing in it fits
         self.unavailable = unavailable
         self.etag = etag
+        self.says_matched = matched  # what each plan says of blocksMatched
         self.open = []  # events that are not sealed
         self.segments = []
         self.requests = 0
@@ -214,7 +215,7 @@ class Archive:
             if taken < wanted:
                 through = last_unit
                 break
-        stats = {"segmentsExamined": len(self.segments), "segmentsMatched": len(segments), "blocksMatched": blocks, "entries": units}
+        stats = {"segmentsExamined": len(self.segments), "segmentsMatched": len(segments), "blocksMatched": blocks if self.says_matched is None else self.says_matched, "entries": units}
         return {"sealedTipSeq": tip, "plannedThroughSeq": through, "segments": segments, "stats": stats}
 
     # --- files

@@ -810,6 +810,7 @@ lies_and_limits(void)
 	AtpBytes	cid;
 	size_t		at;
 	bool		as_whole;
+	int			pauses;
 	AtpErr		err;
 
 	/* no server can do this, since each link is a hash */
@@ -835,6 +836,12 @@ lies_and_limits(void)
 	begin_fetch(PATTERN_LIST("m.m.m"));
 	(void) fetch_nodes();
 	ok(prove(true, PATTERN_LIST("m.m.m"), &as_whole) == ATP_E_RECORD_MISSING && fetch.records == 0, "P-15: records that are nowhere");
+	source = source_of(false);
+	err = atp_sparse_begin(&sparse, &source, cid_span(root), &at);
+	sparse.pause_after = 30;
+	for (pauses = 0; err == ATP_OK && (err = atp_sparse_next(&sparse, &cid, &at)) == ATP_OK && cid.ptr == NULL;)
+		pauses++;
+	ok(err == ATP_E_MST_END && pauses == 3, "P-14: a walk over 100 keys that pauses after 30");
 	source = source_of(false);
 	source.max_records = 99;
 	err = atp_sparse_begin(&sparse, &source, cid_span(root), &at);

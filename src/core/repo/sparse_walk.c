@@ -23,6 +23,7 @@ atp_sparse_begin(AtpSparseWalk *sparse, const AtpExportSource *source, AtpBytes 
 	sparse->top_keys = 0;
 	sparse->highest = 0;
 	sparse->highest_keys = 0;
+	sparse->pause_after = 0;
 	if (err == ATP_OK && mst->depth > 0)
 	{
 		sparse->top = mst->level[0].layer;
@@ -48,12 +49,20 @@ atp_sparse_next(AtpSparseWalk *sparse, AtpBytes *cid, size_t *at)
 {
 	const AtpMstWalk *mst = &sparse->walk.mst;
 	AtpExportRecord record;
+	uint64_t	passed = 0;
 	AtpErr		err = ATP_E_MST_MISSING;
 
 	if (!sparse->root_absent)
 	{
 		while ((err = atp_export_next(&sparse->walk, &record, at)) == ATP_OK)
+		{
 			count_key(sparse, mst->level[mst->depth - 1].layer);
+			if (++passed == sparse->pause_after)
+			{
+				*cid = (AtpBytes) {NULL, 0};
+				return ATP_OK;
+			}
+		}
 	}
 	sparse->root_absent = false;
 	if (err != ATP_E_MST_MISSING)

@@ -29,6 +29,7 @@ typedef struct AtpSparseWalk
 	uint64_t	top_keys;		/* number of the root's keys; 0: the tree is empty, or the root is absent */
 	unsigned	highest;		/* the greatest height of a key of the ranges */
 	uint64_t	highest_keys;	/* number of the ranges' keys of this height */
+	uint64_t	pause_after;	/* after so many keys atp_sparse_next() returns without a node; 0: never */
 } AtpSparseWalk;
 
 /*
@@ -39,7 +40,7 @@ extern AtpErr atp_sparse_begin(AtpSparseWalk *sparse, const AtpExportSource *sou
 
 /*
  * The next absent node, in the order of keys; ATP_E_MST_END after the last.  A node that has two places in the
- * tree may be named twice.
+ * tree may be named twice.  ATP_OK with ptr NULL: a pause, after which the next call goes on.
  */
 extern AtpErr atp_sparse_next(AtpSparseWalk *sparse, AtpBytes *cid, size_t *at);
 

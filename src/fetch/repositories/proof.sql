@@ -92,9 +92,9 @@ CREATE FUNCTION atproto_internal.proof_share(k bigint, n bigint, upper boolean) 
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'atp_proof_share';
 COMMENT ON FUNCTION atproto_internal.proof_share(bigint, bigint, boolean) IS 'bound, with 95 % confidence, of the share of a whole of which a sample of n has k: the upper bound of Clopper and Pearson, or the lower';
 
-CREATE FUNCTION atproto_internal.proof_accounts(subscription text, proved_set bigint, OUT accounts bigint, OUT present bigint) RETURNS record
+CREATE FUNCTION atproto_internal.proof_accounts(target name, subscription text, proved_set bigint, OUT accounts bigint, OUT present bigint) RETURNS record
     LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_proof_accounts';
-COMMENT ON FUNCTION atproto_internal.proof_accounts(text, bigint) IS 'active accounts of a subscription''s target; and how many of them were proven at the present revision, in the collections of this set: reads the table repo with the rights of the subscription''s owner; only for the owner and members of pg_monitor, else NULL';
+COMMENT ON FUNCTION atproto_internal.proof_accounts(name, text, bigint) IS 'active accounts of a target; and how many of them were proven at the present revision, in the collections of this set: reads the table repo with the rights of the subscription''s owner; only for the owner and members of pg_monitor, and while the subscription fills the target, else NULL';
 
 CREATE VIEW atproto.proof WITH (security_barrier) AS
     SELECT p.target, p.subscription, q.collections, m.share,
@@ -123,14 +123,14 @@ CREATE VIEW atproto.proof WITH (security_barrier) AS
         JOIN atproto.subscription s ON s.name = p.subscription
         LEFT JOIN atproto.proved_set q ON q.target = p.target AND q.id = p.proved_set
         LEFT JOIN atproto.proof_sample m ON m.target = p.target
-        CROSS JOIN LATERAL atproto_internal.proof_accounts(p.subscription, p.proved_set) a
+        CROSS JOIN LATERAL atproto_internal.proof_accounts(p.target, p.subscription, p.proved_set) a
     WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE');
 COMMENT ON VIEW atproto.proof IS 'what prove() has found, for each target, subscription and set of collections: a statement about the accounts that the target knows, and about no other account';
 COMMENT ON COLUMN atproto.proof.target IS 'schema of the tables';
 COMMENT ON COLUMN atproto.proof.subscription IS 'subscription whose settings and owner count for the proofs';
 COMMENT ON COLUMN atproto.proof.collections IS 'the compared collections; {*}: all';
 COMMENT ON COLUMN atproto.proof.share IS 'the largest share of the accounts that prove() was called with';
-COMMENT ON COLUMN atproto.proof.accounts IS 'active accounts of the target';
+COMMENT ON COLUMN atproto.proof.accounts IS 'active accounts of the target; NULL: the subscription fills another target now';
 COMMENT ON COLUMN atproto.proof.proven IS 'accounts whose rows were exactly the records of the account''s repository, at the present revision of the tables';
 COMMENT ON COLUMN atproto.proof.earlier IS 'accounts that were proven at an earlier revision';
 COMMENT ON COLUMN atproto.proof.differing IS 'accounts whose rows differ: proof_result has the differences';

@@ -134,6 +134,12 @@ atp_proof_fetch_export(const AtpProofFetch *f)
 }
 
 bool
+atp_proof_fetch_is_of_parts(const AtpProofFetch *f)
+{
+	return f->parts != NULL;
+}
+
+bool
 atp_proof_fetch_is_running(const AtpProofFetch *f)
 {
 	return f->parts != NULL ? atp_sparse_fetch_running(f->parts) > 0 : f->http != NULL;

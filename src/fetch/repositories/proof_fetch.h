@@ -34,6 +34,9 @@ extern AtpSparseState atp_proof_fetch_give_up(AtpProofFetch *fetch);
 /* P-52: atp_sparse_fault_reason() of the fault. */
 extern const char *atp_proof_fetch_reason(const AtpProofFetch *fetch);
 
+/* False: the whole repository is fetched. */
+extern bool atp_proof_fetch_is_of_parts(const AtpProofFetch *fetch);
+
 /* Does a request run now? */
 extern bool atp_proof_fetch_is_running(const AtpProofFetch *fetch);
 

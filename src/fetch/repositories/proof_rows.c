@@ -17,6 +17,7 @@
 #include "mb/pg_wchar.h"
 #include "net/http.h"
 #include "nodes/pg_list.h"
+#include "tables/base/history.h"
 #include "tables/base/job.h"
 #include "types/types.h"
 #include "utils/array.h"
@@ -178,19 +179,24 @@ read_job(AtpTuple row)
 }
 
 List *
-atp_proofs_due(char **hosts, int nhosts, int max)
+atp_proofs_due(char **hosts, int nhosts, const Oid *owners, int nowners, int max)
 {
 	Datum	   *values = palloc(sizeof(Datum) * Max(nhosts, 1));
+	Datum	   *oids = palloc(sizeof(Datum) * Max(nowners, 1));
 	AtpResult	found;
 	List	   *jobs = NIL;
 
 	for (int i = 0; i < nhosts; i++)
 		values[i] = CStringGetTextDatum(hosts[i]);
+	for (int i = 0; i < nowners; i++)
+		oids[i] = ObjectIdGetDatum(owners[i]);
 	found = atp_query(atp_identity_sql("SELECT p.target::text AS target, p.did, p.subscription, s.owner::oid AS owner, " ATP_REPO_SERVER " AS server, q.collections"
-									   " FROM (SELECT * FROM atproto.proof_result p WHERE " DUE " AND p.host <> ALL ($1) ORDER BY p.next_try LIMIT $2) p"
+									   " FROM (SELECT * FROM atproto.proof_result p WHERE " DUE " AND p.host <> ALL ($1)"
+									   "  AND NOT EXISTS (SELECT FROM atproto.subscription o WHERE o.name = p.subscription AND o.owner::oid = ANY ($3))"
+									   "  ORDER BY p.next_try LIMIT $2) p"
 									   " JOIN atproto.subscription s ON s.name = p.subscription JOIN atproto.proved_set q ON q.target = p.target AND q.id = p.proved_set"
 									   " LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) p.did"),
-					  ATP_ARGS(atp_array_arg(TEXTOID, values, NULL, nhosts), atp_int4_arg(max)));
+					  ATP_ARGS(atp_array_arg(TEXTOID, values, NULL, nhosts), atp_int4_arg(max), atp_array_arg(OIDOID, oids, NULL, nowners)));
 	for (uint64 i = 0; i < found.n; i++)
 		jobs = lappend(jobs, read_job(atp_result_row(found, i)));
 	atp_result_free(found);
@@ -222,12 +228,15 @@ atp_proof_failed(const AtpProofJob *job, const char *reason, const char *error)
 
 /*
  * P-51: has each running stream of the target passed the time of this revision by a minute?  Then the stream does not
- * bring the commit any more, or has no event of the commit.
+ * bring the commit any more, or has no event of the commit.  A stream without an event has passed nothing.
  */
 #define PASSED \
-	"COALESCE((SELECT bool_and(c.event_time > to_timestamp($5 / 1e6) + interval '1 min') FROM atproto.subscription s" \
+	"COALESCE((SELECT bool_and(COALESCE(c.event_time > to_timestamp($5 / 1e6) + interval '1 min', false)) FROM atproto.subscription s" \
 	" LEFT JOIN atproto.cursor c ON c.subscription = s.name AND c.endpoint = s.endpoint" \
 	" WHERE s.target = $1::name AND s.by_repo AND s.enabled AND s.stopped IS NULL), false)"
+
+/* Rows of any age are still to come while an archive is read into the target. */
+#define IS_READ	"EXISTS (SELECT " ATP_SQL_READS_ARCHIVE ")"
 
 bool
 atp_proof_settle(const AtpProofJob *job, uint64 rev, uint64 stored, const AtpProofCounts *counts)
@@ -244,7 +253,7 @@ atp_proof_settle(const AtpProofJob *job, uint64 rev, uint64 stored, const AtpPro
 									   " paths = $12, error = NULL, reason = NULL, tries = 0, at = clock_timestamp(), state = CASE WHEN f.is_final THEN 'done' ELSE 'open' END,"
 									   " open_since = CASE WHEN NOT f.is_final THEN COALESCE(p.open_since, now()) END,"
 									   " next_try = CASE WHEN f.is_final THEN p.next_try ELSE now() + interval " OPEN_LOOK " END"
-									   " FROM (SELECT ctid AS place, $4 OR $6 OR COALESCE(open_since < now() - interval " OPEN_FOR ", false) OR " PASSED " AS is_final"
+									   " FROM (SELECT ctid AS place, $4 OR NOT " IS_READ " AND ($6 OR COALESCE(open_since < now() - interval " OPEN_FOR ", false) OR " PASSED ") AS is_final"
 									   "  FROM atproto.proof_result WHERE target = $1::name AND did OPERATOR(@.=) $2 FOR NO KEY UPDATE) f"
 									   " WHERE p.ctid = f.place RETURNING f.is_final"),
 					  ATP_ARGS(atp_text_arg(job->target), did_arg(job->did), (AtpArg) {AtpTidGetDatum(rev), atp_type("tid"), false}, atp_bool_arg(equal),

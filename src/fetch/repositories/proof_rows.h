@@ -28,8 +28,8 @@ extern bool atp_proofs_wanted(void);
 /* Determine the hosts of accounts, or ask for the accounts' identities.  Returns the number of accounts. */
 extern int	atp_proofs_place(int max);
 
-/* Accounts that are due, without the accounts of these hosts, in the current memory context. */
-extern List *atp_proofs_due(char **hosts, int nhosts, int max);
+/* Accounts that are due, without the accounts of these hosts and owners, in the current memory context. */
+extern List *atp_proofs_due(char **hosts, int nhosts, const Oid *owners, int nowners, int max);
 
 /* No fault of the account: tried again after so many seconds. */
 extern void atp_proof_later(const AtpProofJob *job, int seconds);

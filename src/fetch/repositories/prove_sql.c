@@ -22,6 +22,7 @@
 #include "identity/identity.h"
 #include "miscadmin.h"
 #include "stream/format.h"
+#include "tables/base/history.h"
 #include "tables/base/proved_set.h"
 #include "tables/base/table.h"
 #include "types/types.h"
@@ -100,6 +101,12 @@ keep_seed(const char *target, double share)
 }
 
 /*
+ * Accounts that can be proven.  H-44: an account that only an archive has shown has no revision, where other subscriptions fill the
+ * same tables.
+ */
+#define PROVABLE	"active AND (rev IS NOT NULL OR history_rev IS NOT NULL)"
+
+/*
  * The next active accounts of the sample, in the order of DIDs, read as the subscription's owner.  P-50: an account is in
  * each sample whose share is above its hash, so a larger sample contains a smaller one.
  */
@@ -107,7 +114,7 @@ static AtpResult
 next_accounts(const AtpSubscription *sub, AtpArg after, int64 seed, double share)
 {
 	AtpCaller	caller = atp_target_begin(sub);
-	AtpResult	found = atp_query(atp_expand_sql("SELECT did FROM #.repo WHERE active AND rev IS NOT NULL AND ($1 IS NULL OR did OPERATOR(@.>) $1)"
+	AtpResult	found = atp_query(atp_expand_sql("SELECT did FROM #.repo WHERE " PROVABLE " AND ($1 IS NULL OR did OPERATOR(@.>) $1)"
 												 " AND ($3 >= 1 OR (hashtextextended(did::text, $2) & 9223372036854775807)::double precision < $3 * 9223372036854775808)"
 												 " ORDER BY did LIMIT $4", sub->target),
 								  ATP_ARGS(after, atp_int8_arg(seed), (AtpArg) {Float8GetDatum(share), FLOAT8OID, false}, atp_int4_arg(SOME)));
@@ -170,6 +177,26 @@ queue_sample(const AtpSubscription *sub, const AtpProvedSet *set, int64 seed, do
 	return queued;
 }
 
+/* While an archive is read, each account lacks records, and would be fetched again where repositories are fetched. */
+static void
+check_no_archive(const char *target)
+{
+	AtpCaller	caller = atp_as_table_owner("history");
+	AtpResult	found = atp_query("SELECT s.name " ATP_SQL_READS_ARCHIVE " LIMIT 1", ATP_ARGS(atp_text_arg(target)));
+
+	if (found.n > 0)
+	{
+		char	   *name = atp_get_text(atp_result_row(found, 0), "name");
+
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("an archive is being read into schema \"%s\"", target),
+				 errhint("CALL atproto.await_history(%s), and prove what it has brought.", quote_literal_cstr(name))));
+	}
+	atp_result_free(found);
+	atp_owner_end(caller);
+}
+
 /* SQL: atproto.prove(target, share, collections) */
 Datum
 atp_prove(PG_FUNCTION_ARGS)
@@ -203,6 +230,7 @@ atp_prove(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("no subscription keeps records in schema \"%s\"", target),
 				 errhint("Name the target of a subscription: SELECT DISTINCT target FROM atproto.subscription.")));
+	check_no_archive(target);
 	seed = keep_seed(target, share);
 	foreach(name, names)
 	{
@@ -237,6 +265,7 @@ atp_proof_share(PG_FUNCTION_ARGS)
 
 typedef struct Accounts
 {
+	AtpArg		of;				/* the target of the proofs */
 	AtpArg		subscription;
 	AtpArg		set;
 	Oid			owner;
@@ -245,14 +274,14 @@ typedef struct Accounts
 	int64		present;
 } Accounts;
 
-/* False: the caller may not know of the subscription. */
+/* False: the caller may not know of the subscription, or the subscription fills another target now. */
 static bool
 find_subscription(Accounts *a)
 {
 	Oid			user = GetUserId();
 	AtpCaller	caller = atp_as_table_owner("subscription");
-	AtpResult	found = atp_query("SELECT owner::oid AS owner, target::text AS target FROM atproto.subscription WHERE name = $1"
-								  " AND EXISTS (SELECT FROM pg_roles r WHERE r.oid = owner)", ATP_ARGS(a->subscription));
+	AtpResult	found = atp_query("SELECT owner::oid AS owner, target::text AS target FROM atproto.subscription WHERE name = $1 AND target = $2"
+								  " AND EXISTS (SELECT FROM pg_roles r WHERE r.oid = owner)", ATP_ARGS(a->subscription, a->of));
 	bool		isnull;
 
 	atp_owner_end(caller);
@@ -289,8 +318,8 @@ count_present(Accounts *a)
 		AtpResult	found = atp_query(atp_identity_sql("SELECT array_agg(did ORDER BY did) AS dids, array_agg(rev ORDER BY did) AS revs, count(*) AS n,"
 													   " (array_agg(did ORDER BY did DESC))[1] AS last"
 													   " FROM (SELECT did, rev FROM atproto.proof_result WHERE subscription = $1 AND proved_set = $2 AND equal"
-													   "  AND ($3 IS NULL OR did OPERATOR(@.>) $3) ORDER BY did LIMIT $4) p"),
-									  ATP_ARGS(a->subscription, a->set, after, atp_int4_arg(SOME)));
+													   "  AND target = $5 AND ($3 IS NULL OR did OPERATOR(@.>) $3) ORDER BY did LIMIT $4) p"),
+									  ATP_ARGS(a->subscription, a->set, after, atp_int4_arg(SOME), a->of));
 		AtpTuple	row = atp_result_row(found, 0);
 
 		atp_owner_end(caller);
@@ -298,7 +327,7 @@ count_present(Accounts *a)
 		if (n > 0)
 		{
 			a->present += ask_as_owner(a, "SELECT count(*) AS n FROM unnest($1, $2) u (did, rev) JOIN #.repo r ON r.did OPERATOR(@.=) u.did"
-									   " WHERE r.active AND r.rev OPERATOR(@.<=) u.rev",
+									   " WHERE r.active AND r.rev OPERATOR(@.>) u.rev IS NOT TRUE AND r.history_rev OPERATOR(@.>) u.rev IS NOT TRUE",
 									   ATP_ARGS(atp_get_arg(row, "dids", get_array_type(atp_type("did"))), atp_get_arg(row, "revs", get_array_type(atp_type("tid")))));
 			after = (AtpArg) {datumCopy(atp_get_arg(row, "last", atp_type("did")).value, false, -1), atp_type("did"), false};
 		}
@@ -306,12 +335,12 @@ count_present(Accounts *a)
 	} while (n == SOME);
 }
 
-/* SQL: atproto_internal.proof_accounts(subscription, proved_set) */
+/* SQL: atproto_internal.proof_accounts(target, subscription, proved_set) */
 Datum
 atp_proof_accounts(PG_FUNCTION_ARGS)
 {
 	MemoryContext caller_cxt = CurrentMemoryContext;
-	Accounts	a = {.subscription = ATP_FUNCTION_ARG(0, TEXTOID), .set = ATP_FUNCTION_ARG(1, INT8OID)};
+	Accounts	a = {.of = ATP_FUNCTION_ARG(0, NAMEOID), .subscription = ATP_FUNCTION_ARG(1, TEXTOID), .set = ATP_FUNCTION_ARG(2, INT8OID)};
 	bool		nulls[2] = {true, true};
 	Datum		values[2] = {0};
 	TupleDesc	desc;
@@ -326,7 +355,7 @@ atp_proof_accounts(PG_FUNCTION_ARGS)
 	nest = atp_caller_begin();
 	if (find_subscription(&a))
 	{
-		a.accounts = ask_as_owner(&a, "SELECT count(*) AS n FROM #.repo WHERE active AND rev IS NOT NULL", ATP_NO_ARGS);
+		a.accounts = ask_as_owner(&a, "SELECT count(*) AS n FROM #.repo WHERE " PROVABLE, ATP_NO_ARGS);
 		count_present(&a);
 		values[0] = Int64GetDatum(a.accounts);
 		values[1] = Int64GetDatum(a.present);

@@ -26,6 +26,13 @@
 #define MOVES_MAX		5			/* P-05 */
 #define CHECK_STEP		5000		/* records walked over in a step */
 
+/* Keys walked over in a step while absent nodes are looked for; for tests, few enough for their repositories. */
+#ifdef ATP_INJECTION_POINTS
+#define LEVELS_STEP		7
+#else
+#define LEVELS_STEP		50000
+#endif
+
 /* P-30: where parts are cheaper. */
 #define LOW_ROOT		2			/* height of the root of a repository that one request brings */
 #define REQUESTS_FREE	20			/* parts may take so many requests ... */
@@ -66,6 +73,7 @@ struct AtpSparseFetch
 	bool		left;			/* a node that was named, and no request had room for */
 	uint8_t		left_cid[ATP_CID_BLESSED_LEN];
 	bool		told;			/* the caller knows that the nodes are complete */
+	AtpSparseRequest *paused;	/* half filled with absent nodes, in the middle of a walk; NULL: none */
 	AtpSparseRequest *filling;	/* for records that the caller names; NULL: none */
 	unsigned	window;			/* P-04: blocks of a request: halved while the server refuses */
 	int			moves;
@@ -170,7 +178,7 @@ begin_proofs(AtpSparseFetch *f)
 	for (int i = 0; i < REQUESTS_MAX; i++)
 		atp_sparse_request_clear(&f->requests[i]);
 	f->reading = NULL;
-	f->filling = NULL;
+	f->filling = f->paused = NULL;
 	f->in_round = f->walking = f->left = f->told = f->has_head = false;
 	f->phase = f->without_proofs ? SPARSE_LATEST : SPARSE_PROOFS;
 	for (int i = 0; f->phase == SPARSE_PROOFS && i < (f->ask.expects_none ? 1 : 2); i++)
@@ -568,6 +576,7 @@ begin_round(AtpSparseFetch *f)
 		atp_export_refuse(f->export, &f->walk.walk, err, at);
 		fail_export(f);
 	}
+	f->walk.pause_after = LEVELS_STEP;
 	f->in_round = f->walking = true;
 	f->named = f->judged = false;
 }
@@ -581,7 +590,9 @@ find_idle(AtpSparseFetch *f)
 	return NULL;
 }
 
-/* Fill a request with the next absent nodes. */
+/*
+ * Fill a request with the next absent nodes.  A repository of many keys needs several steps: the fetcher has other work, too.
+ */
 static void
 fill_request(AtpSparseFetch *f, AtpSparseRequest *r)
 {
@@ -589,12 +600,20 @@ fill_request(AtpSparseFetch *f, AtpSparseRequest *r)
 	AtpBytes	cid = {f->left_cid, sizeof(f->left_cid)};
 	size_t		at;
 
-	begin_blocks(f, r, ATP_GET_BLOCKS_NODE_MAX);
+	if (r != f->paused)
+		begin_blocks(f, r, ATP_GET_BLOCKS_NODE_MAX);
+	f->paused = NULL;
 	if (f->left)
 		(void) atp_get_blocks_add(&r->ask, cid);
 	f->left = false;
 	while (f->walking && r->ask.n < f->window && (err = atp_sparse_next(&f->walk, &cid, &at)) == ATP_OK)
 	{
+		if (cid.ptr == NULL)
+		{
+			f->paused = r;
+			r->state = ATP_SPARSE_IDLE;
+			return;
+		}
 		f->named = true;
 		err = atp_get_blocks_add(&r->ask, cid);
 		f->left = err == ATP_E_FETCH_FULL;
@@ -603,8 +622,7 @@ fill_request(AtpSparseFetch *f, AtpSparseRequest *r)
 		if (err != ATP_OK)
 			break;
 	}
-	if (r->ask.n == 0)
-		r->state = ATP_SPARSE_IDLE;
+	r->state = r->ask.n == 0 ? ATP_SPARSE_IDLE : ATP_SPARSE_FILLED;
 	if (err == ATP_E_MST_END)
 		f->walking = false;
 	else if (err != ATP_OK && err != ATP_E_FETCH_FULL)
@@ -636,8 +654,12 @@ move_levels(AtpSparseFetch *f)
 
 	if (!f->in_round)
 		begin_round(f);
-	while (!f->failed && (f->walking || f->left) && (r = find_idle(f)) != NULL)
+	while (!f->failed && (f->walking || f->left) && (r = f->paused != NULL ? f->paused : find_idle(f)) != NULL)
+	{
 		fill_request(f, r);
+		if (f->paused != NULL)
+			return;
+	}
 	if (f->failed || f->walking || f->left)
 		return;
 	if (f->named && !f->judged)
@@ -745,5 +767,5 @@ atp_sparse_fetch_step(AtpSparseFetch *f, long *wait_ms)
 		return told ? ATP_SPARSE_RECORDS : ATP_SPARSE_NODES;
 	}
 	send_requests(f, wait_ms);
-	return f->phase == SPARSE_LEVELS && !f->in_round ? ATP_SPARSE_MORE : ATP_SPARSE_WAITS;
+	return f->phase == SPARSE_LEVELS && (!f->in_round || f->paused != NULL) ? ATP_SPARSE_MORE : ATP_SPARSE_WAITS;
 }

@@ -25,6 +25,7 @@
 #include "identity/identity.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
+#include "stream/format.h"
 #include "tables/base/error_class.h"
 #include "tables/base/job.h"
 #include "tables/base/table.h"
@@ -34,9 +35,11 @@
 #include "utils/memutils.h"
 
 #define LOOK_MS			1000	/* between two looks for accounts */
-#define PROOFS_MAX		24		/* accounts at a time */
+#define PROOFS_MAX		24		/* accounts at a time ... */
+#define OF_HOST_MAX		(PROOFS_MAX / 3)	/* ... and of a host */
 #define DUE_MAX			64		/* accounts read in a look */
-#define BUSY_MAX		64		/* hosts remembered as busy in a look */
+#define BUSY_MAX		(PROOFS_MAX / OF_HOST_MAX)	/* hosts that can have so many accounts */
+#define INDEX_BYTES		(1024 * 1024)	/* parts of a repository with a larger index may have to wait for memory */
 #define PLACED_MAX		1000
 #define SLICE_US		(200 * 1000)	/* time of a comparison under the lock of the repository's row */
 #define SLICE_MAX_MS	5000	/* ... with the owner's policies and views */
@@ -57,6 +60,7 @@ typedef struct Proof
 	dlist_node	node;
 	MemoryContext cxt;
 	AtpProofJob job;
+	char	   *host;			/* of the account's server */
 	AtpSubscription *sub;
 	AtpSettings settings;		/* of sub, with the collections that are compared */
 	AtpStatements *statements;
@@ -142,6 +146,7 @@ copy_job(Proof *p, const AtpProofJob *job)
 	p->job.did_text = pstrdup(job->did_text);
 	p->job.subscription = pstrdup(job->subscription);
 	p->job.server = pstrdup(job->server);
+	p->host = atp_http_host_of(p->job.server);
 	p->job.did = PG_DETOAST_DATUM_COPY(PointerGetDatum(job->did));
 	p->job.set.patterns = palloc(sizeof(char *) * Max(job->set.n, 1));
 	for (int i = 0; i < job->set.n; i++)
@@ -150,8 +155,8 @@ copy_job(Proof *p, const AtpProofJob *job)
 }
 
 /*
- * P-50: only collections that the subscription keeps are compared: the filter may have become narrower since prove().
- * NULL: the proof can begin.
+ * P-50: only accounts that the subscription follows, and collections that it keeps, are compared: the filter may have become narrower
+ * since prove().  NULL: the proof can begin.
  */
 static const char *
 read_settings(Proof *p)
@@ -167,6 +172,8 @@ read_settings(Proof *p)
 		return "its subscription has no owner";
 	if (strcmp(p->sub->target, p->job.target) != 0)
 		return "its subscription has a different target now";
+	if (!atp_wants_did(&p->sub->settings, p->job.did))
+		return "its subscription does not follow the account any more";
 	old = MemoryContextSwitchTo(p->cxt);
 	kept = atp_proved_kept(&p->sub->settings);
 	set = atp_proved_common(&p->job.set, &kept);
@@ -228,18 +235,78 @@ lose_host(const AtpProofJob *job)
 	atp_commit();
 }
 
-static int
-count_at_host(const char *server)
+/*
+ * R-46: the memory for parts of repositories, which grows with what strangers send; *first is the first proof with a large
+ * index, or NULL.  While the parts have more than atproto.fetch_memory, no proof begins, and of those with a large index only
+ * the first one goes on.  proof_fetch.c limits whole repositories.
+ */
+static bool
+has_memory(const Proof **first)
+{
+	Size		bytes = 0;
+	dlist_iter	iter;
+
+	*first = NULL;
+	dlist_foreach(iter, &proofs)
+	{
+		const Proof *p = dlist_container(Proof, node, iter.cur);
+		AtpExport  *export = atp_proof_fetch_export(p->fetch);
+
+		if (!atp_proof_fetch_is_of_parts(p->fetch))
+			continue;
+		if (*first == NULL && atp_export_index(export) >= INDEX_BYTES)
+			*first = p;
+		bytes += atp_export_memory(export);
+	}
+	return bytes <= (Size) atp_fetch_memory_kb * 1024;
+}
+
+static bool
+waits_for_memory(const Proof *p)
+{
+	const Proof *first;
+
+	return !p->walked && atp_proof_fetch_is_of_parts(p->fetch) && atp_export_index(atp_proof_fetch_export(p->fetch)) >= INDEX_BYTES &&
+		!has_memory(&first) && first != p;
+}
+
+static bool
+has_place(void)
+{
+	const Proof *first;
+
+	return nproofs < PROOFS_MAX && atp_fetch_has_place(&proofs) && has_memory(&first);
+}
+
+/* A host with several spellings of its URL is one host. */
+static bool
+host_is_full(const char *host)
 {
 	dlist_iter	iter;
 	int			n = 0;
 
 	dlist_foreach(iter, &proofs)
-		n += strcmp(dlist_container(Proof, node, iter.cur)->job.server, server) == 0;
-	return n;
+		n += strcmp(dlist_container(Proof, node, iter.cur)->host, host) == 0;
+	return n >= OF_HOST_MAX;
 }
 
-/* Start proofs, in turn of hosts: a host has at most a third of the places. */
+/* Remember that the host is busy.  False: it is known. */
+static bool
+note_busy(char **busy, int *nbusy, char *host)
+{
+	for (int i = 0; i < *nbusy; i++)
+		if (strcmp(busy[i], host) == 0)
+			return false;
+	if (*nbusy < BUSY_MAX)
+		busy[(*nbusy)++] = host;
+	return true;
+}
+
+/*
+ * Start proofs, in turn of hosts: a host has at most a third of the places.  Where the accounts of a busy host fill a look,
+ * the next look leaves out the host, so that its accounts do not hide those of other hosts.  Accounts of owners whose tables
+ * block are left out, too.
+ */
 static void
 start_due(void)
 {
@@ -247,9 +314,11 @@ start_due(void)
 	int			nbusy = 0;
 	bool		again = true;
 
-	while (again && nproofs < PROOFS_MAX)
+	while (again && has_place())
 	{
 		MemoryContext cxt = CurrentMemoryContext;
+		Oid			owners[ATP_OWNER_BACKOFF_MAX];
+		int			nowners = atp_owners_in_backoff(owners);
 		List	   *jobs;
 		ListCell   *cell;
 
@@ -258,7 +327,7 @@ start_due(void)
 		MemoryContextSwitchTo(cxt);
 		(void) atp_proofs_place(PLACED_MAX);
 		MemoryContextSwitchTo(cxt);
-		jobs = atp_proofs_due(busy, nbusy, DUE_MAX);
+		jobs = atp_proofs_due(busy, nbusy, owners, nowners, DUE_MAX);
 		atp_commit();
 		MemoryContextSwitchTo(cxt);
 		foreach(cell, jobs)
@@ -266,19 +335,16 @@ start_due(void)
 			const AtpProofJob *job = lfirst(cell);
 			char	   *host = job->server == NULL ? NULL : atp_http_host_of(job->server);
 
-			if (nproofs == PROOFS_MAX || !atp_fetch_has_place(&proofs))
+			if (!has_place())
 				return;
 			if (host == NULL)
 				lose_host(job);
 			if (host == NULL || is_proving(job) || atp_owner_backoff_ms(job->owner) > 0)
 				continue;
-			if (count_at_host(job->server) < PROOFS_MAX / 3)
+			if (!host_is_full(host))
 				start_proof(job);
-			else if (nbusy < BUSY_MAX)
-			{
-				busy[nbusy++] = host;
-				again = list_length(jobs) == DUE_MAX;
-			}
+			else
+				again |= note_busy(busy, &nbusy, host) && list_length(jobs) == DUE_MAX;
 		}
 	}
 }
@@ -477,21 +543,21 @@ try_to_move_on(Proof *p, long *wait_ms)
 }
 
 /*
- * Give up proofs that are too slow while no place is free: otherwise the servers of a few accounts, which send a thousand
+ * Give up proofs that are too slow while no place, request or memory is free: otherwise the servers of a few accounts, which send a thousand
  * bytes a second, could take all places for an hour.  Proofs that wait for the limits of their host are put off.
  */
 static void
 end_slow(AtpTime now)
 {
 	dlist_mutable_iter iter;
-	bool		full = nproofs == PROOFS_MAX || atp_proof_fetch_any_waits();
+	bool		full = !has_place() || atp_proof_fetch_any_waits();
 
 	dlist_foreach_modify(iter, &proofs)
 	{
 		Proof	   *p = dlist_container(Proof, node, iter.cur);
 		int64		bytes = atp_proof_fetch_bytes(p->fetch);
 
-		if (p->walked || atp_proof_fetch_waits(p->fetch) || bytes - p->slow_bytes >= SLOW_BYTES)
+		if (p->walked || waits_for_memory(p) || atp_proof_fetch_waits(p->fetch) || bytes - p->slow_bytes >= SLOW_BYTES)
 		{
 			p->slow_since = now;
 			p->slow_bytes = bytes;
@@ -525,7 +591,7 @@ step_proofs(AtpTime now)
 
 		if (rests > 0)
 			timeout = Min(timeout, rests);
-		else
+		else if (!waits_for_memory(p))
 			more |= try_to_move_on(p, &timeout);
 		CHECK_FOR_INTERRUPTS();
 		atp_http_pump();

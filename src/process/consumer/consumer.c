@@ -293,6 +293,7 @@ atp_consumer_main(Datum arg)
 	c.batch = atp_batch_create(TopMemoryContext);
 	c.drop_seq = c.too_old = c.was_too_old = -1;
 	c.purge_due = true;			/* a previous process may have left records to purge */
+	c.audit_failed = true;		/* ... or an error of the archive */
 	(void) atp_config_changed();
 	atp_consumer_note_owner();
 	atp_consumer_read_settings(&c);

@@ -28,7 +28,8 @@
 #define ACCOUNTS_MAX	ATP_PLAN_DIDS_MAX	/* of a group in phase markers */
 #define MORE_BLOCKS	4			/* H-26: two passes, if all kinds of rows need so many times the blocks of the commits ... */
 #define MORE_BLOCKS_MIN	50		/* ... and so many more */
-#define STEPS_MAX	20000		/* rows of one call: the loop has other work, too */
+#define STEPS_MAX	20000		/* rows of one call: the loop has other work, too ... */
+#define READ_US		(100 * 1000)	/* ... and the time after which no further block is decompressed in the call */
 #define NOTE_MS		1000		/* the row of atproto.history is written so often */
 #define DENIED_MS	60000		/* H-15 */
 
@@ -90,10 +91,10 @@ atp_consumer_history_drop(Consumer *c)
 static AtpSpan
 did_text(const struct varlena *did)
 {
-	const uint8_t *stored = (const uint8_t *) VARDATA_ANY(did);
-	char	   *text = palloc(ATP_DID_MAX);
+	char		text[ATP_DID_MAX];
+	size_t		len = atp_did_text((const uint8_t *) VARDATA_ANY(did), VARSIZE_ANY_EXHDR(did), text);
 
-	return (AtpSpan) {text, atp_did_text(stored, VARSIZE_ANY_EXHDR(did), text)};
+	return (AtpSpan) {memcpy(palloc(len), text, len), len};
 }
 
 /* Spans of the filter's collections and DIDs, for the server. */
@@ -101,7 +102,7 @@ static AtpPlanRequest
 filter_of(Consumer *c)
 {
 	const AtpSettings *settings = &c->sub->settings;
-	MemoryContext old = MemoryContextSwitchTo(c->cxt);
+	MemoryContext old = MemoryContextSwitchTo(c->filter_cxt);
 	AtpPlanRequest request = {0};
 	AtpSpan    *spans;
 
@@ -128,7 +129,7 @@ filter_of(Consumer *c)
 static void
 find_accounts(Consumer *c, AtpPlanRequest *request)
 {
-	MemoryContext old = MemoryContextSwitchTo(c->cxt);
+	MemoryContext old = MemoryContextSwitchTo(c->filter_cxt);
 	AtpSpan    *spans;
 
 	c->accounts = palloc(sizeof(struct varlena *) * ACCOUNTS_MAX);
@@ -136,11 +137,11 @@ find_accounts(Consumer *c, AtpPlanRequest *request)
 	atp_begin("finding the accounts with records");
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 	{
-		MemoryContextSwitchTo(c->cxt);
+		MemoryContextSwitchTo(c->filter_cxt);
 		c->naccounts = atp_history_accounts(c->name, c->sub->target, c->accounts, ACCOUNTS_MAX);
 	}
 	atp_commit();
-	MemoryContextSwitchTo(c->cxt);
+	MemoryContextSwitchTo(c->filter_cxt);
 	request->dids = spans = palloc(sizeof(AtpSpan) * Max(c->naccounts, 1));
 	request->ndids = c->naccounts;
 	/* which of the accounts have had a marker, a process that goes on does not know */
@@ -158,7 +159,8 @@ set_filter(Consumer *c)
 {
 	c->filter = filter_of(c);
 	c->accounts = NULL;
-	if (c->history.phase == ATP_HISTORY_ROWS && c->history.passes == 2)
+	/* also in phase plan, if changes of accounts are still to be read */
+	if (c->history.phase <= ATP_HISTORY_ROWS && c->history.passes == 2)
 		c->filter.kinds = ATP_PLAN_COMMIT;
 	if (c->history.phase == ATP_HISTORY_MARKERS)
 		find_accounts(c, &c->filter);
@@ -186,8 +188,8 @@ decide_passes(Consumer *c, const AtpPlan *plan, int *passes)
 {
 	bool		two;
 
-	*passes = 1;
-	if (c->decided || !may_divide(c))
+	*passes = Max(c->history.passes, 1);
+	if (*passes == 2 || c->decided || !may_divide(c))
 		return true;
 	if (c->filter.kinds == 0)
 	{
@@ -215,6 +217,9 @@ void
 atp_consumer_open_archive(Consumer *c)
 {
 	begin_http();
+	if (c->filter_cxt == NULL)
+		c->filter_cxt = AllocSetContextCreate(TopMemoryContext, "atproto filter of an archive", ALLOCSET_DEFAULT_SIZES);
+	MemoryContextReset(c->filter_cxt);
 	c->archive = atp_archive_new(&(AtpArchiveOptions) {
 		.origin = c->sub->archive, .methods = c->source->archive, .headers = c->sub->archive_headers,
 		.ca_file = c->sub->ca_file, .proxy = c->sub->proxy, .filter = filter_of(c)
@@ -323,7 +328,6 @@ end_cycle(Consumer *c)
 	atp_commit();
 	ereport(LOG, (errmsg("atproto subscription \"%s\" has read the archive up to " INT64_FORMAT, c->name, c->cursor)));
 	atp_consumer_close_archive(c);
-	c->failures = 0;
 	atp_consumer_is_waiting(c, 0);
 }
 
@@ -357,6 +361,7 @@ take_plan(Consumer *c)
 		c->has_history = atp_history_get(c->name, &c->history);
 	}
 	atp_commit();
+	c->read.planned_blocks = (int64) plan->blocks_matched;
 	atp_consumer_report(c);
 	ereport(LOG, (errmsg("atproto subscription \"%s\" reads the archive of %s", c->name, c->sub->archive),
 				  errdetail("After " INT64_FORMAT ", up to %llu.", c->cursor, (unsigned long long) plan->sealed_tip_seq)));
@@ -434,6 +439,7 @@ static AtpArchiveStep
 read_rows(Consumer *c, int64 *seen)
 {
 	AtpArchiveStep step = ATP_ARCHIVE_ROW;
+	AtpTime		until = atp_now() + READ_US;
 
 	for (int i = 0; i < STEPS_MAX && !atp_batch_full(c->batch); i++)
 	{
@@ -452,6 +458,9 @@ read_rows(Consumer *c, int64 *seen)
 		else if (step == ATP_ARCHIVE_BLOCK_READ)
 			move_position(c, *seen);
 		else
+			break;
+		/* H-02: a few kB can decompress to 256 MB, and interrupts are served between two calls */
+		if (step == ATP_ARCHIVE_BLOCK_READ && atp_now() >= until)
 			break;
 	}
 	return step;
@@ -498,12 +507,12 @@ atp_consumer_history_read(Consumer *c)
 	{
 		case ATP_ARCHIVE_PLANNED:
 			take_plan(c);
-			/* H-51: the cursor is too old, and the archive ends at the cursor: the stream's oldest event begins a seam */
-			if (c->history.tip > 0 && c->history.tip <= c->cursor && c->cursor == c->was_too_old)
-				c->too_old = c->cursor;
 			/* another plan was asked for */
 			if (!c->archive_ready)
 				break;
+			/* H-51: the cursor is too old, and the archive is empty or ends at the cursor: the stream's oldest event begins a seam */
+			if (c->cursor > 0 && c->history.tip <= c->cursor && c->cursor == c->was_too_old)
+				c->too_old = c->cursor;
 			/* the archive is empty, or ends at the position */
 			if (c->history.tip == 0)
 			{

@@ -95,6 +95,7 @@ typedef struct Consumer
 	int64		blocks_of_all;	/* while it is decided how many passes to make: blocks that all kinds of rows need; 0: not known ... */
 	bool		decided;		/* ... or it is decided */
 	AtpPlanRequest filter;		/* of the pages asked for */
+	MemoryContext filter_cxt;	/* for lists of filters, and accounts: reset when an archive is opened */
 	struct varlena **accounts;	/* in phase markers: those whose rows are read now, sorted ... */
 	int			naccounts;		/* ... of this number ... */
 	bool	   *applied_again;	/* ... and the operations of these accounts are applied again */
@@ -108,6 +109,7 @@ typedef struct Consumer
 	int64		candidate;		/* a position to be compared with the archive, when it is sealed; 0: none ... */
 	int64		candidate_row;	/* ... and the digest of its row */
 	AtpTime		audited;		/* when the archive was asked last */
+	bool		audit_failed;	/* the row of atproto.history may say that the archive cannot be asked */
 	bool		sweep_waits;	/* the sweep may end when other subscriptions have passed a time ... */
 	AtpTime		sweep_looked;	/* ... and this was asked last */
 	AtpArchive *archive;		/* NULL: nothing is read now */

@@ -31,6 +31,7 @@ int			atp_history_interval_s;
 #define INTERVAL_MS	(atp_history_interval_s * 1000)
 #define SWEEP_LOOK_MS	1000		/* the end of a sweep waits for other subscriptions */
 #define STEPS_MAX	20000
+#define READ_US		(100 * 1000)	/* the time after which no further block is decompressed in a call */
 
 void
 atp_consumer_seam_init(void)
@@ -184,6 +185,25 @@ end_sweep(Consumer *c)
 					   atp_history_note(c->name, &(AtpHistoryCounts) {0}, psprintf("subscription \"%s\" of the same tables is behind", waits_for), atp_time_of_day()));
 }
 
+/*
+ * The archive does not answer: history_progress says so, because otherwise a seam would seem to wait for the archive
+ * to seal its rows.
+ */
+static void
+note_failure(Consumer *c)
+{
+	long		rest = Max(INTERVAL_MS, atp_archive_rest_s(c->archive) * 1000L);
+	char	   *reason = psprintf("the archive cannot be asked%s: %s", atp_archive_is_denied(c->archive) ? " with this token" : "", atp_archive_error(c->archive));
+
+	ereport(LOG, (errmsg("atproto subscription \"%s\" compares no rows: %s", c->name, reason)));
+	CHANGE_HISTORY(c, "noting that the archive does not answer",
+				   atp_history_note(c->name, &(AtpHistoryCounts) {0}, reason, atp_time_of_day() + (TimestampTz) rest * 1000));
+	c->audit_failed = true;
+	rest_archive(c);
+	/* H-60 */
+	c->audited += (rest - INTERVAL_MS) * INT64CONST(1000);
+}
+
 /* Choose the next question. */
 static void
 begin_audit(Consumer *c)
@@ -306,6 +326,7 @@ void
 atp_consumer_audit(Consumer *c)
 {
 	AtpArchiveStep step = ATP_ARCHIVE_ROW;
+	AtpTime		until = atp_now() + READ_US;
 
 	if (c->audit == ATP_ASK_NONE)
 	{
@@ -322,12 +343,15 @@ atp_consumer_audit(Consumer *c)
 		step = atp_archive_next(c->archive, &row);
 		if (step == ATP_ARCHIVE_ROW)
 			look_at_row(c, &row);
-		else if (step != ATP_ARCHIVE_BLOCK_READ)
+		else if (step != ATP_ARCHIVE_BLOCK_READ || atp_now() >= until)
 			break;
 	}
 	switch (step)
 	{
 		case ATP_ARCHIVE_PLANNED:
+			if (c->audit_failed)
+				CHANGE_HISTORY(c, "noting that the archive answers", atp_history_note(c->name, &(AtpHistoryCounts) {0}, NULL, 0));
+			c->audit_failed = false;
 			take_plan(c);
 			break;
 		case ATP_ARCHIVE_PAGE_READ:
@@ -343,10 +367,7 @@ atp_consumer_audit(Consumer *c)
 			if (c->audit == ATP_ASK_POSITION)
 				atp_consumer_archive_failed(c);
 			else
-			{
-				ereport(LOG, (errmsg("atproto subscription \"%s\" cannot ask the archive: %s", c->name, atp_archive_error(c->archive))));
-				rest_archive(c);
-			}
+				note_failure(c);
 			break;
 		case ATP_ARCHIVE_ROW:
 		case ATP_ARCHIVE_BLOCK_READ:

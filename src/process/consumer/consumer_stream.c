@@ -127,6 +127,7 @@ atp_consumer_connect(Consumer *c)
 	atp_batch_forget(c->batch);
 	c->asked = what_is_asked(c);
 	atp_status_request(&request, c->dictionary != 0);
+	atp_status_by_pages(c->by_pages);
 	options = (AtpConnOptions) {
 		.target = c->by_pages ? atp_consumer_page_target(c) : request.target,
 		.page = c->by_pages,

@@ -479,6 +479,9 @@ atp_resume(PG_FUNCTION_ARGS)
 /* SQL: the position of the shards c of a stream; of a cursor that waits for the oldest event, the position before. */
 #define POSITION	"COALESCE(NULLIF(min(c.seq), 0), min(c.left_at))"
 
+/* SQL: the position before a jump.  Of an archive 0 is a position, too: before the first row. */
+#define JUMPS_FROM	"COALESCE(" POSITION ", CASE WHEN min(c.seq) = 0 AND bool_or(history = 'archive') THEN 0 END)"
+
 /* SQL: atproto.set_cursor(name, seq) */
 Datum
 atp_set_cursor(PG_FUNCTION_ARGS)
@@ -504,11 +507,11 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 	atp_gap_cursor_set(TextDatumGetCString(name.value), seq.isnull ? -1 : DatumGetInt64(seq.value));
 	/* events skipped by setting the cursor forward are a gap */
 	jumps = atp_run_unnamed("INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason)"
-					" SELECT subscription, endpoint, " POSITION ", $2 + 1, 'set_cursor'"
+					" SELECT subscription, endpoint, " JUMPS_FROM ", $2 + 1, 'set_cursor'"
 					" FROM atproto.cursor c JOIN atproto.subscription USING (endpoint)"
 					" WHERE subscription = $1 AND name = $1"
 					" GROUP BY subscription, endpoint"
-					" HAVING " POSITION " > 0 AND ($2 > " POSITION " OR $2 IS NULL)",
+					" HAVING " JUMPS_FROM " >= 0 AND ($2 > " JUMPS_FROM " OR $2 IS NULL)",
 					ATP_ARGS(name, seq)) > 0;
 	ATP_INJECTION_POINT("gap noted");
 	if (jumps && (sub = atp_subscription_get(TextDatumGetCString(name.value), CurrentMemoryContext)) != NULL)

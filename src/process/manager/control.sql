@@ -387,6 +387,8 @@ CREATE VIEW atproto.history_progress WITH (security_barrier) AS
         h.rows,
         h.rows / NULLIF(EXTRACT(epoch FROM COALESCE(h.finished_at, now()) - h.started_at), 0) AS rows_per_second,
         CASE WHEN h.phase IN ('plan', 'rows', 'markers') AND h.planned_bytes > h.bytes AND h.bytes > 0
+                -- a century: an interval or a time out of range would be an error
+                AND EXTRACT(epoch FROM now() - h.started_at)::double precision * (h.planned_bytes - h.bytes) / h.bytes < 3.2e9
             THEN now() + (now() - h.started_at) * ((h.planned_bytes - h.bytes)::double precision / h.bytes)
         END AS ends_at,
         CASE
@@ -416,7 +418,7 @@ COMMENT ON COLUMN atproto.history_progress.bytes IS 'bytes that were received in
 COMMENT ON COLUMN atproto.history_progress.planned_bytes IS 'bytes to be received in this cycle, as estimated from the blocks that were read';
 COMMENT ON COLUMN atproto.history_progress.rows IS 'rows of the archive that passed the filters';
 COMMENT ON COLUMN atproto.history_progress.rows_per_second IS 'rows a second since the reading began';
-COMMENT ON COLUMN atproto.history_progress.ends_at IS 'when the planned blocks will be read at this pace; NULL: nothing is read, or no estimate';
+COMMENT ON COLUMN atproto.history_progress.ends_at IS 'when the planned blocks will be read at this pace; NULL: nothing is read, or no estimate, or more than a century';
 COMMENT ON COLUMN atproto.history_progress.waits_for IS 'what hinders the reading, or the end of phase seam; NULL: nothing';
 COMMENT ON COLUMN atproto.history_progress.next_try IS 'when the next try is due';
 COMMENT ON COLUMN atproto.history_progress.cycles IS 'how often the archive was read up to its end';

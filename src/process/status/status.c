@@ -59,7 +59,8 @@ typedef struct StatusSlot
 	char		error[256];		/* the last error, for people */
 	TimestampTz error_at;		/* 0: no error */
 	bool		failed;			/* the last error ended the process, and is not in the log yet */
-	AtpLag		lag;			/* of the present connection */
+	AtpLag		lag;			/* of the present connection, or of all pages read in a row */
+	bool		by_pages;		/* each page needs a connection of its own */
 } StatusSlot;
 
 static int	max_subscriptions;	/* GUC: slots in shared memory */
@@ -167,8 +168,8 @@ set_state(AtpState state)
 		my_slot->away_since = atp_time_of_day();
 	my_slot->state = state;
 	my_slot->connected_at = connected ? atp_time_of_day() : 0;
-	/* rates must not include the time between two connections */
-	if (connected)
+	/* rates must not include the time between two connections, which between two pages is short */
+	if (connected && !my_slot->by_pages)
 		memset(&my_slot->lag, 0, sizeof(my_slot->lag));
 }
 
@@ -177,6 +178,7 @@ detach_slot(int code, Datum arg)
 {
 	atp_shared_lock(LW_EXCLUSIVE);
 	my_slot->pid = 0;
+	my_slot->by_pages = false;
 	set_state(ATP_STATE_ENDED);
 	atp_shared_unlock();
 }
@@ -396,6 +398,16 @@ atp_status_batch(const int64 *skips)
 	atp_status_skips(skips);
 }
 
+void
+atp_status_by_pages(bool by_pages)
+{
+	atp_shared_lock(LW_EXCLUSIVE);
+	if (by_pages && !my_slot->by_pages)
+		memset(&my_slot->lag, 0, sizeof(my_slot->lag));
+	my_slot->by_pages = by_pages;
+	atp_shared_unlock();
+}
+
 bool
 atp_status_note_lag(int64 time, int64 events)
 {
@@ -532,9 +544,9 @@ atp_stream_status(PG_FUNCTION_ARGS)
 		values[14] = BoolGetDatum(slot->follows);
 		nulls[14] = slot->connected_at == 0;
 		values[15] = Float8GetDatum(rate);
-		nulls[15] = slot->connected_at == 0 || rate < 0;
+		nulls[15] = (slot->connected_at == 0 && !slot->by_pages) || rate < 0;
 		values[16] = TimestampTzGetDatum(now + left);
-		nulls[16] = slot->connected_at == 0 || left < 0;
+		nulls[16] = (slot->connected_at == 0 && !slot->by_pages) || left < 0;
 		values[17] = DirectFunctionCall1(uuid_in, CStringGetDatum(slot->id));
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}

@@ -77,6 +77,12 @@ extern void atp_status_batch(const int64 *skips);
 extern void atp_status_skips(const int64 *skips);	/* skips outside of a batch */
 
 /*
+ * Each page is a connection of its own: rate and time of catching up go on from page to page, until the consumer follows a
+ * stream again.
+ */
+extern void atp_status_by_pages(bool by_pages);
+
+/*
  * Count events about to be applied; time is the time in the last event (0: none).  True: the stream has
  * caught up.
  */

@@ -491,7 +491,8 @@ validate_records(const AtpSubscription *sub, const AtpSink *sink, AtpBatch *batc
 static void
 look_after_sweep(const AtpApply *a)
 {
-	static bool keeps = false;
+	/* a former process of the subscription may have kept deletions, and may have ended before the sweep */
+	static bool keeps = true;
 
 	if (a->sweep == ATP_SWEEP_SHARED)
 		atp_sweep_bound(a->sub, a->statements);

@@ -72,26 +72,14 @@ note_incomplete(const char *target, const char *name, const char *why)
 	atp_owner_end(caller);
 }
 
-/* Was a subscription added to the target after the archive's first rows?  The deletions before were not kept. */
-static bool
-is_joined_late(const AtpSubscription *sub)
-{
-	AtpCaller	caller = atp_as_table_owner("history");
-	bool		late = atp_run("SELECT FROM atproto.history h JOIN atproto.subscription s ON s.target = $1::name AND s.by_repo AND s.name <> $2"
-							   " WHERE h.subscription = $2 AND s.created_at > h.started_at", ATP_ARGS(atp_text_arg(sub->target), atp_text_arg(sub->name))) > 0;
-
-	atp_owner_end(caller);
-	return late;
-}
-
-/* When the reading of the subscription's archive began. */
+/* When the sweep of the subscription began. */
 static TimestampTz
 began_at(const AtpSubscription *sub)
 {
 	AtpCaller	caller = atp_as_table_owner("history");
-	AtpResult	rows = atp_query("SELECT started_at FROM atproto.history WHERE subscription = $1", ATP_ARGS(atp_text_arg(sub->name)));
+	AtpResult	rows = atp_query("SELECT sweep_since FROM atproto.history WHERE subscription = $1", ATP_ARGS(atp_text_arg(sub->name)));
 	bool		isnull;
-	TimestampTz began = rows.n == 0 ? DT_NOEND : DatumGetTimestampTz(atp_get(atp_result_row(rows, 0), "started_at", TIMESTAMPTZOID, &isnull));
+	TimestampTz began = rows.n == 0 ? DT_NOEND : DatumGetTimestampTz(atp_get(atp_result_row(rows, 0), "sweep_since", TIMESTAMPTZOID, &isnull));
 
 	atp_result_free(rows);
 	atp_owner_end(caller);
@@ -168,8 +156,6 @@ atp_sweep_may_end(const AtpSubscription *sub, AtpStatements *set, char **waits_f
 			note_incomplete(sub->target, sub->name, "behind");
 			ends = true;
 		}
-		if (is_joined_late(sub))
-			note_incomplete(sub->target, sub->name, "joined");
 		if (!ends && behind != NULL)
 			*waits_for = MemoryContextStrdup(cxt, behind);
 	}
@@ -197,6 +183,8 @@ atp_sweep_tidy(const AtpSubscription *sub, AtpStatements *set)
 	atp_begin("emptying the kept deletions");
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 	{
+		/* an open transaction of a user may last, and the lock alone would stop the streams meanwhile */
+		atp_sweep_await_writers(atp_target_table(set, "repo"));
 		LockRelationOid(atp_target_table(set, "repo"), ShareLock);
 		/* a sweep that has begun meanwhile needs its kept deletions */
 		if (atp_sweep_read(sub->target) == ATP_SWEEP_NONE)

@@ -12,7 +12,19 @@
 #include "tables/base/history.h"
 #include "tables/base/table.h"
 
+/* Blocks and bytes that a plan can name: more is no estimate. */
+#define PLANNED_MAX		"1000000000000000000"
+
 static const char *const phase_words[] = {"plan", "rows", "markers", "seam", "live", NULL};
+
+/* A reading that begins after the phase live is a sweep of its own, whose age counts from now on. */
+#define SINCE	" sweep_since = CASE WHEN phase = 'live' THEN now() ELSE sweep_since END"
+
+/*
+ * H-26: the first of two passes has begun, and the changes of accounts after began_after are still to be read, wherever the reading goes
+ * on.  The value of passes when the reading goes on after $n.
+ */
+#define OWED_AFTER(n)	" passes = CASE WHEN passes = 2 AND phase IN ('plan', 'rows', 'markers') AND " n " > began_after THEN 2 END"
 
 /* Run a statement on the row of the subscription. */
 static void
@@ -24,16 +36,33 @@ change_row(const char *sql, const AtpArg *args, int nargs)
 	atp_owner_end(caller);
 }
 
+/*
+ * The stream's server changes in the first of two passes, or in the second: if the subscription goes back to the former server, its rows are
+ * read again from the begin of the cycle on.  Otherwise changes of accounts before the position would never be read.
+ */
+static void
+leave_endpoint(const char *name)
+{
+	AtpCaller	caller = atp_as_table_owner("history");
+
+	atp_run("UPDATE atproto.cursor c SET seq = h.began_after, last_row = NULL, left_at = NULL, read_from = h.began_after"
+			" FROM atproto.history h JOIN atproto.subscription s ON s.name = h.subscription"
+			" WHERE h.subscription = $1 AND h.endpoint <> s.endpoint AND s.history = 'archive' AND h.passes = 2"
+			" AND c.subscription = h.subscription AND c.endpoint = h.endpoint AND c.seq > h.began_after", ATP_ARGS(atp_text_arg(name)));
+	atp_owner_end(caller);
+}
+
 void
 atp_history_begin(const char *name)
 {
+	leave_endpoint(name);
 	/* the rows up to an existing cursor are not compared with the archive */
 	change_row("INSERT INTO atproto.history AS h (subscription, endpoint, settled)"
 			   " SELECT name, endpoint, COALESCE((SELECT min(c.seq) FROM atproto.cursor c WHERE c.subscription = name AND c.endpoint = s.endpoint), 0)"
 			   " FROM atproto.subscription s WHERE name = $1 AND history = 'archive'"
 			   " ON CONFLICT (subscription) DO UPDATE SET endpoint = EXCLUDED.endpoint, phase = 'plan', tip = NULL, passes = NULL,"
 			   "  settled = EXCLUDED.settled, seams = '{}', again_until = 0, planned_blocks = NULL, blocks = 0, planned_bytes = NULL, bytes = 0, error = NULL, next_try = NULL,"
-			   "  started_at = now(), finished_at = NULL, incomplete = NULL, incomplete_at = NULL WHERE h.endpoint <> EXCLUDED.endpoint", ATP_ARGS(atp_text_arg(name)));
+			   "  started_at = now(), sweep_since = now(), finished_at = NULL, incomplete = NULL, incomplete_at = NULL WHERE h.endpoint <> EXCLUDED.endpoint", ATP_ARGS(atp_text_arg(name)));
 }
 
 bool
@@ -65,7 +94,7 @@ atp_history_get(const char *name, AtpHistory *history)
 void
 atp_history_planned(const char *name, int64 tip, int passes, int64 began_after)
 {
-	change_row("UPDATE atproto.history SET phase = 'rows', tip = $2, passes = $3, began_after = $4, markers_after = NULL, planned_blocks = NULL, blocks = 0, planned_bytes = NULL, bytes = 0,"
+	change_row("UPDATE atproto.history SET phase = 'rows', tip = $2, passes = $3, began_after = CASE WHEN passes = 2 THEN LEAST(began_after, $4) ELSE $4 END, markers_after = NULL, planned_blocks = NULL, blocks = 0, planned_bytes = NULL, bytes = 0,"
 			   " error = NULL, next_try = NULL WHERE subscription = $1",
 			   ATP_ARGS(atp_text_arg(name), atp_int8_arg(tip), atp_int4_arg(passes), atp_int8_arg(began_after)));
 }
@@ -76,9 +105,11 @@ atp_history_note(const char *name, const AtpHistoryCounts *counts, const char *e
 	AtpArg		due = atp_time_arg(next_try);
 
 	due.isnull = error == NULL;
-	change_row("UPDATE atproto.history SET planned_blocks = CASE WHEN $2 > 0 THEN COALESCE(planned_blocks, 0) + $2 ELSE planned_blocks END,"
+	/* H-61: the server says how many blocks there are, so no sum or product may be out of range */
+	change_row("UPDATE atproto.history SET planned_blocks = CASE WHEN $2 > 0 THEN LEAST(COALESCE(planned_blocks, 0), " PLANNED_MAX ") + $2 ELSE planned_blocks END,"
 			   " blocks = blocks + $3, bytes = bytes + $4, rows = rows + $5, error = left($6, 2000), next_try = $7,"
-			   " planned_bytes = CASE WHEN blocks + $3 > 0 THEN (bytes + $4) * GREATEST(planned_blocks + $2, blocks + $3) / (blocks + $3) END"
+			   " planned_bytes = CASE WHEN blocks + $3 > 0 THEN LEAST((bytes + $4)::double precision * GREATEST(planned_blocks::double precision + $2, blocks + $3)"
+			   "  / (blocks + $3), " PLANNED_MAX ")::bigint END"
 			   " WHERE subscription = $1",
 			   ATP_ARGS(atp_text_arg(name), atp_int8_arg(counts->planned_blocks), atp_int8_arg(counts->blocks), atp_int8_arg(counts->bytes),
 						atp_int8_arg(counts->rows), atp_text_arg(error), due));
@@ -95,7 +126,7 @@ void
 atp_history_seam(const char *name, int64 from, int64 to, bool audited)
 {
 	change_row("UPDATE atproto.history SET seams = CASE WHEN $4 THEN seams - int8multirange(int8range($2, $3)) ELSE seams + int8multirange(int8range($2, $3)) END,"
-			   " phase = CASE WHEN $4 THEN phase ELSE 'seam' END WHERE subscription = $1",
+			   " phase = CASE WHEN $4 THEN phase ELSE 'seam' END," SINCE " WHERE subscription = $1",
 			   ATP_ARGS(atp_text_arg(name), atp_int8_arg(from), atp_int8_arg(to), atp_bool_arg(audited)));
 }
 
@@ -108,7 +139,7 @@ atp_history_settle(const char *name, int64 seq)
 void
 atp_history_replan(const char *name)
 {
-	change_row("UPDATE atproto.history SET phase = 'plan', tip = NULL, passes = NULL WHERE subscription = $1", ATP_ARGS(atp_text_arg(name)));
+	change_row("UPDATE atproto.history SET phase = 'plan', tip = NULL, passes = NULL," SINCE " WHERE subscription = $1", ATP_ARGS(atp_text_arg(name)));
 }
 
 void
@@ -130,7 +161,7 @@ atp_history_again(const char *name, const char *endpoint, int64 seq, int64 missi
 			" SELECT $1, $2, $3, max(seq) + 1, 'archive', now(), 'read again from the archive', NULLIF($4, 0) FROM atproto.cursor"
 			" WHERE subscription = $1 AND endpoint = $2 HAVING max(seq) > $3",
 			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int8_arg(seq), atp_int8_arg(missing)));
-	atp_run("UPDATE atproto.history SET phase = 'plan', tip = NULL, passes = NULL, settled = LEAST(settled, $3), seam_missing = seam_missing + $4,"
+	atp_run("UPDATE atproto.history SET phase = 'plan', tip = NULL," OWED_AFTER("$3") "," SINCE ", settled = LEAST(settled, $3), seam_missing = seam_missing + $4,"
 			" seams = seams * int8multirange(int8range(NULL, $3 + 1)),"
 			" again_until = GREATEST(again_until, (SELECT max(seq) FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2)) WHERE subscription = $1",
 			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int8_arg(seq), atp_int8_arg(missing)));
@@ -139,10 +170,17 @@ atp_history_again(const char *name, const char *endpoint, int64 seq, int64 missi
 	atp_owner_end(caller);
 }
 
+/* In phase markers, is $2 ahead in the same pass? */
+#define AHEAD \
+	"phase = 'markers' AND $2 <= tip AND $2 > (SELECT min(c.seq) FROM atproto.cursor c WHERE c.subscription = h.subscription AND c.endpoint = h.endpoint)"
+
 void
 atp_history_cursor_set(const char *name, AtpArg seq)
 {
-	change_row("UPDATE atproto.history h SET phase = CASE WHEN $2 IS NULL THEN 'live' ELSE 'plan' END, tip = NULL, passes = NULL,"
+	/* the row may still be of a former server */
+	atp_history_begin(name);
+	change_row("UPDATE atproto.history h SET phase = CASE WHEN $2 IS NULL THEN 'live' WHEN " AHEAD " THEN 'markers' ELSE 'plan' END,"
+			   " tip = CASE WHEN " AHEAD " THEN tip END," OWED_AFTER("$2") "," SINCE ","
 			   " settled = COALESCE($2, 0), seams = '{}', error = NULL, next_try = NULL, finished_at = NULL, started_at = now(),"
 			   " again_until = GREATEST(again_until, (SELECT max(c.seq) FROM atproto.cursor c WHERE c.subscription = h.subscription AND c.endpoint = h.endpoint))"
 			   " WHERE subscription = $1", ATP_ARGS(atp_text_arg(name), seq));

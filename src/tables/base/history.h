@@ -26,13 +26,18 @@ typedef struct AtpHistory
 {
 	AtpHistoryPhase phase;
 	int64		tip;			/* 0: not known yet */
-	int			passes;			/* 2: commits first, and then all rows of the accounts that have records; 0: not decided yet */
+	int			passes;			/* 2: commits first, and then all rows of the accounts that have records; 0: not decided yet; in phase plan 2: changes of accounts are still to be read */
 	int64		began_after;	/* the position at which the cycle began */
 	int64		settled;		/* up to this number, the rows were read from the archive, or compared with the archive */
 	int64		seam_from;		/* the first seam: rows from here on ... */
 	int64		seam_to;		/* ... to this number, exclusive; 0: no seam */
 	int64		again_until;	/* events up to here are read again */
 } AtpHistory;
+
+/* SQL: the running subscriptions s that read an archive into the target $1 at this moment. */
+#define ATP_SQL_READS_ARCHIVE \
+	"FROM atproto.subscription s JOIN atproto.history h ON h.subscription = s.name WHERE s.target = $1::name AND s.history = 'archive'" \
+	" AND s.enabled AND s.stopped IS NULL AND h.phase NOT IN ('seam', 'live')"
 
 /* Counts since the last note. */
 typedef struct AtpHistoryCounts
@@ -92,7 +97,8 @@ extern void atp_history_live(const char *name);
 extern void atp_history_again(const char *name, const char *endpoint, int64 seq, int64 missing);
 
 /*
- * A session sets the cursor to seq, or to NULL.  Call before the cursor changes.
+ * A session sets the cursor to seq, or to NULL.  Call before the cursor changes.  Between two passes, the changes of accounts after the
+ * begin of the cycle are still to be read; in the second pass a later position goes on in the pass.
  */
 extern void atp_history_cursor_set(const char *name, AtpArg seq);
 

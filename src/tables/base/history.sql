@@ -38,6 +38,7 @@ CREATE TABLE atproto.history (
     next_try timestamptz,
     started_at timestamptz NOT NULL DEFAULT now(),
     finished_at timestamptz,
+    sweep_since timestamptz NOT NULL DEFAULT now(),
     incomplete text
         CHECK (incomplete IN ('number', 'age', 'behind', 'joined')),
     incomplete_at timestamptz
@@ -64,7 +65,8 @@ COMMENT ON COLUMN atproto.history.error IS 'what the reading waits for; NULL: no
 COMMENT ON COLUMN atproto.history.next_try IS 'when the next try is due';
 COMMENT ON COLUMN atproto.history.started_at IS 'when the reading began';
 COMMENT ON COLUMN atproto.history.finished_at IS 'when the phase became live last';
-COMMENT ON COLUMN atproto.history.incomplete IS 'why records that another subscription of the target has deleted may have come back; number: too many deletions were kept (atproto.sweep_max_deletions); age: they were kept for too long (atproto.sweep_max_age); behind: the end has waited for a subscription for too long; joined: a subscription was added after the reading had begun; NULL: they have not';
+COMMENT ON COLUMN atproto.history.sweep_since IS 'when the phase was live last, or the reading began: deletions by other subscriptions of the target are kept since then';
+COMMENT ON COLUMN atproto.history.incomplete IS 'why records that another subscription of the target has deleted may have come back; number: too many deletions were kept (atproto.sweep_max_deletions); age: they were kept for too long (atproto.sweep_max_age); behind: the end has waited for a subscription for too long; joined: a subscription was added, or moved to the target, after the reading had begun; NULL: they have not';
 COMMENT ON COLUMN atproto.history.incomplete_at IS 'when incomplete was set';
 SELECT pg_catalog.pg_extension_config_dump('atproto.history', '');
 
@@ -81,6 +83,14 @@ ALTER TABLE atproto.history ENABLE ALWAYS TRIGGER history_changed;
 ALTER TABLE atproto.history ENABLE ALWAYS TRIGGER history_phase;
 ALTER TABLE atproto.history ENABLE ALWAYS TRIGGER history_none;
 REVOKE ALL ON FUNCTION atproto_internal.history_changed() FROM PUBLIC;
+
+CREATE FUNCTION atproto_internal.sweep_joined() RETURNS trigger
+    LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_sweep_joined';
+COMMENT ON FUNCTION atproto_internal.sweep_joined() IS 'trigger: of a subscription that fills a target while an archive is read into the target, the deletions before were not kept';
+CREATE TRIGGER sweep_joined AFTER INSERT OR UPDATE OF target ON atproto.subscription
+    FOR EACH ROW EXECUTE FUNCTION atproto_internal.sweep_joined();
+ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER sweep_joined;
+REVOKE ALL ON FUNCTION atproto_internal.sweep_joined() FROM PUBLIC;
 
 -- a role sees the rows of the subscriptions that the role sees
 ALTER TABLE atproto.history ENABLE ROW LEVEL SECURITY;

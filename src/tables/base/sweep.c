@@ -14,6 +14,7 @@
 #include "core/syntax/tid.h"
 #include "fmgr.h"
 #include "identity/identity.h"
+#include "miscadmin.h"
 #include "commands/trigger.h"
 #include "storage/lmgr.h"
 #include "tables/base/sweep.h"
@@ -208,8 +209,17 @@ atp_sweep_is_passed(const char *target, const char *subscription, uint64 rev)
  * ------------------------------------------------------------------------
  */
 
+void
+atp_sweep_await_writers(Oid relid)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
+	WaitForLockers(tag, ShareLock, false);
+}
+
 /*
- * Each writer locks the table repo until the end of the transaction, and asks behind the lock whether a sweep runs.  The lock on
+ * Each writer locks the table repo until the end of the transaction, and asks behind the lock whether a sweep runs.  Writers of
  * atproto.history: a session that has committed the row there may not have sent the invalidations yet, but holds the lock
  * until these are sent.
  */
@@ -222,11 +232,11 @@ atp_sweep_begins(const AtpSubscription *sub)
 	atp_begin("waiting for writers that began before the sweep");
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 	{
-		LockRelationOid(atp_relation("history"), ShareLock);
+		atp_sweep_await_writers(atp_relation("history"));
 		schema = get_namespace_oid(sub->target, true);
 		repo = OidIsValid(schema) ? get_relname_relid("repo", schema) : InvalidOid;
 		if (OidIsValid(repo))
-			LockRelationOid(repo, ShareLock);
+			atp_sweep_await_writers(repo);
 	}
 	atp_commit();
 }

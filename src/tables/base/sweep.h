@@ -58,4 +58,10 @@ extern TimestampTz atp_sweep_passed_at(const char *target, const char *subscript
  */
 extern void atp_sweep_begins(const AtpSubscription *sub);
 
+/*
+ * Wait until the transactions that write to the table at this moment have ended.  Later writers do not wait: a lock on the table would stop
+ * all streams of a target for as long as the session of a user has its transaction open.
+ */
+extern void atp_sweep_await_writers(Oid relid);
+
 #endif							/* ATP_SWEEP_H */

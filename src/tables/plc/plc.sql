@@ -19,3 +19,10 @@ CREATE FUNCTION atproto.plc_export(did @extschema@.did, target name DEFAULT 'atp
 	LANGUAGE C STABLE STRICT ROWS 10;
 COMMENT ON FUNCTION atproto.plc_export(@extschema@.did, name) IS
 	'operations of an account, each as the directory exports it at /export';
+
+CREATE FUNCTION atproto.plc_audit(did @extschema@.did, target name DEFAULT 'atproto', OUT n integer, OUT cid @extschema@.cidlink, OUT problem text)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'atp_plc_audit'
+	LANGUAGE C STABLE STRICT ROWS 1;
+COMMENT ON FUNCTION atproto.plc_audit(@extschema@.did, name) IS
+	'operations of an account whose row differs from what the signed operations say, judged anew from the first to the last: place, CID, signature, nullified operations; no row: all hold';

@@ -488,8 +488,11 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 static void
 take_archived(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 {
-	/* the stored status may be of a later row of this stream, if the row is read again */
-	if (atp_repo_is_inactive(s, repo, event) && !(atp_repo_has_status_of(repo, s->endpoint) && repo->account.status_seq > event->seq))
+	/*
+	 * F-05, by the numbers of this stream.  A status of another stream, or of a list, is of a later time than most rows of the archive.  The
+	 * stored status may be of a later row of this stream, too, if the row is read again.
+	 */
+	if (atp_repo_is_inactive(s, repo, event) && atp_repo_has_status_of(repo, s->endpoint) && repo->account.status_seq <= event->seq)
 	{
 		s->apply->skips[ATP_SKIP_INACTIVE]++;
 		event->effects.passed = true;

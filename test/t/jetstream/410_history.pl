@@ -90,6 +90,16 @@ my $posts = reads_all('a collection', { whole => 2 }, posts => 1, with => { coll
 is(query("SELECT count(*) FROM $posts.repo r WHERE NOT EXISTS (SELECT FROM $posts.record WHERE did = r.did) AND rev IS NULL"),
 	'0', 'H-34: accounts without a record in the collection have no row');
 
+# --- accounts that are deactivated by a status of a relay ---
+
+$archive->serve({ block_rows => 20, segment_blocks => 5 });
+query("CREATE SCHEMA told; SELECT atproto.create_tables('told')");
+query("INSERT INTO told.repo (did, active, status, status_at, status_endpoint, sync) SELECT did, false, 'deactivated', now(), 'wss://relay.example.com', 'partial' FROM whole.repo WHERE active");
+query($archive->subscription_sql('told', target => "'told'"));
+$archive->wait_for_end('told');
+same_rows('told', 'whole', 'F-05: a later status of another stream keeps no row of the archive out', tables => ['record']);
+query("SELECT atproto.unsubscribe('told')");
+
 # --- a token ---
 
 reads_all('a token', { token => 'secret-token' }, with => { archive_token => "'secret-token'" });

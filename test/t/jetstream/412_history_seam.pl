@@ -106,11 +106,19 @@ begin_case('crash', [ @others[ 0 .. $changed - 1 ] ]);
 wait_for("SELECT seq = $changed FROM atproto.cursor WHERE subscription = 'crash'");
 query(q{SELECT atproto.pause('crash')});
 wait_for(q{SELECT state = 'paused' FROM atproto.stat_subscription WHERE name = 'crash'});
+# a year later, the age of the next sweep begins at zero
+query(q{SELECT atproto.subscribe('still', 'ws://127.0.0.1:9', target => 'crash'); SELECT atproto.pause('still')});
+query(q{UPDATE atproto.history SET started_at = now() - interval '1 y', sweep_since = now() - interval '1 y', phase = 'live', incomplete = NULL WHERE subscription = 'crash'});
 $archive->serve($options, seal => $half);
 query(q{SELECT atproto.resume('crash')});
 $archive->wait_for_end('crash');
+wait_for(q{SELECT error LIKE '%"still"%' OR phase = 'live' FROM atproto.history WHERE subscription = 'crash' AND cycles > 1});
+is(history('phase, incomplete', 'crash'), 'seam|', 'H-43: the end of a later sweep waits for the other subscription, too');
+query(q{SELECT atproto.unsubscribe('still')});
 wait_for(q{SELECT count(*) > 0 FROM atproto.subscription_log WHERE subscription = 'crash' AND detail LIKE '%are read again%'});
-end_case('crash', 'another row at the position: the rows after the last settled one are read again');
+# H-44: during the sweep, repo.rev lacks the revisions of the stream
+same_rows('crash', 'whole', 'another row at the position: the rows after the last settled one are read again', tables => ['record']);
+query("SELECT atproto.unsubscribe('crash')");
 
 # --- a quiet stream: the archive grows, and the stream brings nothing ---
 
@@ -139,7 +147,12 @@ query(q{CALL atproto.await_history('again', '1 min')});
 is(query(q{SELECT position >= tip OR tip IS NULL, phase IN ('seam', 'live'), waits_for IS NULL OR phase = 'seam', blocks > 0, bytes > 0, cycles FROM atproto.history_progress WHERE subscription = 'again'}), 't|t|t|t|t|1', 'history_progress tells how far it is');
 $archive->wait_for_end('again');
 query('DELETE FROM again.record WHERE rkey::text < $$3m$$ OR random() < 0.3; CREATE TABLE stood AS SELECT did, collection, rkey, ctid AS place FROM again.record');
+my $holder = $node->background_psql('postgres');
+$holder->query_safe('BEGIN; LOCK TABLE again.repo IN ROW EXCLUSIVE MODE');
 query(q{SELECT atproto.history_again('again')});
+wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'atproto again' AND wait_event_type = 'Lock'});
+is(query(q{SET lock_timeout = '5 s'; BEGIN; LOCK TABLE again.repo IN ROW EXCLUSIVE MODE; SELECT 'later'; COMMIT}), 'later', 'H-43: a sweep waits for writers before it, and stops none after them');
+$holder->quit;
 wait_for(q{SELECT cycles = 2 AND phase IN ('seam', 'live') FROM atproto.history WHERE subscription = 'again'});
 $archive->wait_for_end('again');
 same_rows('again', 'whole', 'H-42: history_again() reads the archive once more', tables => ['record']);

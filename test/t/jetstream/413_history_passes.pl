@@ -82,6 +82,38 @@ wait_for(q{SELECT cycles > 0 FROM atproto.history WHERE subscription = 'compacte
 is_whole('compacted', 'after compaction');
 query(q{SELECT atproto.unsubscribe('compacted')});
 
+# --- the position is set between the passes ---
+
+# in the first pass, a block is refused, and the operator sets the position
+$archive->network->fault({ host => $AtprotoTest::Archive::HOST, path => 'getBlock.*seg_000000000[5-9a-z]', status => 500 });
+begin_case('set', { whole => 1.1 });
+wait_for(q{SELECT error IS NOT NULL AND passes = 2 AND phase = 'rows' FROM atproto.history WHERE subscription = 'set'});
+query(q{SELECT atproto.history_again('set', (SELECT seq FROM atproto.cursor WHERE subscription = 'set'))});
+is(query(q{SELECT passes FROM atproto.history WHERE subscription = 'set'}), '2', 'H-26: the second pass is still to come');
+$archive->network->unfault(undef);
+is_whole('set', 'the position was set between the passes');
+query(q{SELECT atproto.unsubscribe('set')});
+
+# a jump over the first rows; a change of the server between the passes
+begin_case('jump', { whole => 1.1 });
+query(q{SELECT atproto.pause('jump')});
+wait_for(q{SELECT state = 'paused' FROM atproto.stat_subscription WHERE name = 'jump'});
+query(q{SELECT atproto.set_cursor('jump', 0); SELECT atproto.history_again('jump', 3)});
+is(query(q{SELECT after_seq, before_seq FROM atproto.gap WHERE subscription = 'jump' ORDER BY id DESC LIMIT 1}), '0|4', 'a jump over the first rows of an archive is a gap');
+query(q{UPDATE atproto.history SET phase = 'rows', passes = 2, tip = 100, began_after = 3 WHERE subscription = 'jump'; UPDATE atproto.cursor SET seq = 50 WHERE subscription = 'jump'});
+query(q{UPDATE atproto.history SET phase = 'markers' WHERE subscription = 'jump'; SELECT atproto.history_again('jump', 51)});
+is(query(q{SELECT phase, passes, tip, began_after FROM atproto.history WHERE subscription = 'jump'}), 'markers|2|100|3', 'H-26: a later position goes on in the second pass');
+query(q{SELECT atproto.history_again('jump', 40)});
+is(query(q{SELECT phase, passes, tip, began_after FROM atproto.history WHERE subscription = 'jump'}), 'plan|2||3', '... and an earlier one begins the passes again');
+query(q{SELECT atproto.history_again('jump', 2)});
+is(query(q{SELECT phase, passes, tip FROM atproto.history WHERE subscription = 'jump'}), 'plan||', '... as a new cycle, before the begin of the cycle');
+query(q{UPDATE atproto.history SET phase = 'rows', passes = 2, tip = 100, began_after = 3 WHERE subscription = 'jump'; UPDATE atproto.cursor SET seq = 50 WHERE subscription = 'jump'});
+query(q{UPDATE atproto.subscription SET url = replace(url, 'jetstream.example.com', 'other.example.com') WHERE name = 'jump'; SELECT atproto.set_cursor('jump', 0)});
+query(q{SELECT atproto.resume('jump')});
+wait_for(q{SELECT endpoint LIKE '%other%' FROM atproto.history WHERE subscription = 'jump'});
+is(query(q{SELECT seq FROM atproto.cursor WHERE subscription = 'jump' AND endpoint NOT LIKE '%other%'}), '3', 'H-26: a server that is left between the passes is read again from there');
+query(q{SELECT atproto.unsubscribe('jump'); DELETE FROM atproto.gap});
+
 # events are kept: the second pass would bring operations twice
 begin_case('events', {}, events => "'keep'");
 wait_for(q{SELECT phase IN ('seam', 'live') FROM atproto.history WHERE subscription = 'events'});

@@ -415,6 +415,54 @@ is(query("SELECT sync FROM w.repo"), 'synchronized', 'a slow server does not kee
 fetch_from($good, 's');
 wait_for_fetch();
 
+# --- prove(): slow servers do not keep the places of others ---
+
+my $revision = '3jzfcijpj2z2a';
+make_target('p', 'sparse');
+query("UPDATE atproto.subscription SET repo_source = 'pds' WHERE target = 'p'");
+
+# Accounts of a slow server, which are due before all others.
+sub add_slow
+{
+	my ($name) = @_;
+	my $host = "$name.example.com";
+
+	$network->fault({ host => $host, path => 'getRecord', status => 200, file => "$files/first.car", rate => 1200 });
+	query("INSERT INTO p.repo (did, rev, sync) SELECT 'did:web:$name' || i || '.example.org', '$revision', 'partial' FROM generate_series(1, 70) i");
+	query("INSERT INTO atproto.identity (did, state, key, pds, resolved_at) SELECT did, 'good', decode(repeat('02', 35), 'hex'), '$host', now() FROM p.repo WHERE did::text LIKE 'did:web:$name%'");
+	return $host;
+}
+
+# Ask for proofs; my account comes last.
+sub ask_for_proofs
+{
+	query("BEGIN; DELETE FROM atproto.proof_result; SELECT atproto.prove('p'); UPDATE atproto.proof_result SET next_try = CASE WHEN did = '$me' THEN now() ELSE 'epoch' END; COMMIT");
+	return;
+}
+
+my $proven = "EXISTS (SELECT FROM atproto.proof_result WHERE did = '$me' AND state <> 'queued')";
+my @slow   = map { add_slow("slow$_") } 1 .. 2;
+query("INSERT INTO p.repo (did, rev, sync) VALUES ('$me', '$revision', 'partial')");
+query("INSERT INTO atproto.identity (did, state, key, pds, resolved_at) VALUES ('$me', 'good', decode(repeat('02', 35), 'hex'), '" . serve('first') . "', now()) ON CONFLICT (did) DO UPDATE SET state = 'good', pds = EXCLUDED.pds, resolved_at = now()");
+ask_for_proofs();
+wait_for("SELECT $proven");
+ok(1, 'P-50: the accounts of two busy servers do not hide those of others');
+is(query("SELECT count(*) FROM atproto.proof_result WHERE did <> '$me' AND (error IS NOT NULL OR state <> 'queued')"), '0', '... which are still read');
+
+add_slow('slow3');
+ask_for_proofs();
+foreach (1 .. 20)
+{
+	my $waited = query("SELECT count(*) FROM atproto.proof_result WHERE next_try > 'epoch'");
+
+	last if query("SELECT $proven") eq 't';
+	$clock->advance(121);
+	wait_for("SELECT $proven OR count(*) > $waited FROM atproto.proof_result WHERE next_try > 'epoch'");
+}
+is(query("SELECT $proven"), 't', 'P-50: a proof beside slow servers');
+is(query("SELECT count(*) > 0 FROM atproto.proof_result WHERE error LIKE '%came too slowly, while others waited for a place%'"), 't', '... which have given up their places');
+query("SELECT atproto.unsubscribe('p')");
+
 # --- remembered hosts ---
 
 foreach my $mark (@marks)

@@ -49,6 +49,8 @@ sub follow
 			$source eq 'archive' ? (collections => q{'{app.bsky.feed.post}'}) : ()) . ($source eq 'archive' ? "; $sweep" : ''));
 		wait_for_seq($node, $source, shift(@{ $holds{$source} }) - 1);
 	}
+	# the row says that the relay was added after the archive
+	query('UPDATE atproto.history SET incomplete = NULL, incomplete_at = NULL');
 	return;
 }
 
@@ -248,7 +250,7 @@ foreach my $beside (0, 1)
 # --- the fetcher confirms a deletion, after the archive has brought a record of the account's next life ---
 
 query('SELECT atproto.unsubscribe(name) FROM atproto.subscription; DROP SCHEMA s CASCADE; CREATE SCHEMA s');
-follow(archive => [ 'b 1 +b', 'hold', 'a 3000000 +next', 'hold', 'a 1500000 +old', 'b 2 +c' ], relay => [ 'a 1000000 +x' ]);
+follow(archive => [ 'b 1 +b', 'hold', 'a 3000000 +next', 'hold', 'a 1500000 +old', 'b 2 +c' ], relay => [ 'a 1000000 +x', 'hold', 'a 4000000 +z' ]);
 go('archive');
 query(q{UPDATE s.repo SET active = false, status = 'deleted', status_at = '2026-01-01 00:00:02+00', status_seq = 1 WHERE rev IS NOT NULL AND history_rev > rev;
 	INSERT INTO atproto.status_request (target, did, subscription, why, status_at, status_seq, requested_at)
@@ -261,6 +263,17 @@ is(kept(), '#account', '... and is kept');
 go('archive');
 is(records(), 'b c next', '... so the archive does not bring back a deleted record');
 query(q{UPDATE s.repo SET active = true, status = NULL WHERE status = 'deleted'});
+
+# --- a subscription moves to the target; the archive is given up while no process of the relay runs ---
+
+query(q{UPDATE atproto.history SET incomplete = NULL; CREATE SCHEMA other; SELECT atproto.pause('relay'); UPDATE atproto.subscription SET target = 'other' WHERE name = 'relay'});
+is(query('SELECT incomplete FROM atproto.history'), '', 'H-43: a subscription that leaves the target is no reason');
+query(q{UPDATE atproto.subscription SET target = 's' WHERE name = 'relay'});
+is(query('SELECT incomplete FROM atproto.history'), 'joined', 'H-43: what a subscription has deleted before it came was not kept');
+query(q{INSERT INTO s.sweep_deletion (did, path, rev) SELECT did, 'old', rev FROM s.repo LIMIT 1; SELECT atproto.unsubscribe('archive'); SELECT atproto.resume('relay')});
+go('relay');
+wait_for('SELECT count(*) = 0 FROM s.sweep_deletion');
+pass('H-43: a process that has not seen the sweep empties what was kept');
 
 $node->stop;
 done_testing();

@@ -179,7 +179,20 @@ foreach my $share (0.01, 0.1, 0.5)
 query("DELETE FROM atproto.proof_result WHERE target = 'sample'; SELECT atproto.prove('sample', 0.1)");
 is(query("SELECT count(*) FROM atproto.proof_result WHERE target = 'sample'"), scalar keys %{ $shares{0.1} }, 'P-50: the seed is kept');
 is(scalar(grep { !$shares{0.1}{$_} } keys %{ $shares{0.01} }), 0, 'P-50: a larger sample contains a smaller one');
-query("DELETE FROM atproto.proof_result WHERE target = 'sample'; SELECT atproto.unsubscribe('sample')");
+query("DELETE FROM atproto.proof_result WHERE target = 'sample'; UPDATE sample.repo SET rev = NULL, history_rev = '3jzfcijpj2z2a' WHERE did::text LIKE '%1.example.org'");
+is(query("SELECT atproto.prove('sample')"), 2000, 'H-44: accounts that only an archive has shown are asked for, too');
+is(query("SELECT accounts, not_asked FROM atproto.proof WHERE target = 'sample'"), '2000|0', 'H-44: and are counted');
+query("UPDATE atproto.proof_result SET equal = true, state = 'done', rev = CASE WHEN did::text LIKE '%11.example.org' THEN '3jzfcijpj2z22' ELSE '3jzfcijpj2z2a' END::atproto.tid WHERE target = 'sample'");
+is(query("SELECT proven, earlier FROM atproto.proof WHERE target = 'sample'"), '1980|20', 'H-44: at their present revision, or at an earlier one');
+
+# --- the subscription goes to another target ---
+
+query("CREATE SCHEMA elsewhere; UPDATE atproto.subscription SET target = 'elsewhere' WHERE name = 'sample'; SELECT atproto.create_tables('elsewhere');"
+	. " INSERT INTO elsewhere.repo (did, rev, sync) SELECT did, '3jzfcijpj2z2a', 'partial' FROM sample.repo LIMIT 30; SELECT atproto.prove('elsewhere');"
+	. " UPDATE atproto.proof_result SET equal = true, state = 'done', rev = '3jzfcijpj2z2a' WHERE target = 'elsewhere'");
+is(query("SELECT target, accounts, proven, earlier FROM atproto.proof WHERE subscription = 'sample' ORDER BY target"), "elsewhere|30|30|0\nsample||0|2000",
+	'P-52: proofs of the former target are no claim about the present target');
+query("SELECT atproto.unsubscribe('sample')");
 
 # --- what the stream may still bring ---
 
@@ -197,6 +210,41 @@ query(q{UPDATE atproto.proof_result SET next_try = 'epoch' WHERE target = 'late'
 $node->safe_psql('postgres', "CALL atproto.await_proof('late', '60 s')");
 is(query("SELECT count(*) FROM atproto.proof_result p JOIN late.repo r USING (did) WHERE p.target = 'late' AND p.state = 'done' AND NOT equal AND r.sync = 'synchronized'"), '0', 'P-51: the stream has brought them');
 cmp_ok(query("SELECT proven FROM atproto.proof WHERE target = 'late'"), '>', 0, 'P-52: accounts are proven at their new revision');
+
+# --- a stream before the first event; an archive during the reading ---
+
+# two servers without a stream; the first subscription has an event of the year 2100
+query("SELECT atproto.subscribe('ended', 'ws://127.0.0.1:9', cursor => 0, target => 'late'), atproto.subscribe('begins', 'ws://127.0.0.1:9', cursor => 0, target => 'late')");
+query(q{SELECT atproto.pause('late')});
+query("UPDATE atproto.cursor SET event_time = '2100-01-01' WHERE subscription = 'ended'");
+my ($late) = split /\n/, query("SELECT did FROM atproto.proof_result p JOIN late.repo r USING (did) JOIN late.record USING (did) WHERE p.target = 'late' AND equal AND p.rev = r.rev GROUP BY did ORDER BY did");
+query("DELETE FROM late.record WHERE did = '$late'; UPDATE late.repo SET rev = '2222222222222', sync = 'partial' WHERE did = '$late'");
+
+# Compares the account again, and returns the state of the proof.
+sub compare
+{
+	query("UPDATE atproto.proof_result SET state = 'queued', next_try = 'epoch', at = NULL, open_since = NULL WHERE target = 'late' AND did = '$late'");
+	wait_for("SELECT at IS NOT NULL FROM atproto.proof_result WHERE target = 'late' AND did = '$late'");
+	return query("SELECT state, equal FROM atproto.proof_result WHERE target = 'late' AND did = '$late'");
+}
+
+is(compare(), 'open|f', 'P-51: a stream without an event has passed nothing');
+query(q{SELECT atproto.unsubscribe('begins')});
+is(compare(), 'done|f', 'P-51: the last stream has passed the time of the commit');
+query("SELECT atproto.subscribe('old', 'ws://127.0.0.1:9/xrpc/network.bsky.jetstream.subscribeEvents', target => 'late', history => 'archive')");
+is(compare(), 'open|f', 'P-51: while an archive is read, older records are still to come');
+like(($node->psql('postgres', "SELECT atproto.prove('late')"))[2], qr/an archive is being read into schema "late"/, '... and prove() says so');
+query(q{SELECT atproto.unsubscribe('old'), atproto.unsubscribe('ended')});
+
+# --- an account outside of the changed filter ---
+
+query("UPDATE atproto.subscription SET dids = '{did:web:nobody.example.org}' WHERE name = 'late'");
+query("UPDATE atproto.proof_result SET state = 'queued', next_try = 'epoch', at = NULL, open_since = NULL WHERE target = 'late' AND did = '$late'");
+wait_for("SELECT error = 'its subscription does not follow the account any more' FROM atproto.proof_result WHERE target = 'late' AND did = '$late'");
+pass('P-50: an account that is not followed any more is not compared');
+query("UPDATE atproto.subscription SET dids = NULL WHERE name = 'late'");
+query("DELETE FROM late.repo WHERE did = '$late'; DELETE FROM atproto.proof_result WHERE did = '$late'");
+query(q{SELECT atproto.resume('late')});
 
 # --- a revision that the server does not have; servers that refuse ---
 

@@ -79,8 +79,11 @@ sub tables_are
 # --- pages, then the stream ---
 
 my $here = $entries[800]{seq};
-directory({ log => $log, upto => $here, oldest => $entries[900]{seq}, page => 300 });
+directory({ log => $log, upto => $here, oldest => $entries[900]{seq}, page => 1 });
 follow('pages');
+# M-12: rate and time of catching up go on from page to page
+wait_for('SELECT rate > 0 AND caught_up_at > now() FROM atproto.stat_subscription');
+directory({ do => { set => { page => 300 } } });
 wait_for_cursor('pages', $here);
 tables_are('pages', 'by pages', last => $here);
 directory({ do => { publish => undef } });
@@ -125,6 +128,37 @@ is(query(q{SELECT count(*) FROM (SELECT DISTINCT did FROM stream.plc_operation) 
 is(query(q{SELECT DISTINCT string_agg(k, ' ' ORDER BY k) FROM stream.plc_operation o, LATERAL atproto.plc_export(o.did, 'stream') e, jsonb_object_keys(e) k GROUP BY o.did, o.n, e}),
 	'cid createdAt did operation seq type', '... with the members of an entry');
 cmp_ok(query('SELECT count(*) FROM stream.plc_text'), '>', 10, 'M-20: what several accounts have is stored once');
+
+# --- the audit ---
+
+my $audit = 'FROM (SELECT DISTINCT did FROM stream.plc_operation) d, LATERAL atproto.plc_audit(d.did, $$stream$$) a';
+is(query("SELECT string_agg(concat_ws(' ', d.did, a.n, a.problem), E'\\n') $audit"), '', 'M-51: all stored operations hold');
+my ($victim) = split /\n/, query('SELECT did FROM stream.plc_operation GROUP BY did HAVING count(*) > 3 AND bool_and(nullified_by IS NULL) ORDER BY did LIMIT 1');
+my %damage = (
+	'packed = set_byte(packed, 20, get_byte(packed, 20) # 1)' => 'cid: ',
+	"cid = (SELECT cid FROM stream.plc_operation WHERE did <> '$victim' LIMIT 1)" => 'cid: ',
+	'nullified_by = 3' => 'nullified: ',
+	"created_at = created_at - interval '20 y'" => 'order: ',
+	'prev = NULL' => 'encoding: ',
+	"packed = '\\x00ff'" => 'the operation cannot be unpacked');
+foreach my $change (sort keys %damage)
+{
+	my $found = query("BEGIN; UPDATE stream.plc_operation SET $change WHERE did = '$victim' AND n = 2;"
+		. " SELECT string_agg(a.n || ' ' || a.problem, E'\\n' ORDER BY a.n) FROM atproto.plc_audit('$victim', 'stream') a; ROLLBACK");
+
+	like($found, qr/^2 \Q$damage{$change}\E/m, "M-51: damage is found: $change");
+}
+
+# --- dump and restore ---
+
+my $dump = $node->basedir . '/stream.sql';
+query('CREATE DATABASE restored TEMPLATE template0');
+query("CREATE EXTENSION atproto; SET client_min_messages = error; SELECT atproto.create_tables('atproto')", database => 'restored');
+$node->command_ok([ 'pg_dump', '-n', 'stream', '-f', $dump, $node->connstr('postgres') ], 'pg_dump');
+$node->command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-f', $dump, $node->connstr('restored') ], 'restored');
+is(query("SELECT count(*) $log_of", database => 'restored'), query('SELECT count(*) FROM stream.plc_operation'), 'M-20: the restored operations can be unpacked');
+is(query("SELECT string_agg(concat_ws(' ', d.did, a.n, a.problem), E'\\n') $audit", database => 'restored'), '', 'M-51: all restored operations hold');
+is(query('SELECT count(*) FROM stream.plc_history', database => 'restored'), query('SELECT count(*) FROM stream.plc_history'), '... the history, too');
 
 # --- filters, history, keys ---
 
