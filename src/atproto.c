@@ -76,6 +76,7 @@ _PG_init(void)
 	atp_held_init();
 	atp_list_init();
 	atp_consumer_init();
+	atp_consumer_history_init();
 	atp_consumer_seam_init();
 	atp_status_init();
 	atp_manager_status_init();

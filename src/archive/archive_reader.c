@@ -10,14 +10,14 @@
 #include "postgres.h"
 
 #include "archive/archive_reader.h"
+#include "archive/refused_block.h"
 #include "core/archive/segment_blocks.h"
 #include "net/http.h"
 #include "net/unzstd.h"
 #include "utils/memutils.h"
 
-#define AHEAD			8		/* concurrent transfers */
+#define AHEAD			16		/* concurrent transfers */
 #define PIECE			65536	/* bytes read at a time */
-#define CONTENT_MAX		(256 * 1024 * 1024) /* bytes of a decompressed block (H-21) */
 #define WHOLE_MS		(60 * 60 * 1000)
 #define PLAN_MS			60000
 #define SLOW_BYTES		1024	/* H-14: a second ... */
@@ -39,6 +39,8 @@ typedef struct Transfer
 	char		etag[ATP_HTTP_ETAG_MAX + 1];	/* of the first answer; "": no ETag */
 	int			generations;	/* how often the file has changed meanwhile */
 	AtpSegmentBlocks blocks;
+	int64		good_at;		/* offset behind the last block whose rows were handed out; 0: none was ... */
+	AtpSegmentBlocks good;		/* ... and the state of the segment at good_at */
 } Transfer;
 
 struct AtpArchive
@@ -73,12 +75,16 @@ struct AtpArchive
 	AtpArchiveBlock block;
 	uint64		last;			/* number of the last row of the blocks before */
 	uint64		segment_last;	/* the same before the first transfer, if this is a segment */
+	char	   *bad;			/* why the block that is received now is refused, although its bytes are still hashed; NULL: it is not */
+	AtpRefusedBlock refused;
 
 	/* how it failed */
 	char	   *error;
 	int			rest_s;
 	bool		denied;
 	bool		gone;			/* the page has to be planned anew */
+	bool		stays_bad;
+	bool		is_refused;		/* the request of a page was */
 
 	AtpArchiveCounts counts;
 };
@@ -96,10 +102,16 @@ atp_archive_new(const AtpArchiveOptions *options)
 	a->options.headers = MemoryContextStrdup(cxt, options->headers);
 	a->options.ca_file = options->ca_file != NULL ? MemoryContextStrdup(cxt, options->ca_file) : NULL;
 	a->options.proxy = options->proxy != NULL ? MemoryContextStrdup(cxt, options->proxy) : NULL;
-	a->unzstd = atp_unzstd_new_for_blocks(CONTENT_MAX);
+	a->unzstd = atp_unzstd_new_for_blocks(options->block_max);
 	if (a->unzstd == NULL)
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
 	return a;
+}
+
+bool
+atp_archive_has_limits(const AtpArchive *a, size_t memory, size_t block_max)
+{
+	return a->options.memory == memory && a->options.block_max == block_max;
 }
 
 /* ------------------------------------------------------------------------
@@ -113,7 +125,7 @@ ask_server(const AtpArchive *a, const char *url, const char *post, int64 body_ma
 	AtpHttpRequest request = {
 		.owner = a, .url = url, .accept = post != NULL ? "application/json" : "application/octet-stream",
 		.whole_ms = post != NULL ? PLAN_MS : WHOLE_MS, .body_max = body_max,
-		.stream = post == NULL, .slow_bytes = SLOW_BYTES, .slow_s = SLOW_S, .post = post, .named = true,
+		.stream = post == NULL, .ahead_max = a->options.memory / AHEAD, .slow_bytes = SLOW_BYTES, .slow_s = SLOW_S, .post = post, .named = true,
 		.ca_file = a->options.ca_file, .proxy = a->options.proxy
 	};
 
@@ -188,7 +200,7 @@ fail_step(AtpArchive *a, const char *error)
 		pfree(a->error);
 	a->error = MemoryContextStrdup(a->cxt, error);
 	a->rest_s = 0;
-	a->denied = a->gone = false;
+	a->denied = a->gone = a->stays_bad = a->is_refused = false;
 	return ATP_ARCHIVE_FAILED;
 }
 
@@ -213,9 +225,12 @@ static AtpArchiveStep
 fail_contents(AtpArchive *a, const Transfer *t, uint32 block, const char *why, size_t at)
 {
 	char		name[ATP_SEGMENT_NAME_LEN + 1] = {0};
+	const char *more = atp_refused_again(&a->refused, t->unit.segment, block);
 
 	atp_segment_name_format(t->unit.segment, name);
-	return fail_step(a, psprintf("block %u of segment %s is refused: %s (byte %zu)", block, name, why, atp_byte_number(at)));
+	(void) fail_step(a, psprintf("block %u of segment %s is refused: %s (byte %zu)%s", block, name, why, atp_byte_number(at), more));
+	a->stays_bad = a->refused.times >= ATP_REFUSED_MAX;
+	return ATP_ARCHIVE_FAILED;
 }
 
 const char *
@@ -236,6 +251,29 @@ atp_archive_is_denied(const AtpArchive *a)
 	return a->denied;
 }
 
+bool
+atp_archive_is_refused(const AtpArchive *a)
+{
+	return a->is_refused;
+}
+
+bool
+atp_archive_stays_bad(const AtpArchive *a)
+{
+	return a->stays_bad;
+}
+
+/* The bytes of a block begin. */
+static void
+begin_block(AtpArchive *a)
+{
+	atp_unzstd_begin(a->unzstd);
+	atp_refused_begin(&a->refused);
+	if (a->bad != NULL)
+		pfree(a->bad);
+	a->bad = NULL;
+}
+
 /* Begin the transfer again from the first byte. */
 static void
 begin_anew(AtpArchive *a, Transfer *t)
@@ -243,8 +281,18 @@ begin_anew(AtpArchive *a, Transfer *t)
 	t->from = t->at = 0;
 	t->total = -1;
 	t->etag[0] = '\0';
+	t->good_at = 0;
 	a->last = a->segment_last;
 	a->in_block = false;
+}
+
+/* Begin a segment again behind the last block that was right; the file must have an ETag. */
+static void
+begin_at_block(AtpArchive *a, Transfer *t)
+{
+	t->at = t->good_at;
+	t->blocks = t->good;
+	begin_block(a);
 }
 
 bool
@@ -260,8 +308,10 @@ atp_archive_again(AtpArchive *a)
 	drop_transfer(t);
 	a->in = NULL;
 	a->nin = 0;
-	if (!t->unit.is_whole || !broken || t->etag[0] == '\0' || t->etag[0] == 'W')
+	if (!t->unit.is_whole || t->etag[0] == '\0' || t->etag[0] == 'W' || (!broken && t->good_at == 0))
 		begin_anew(a, t);
+	else if (!broken)
+		begin_at_block(a, t);
 	t->from = t->at;
 	request_transfer(a, t);
 	/* request failed transfers behind the first one, too */
@@ -331,7 +381,11 @@ read_plan(AtpArchive *a)
 	if (answer == NULL)
 		return ATP_ARCHIVE_WAITS;
 	if (answer->outcome != ATP_HTTP_OK || answer->status != 200)
-		return fail_request(a, a->asked);
+	{
+		(void) fail_request(a, a->asked);
+		a->is_refused = answer->status == 400;
+		return ATP_ARCHIVE_FAILED;
+	}
 	a->counts.bytes += answer->body_len;
 	err = atp_plan_parse(answer->body, answer->body_len, &a->plan, &at);
 	if (err != ATP_OK)
@@ -412,7 +466,7 @@ judge_head(AtpArchive *a, Transfer *t, const AtpHttpAnswer *head)
 		t->total = head->length;
 		atp_segment_blocks_begin(&t->blocks, t->total >= 0 ? (uint64) t->total : PG_INT64_MAX);
 	}
-	atp_unzstd_begin(a->unzstd);
+	begin_block(a);
 	return ATP_ARCHIVE_ROW;
 }
 
@@ -459,24 +513,39 @@ open_block(AtpArchive *a, const Transfer *t, uint32 number)
 	AtpEnd		end = {0};
 	size_t		len = 0;
 	size_t		at = 0;
-	const uint8_t *content = atp_unzstd_end(a->unzstd, &len, &end);
+	const uint8_t *content;
 	AtpErr		err;
 
+	if (a->bad != NULL)
+		return fail_contents(a, t, number, a->bad, 0);
+	content = atp_unzstd_end(a->unzstd, &len, &end);
 	if (content == NULL)
 		return fail_contents(a, t, number, end.why, 0);
 	err = atp_archive_block_open(&a->block, (AtpBytes) {content, len}, a->last, t->unit.min_seq, t->unit.max_seq, &at);
 	if (err != ATP_OK)
 		return fail_contents(a, t, number, atp_err_text(err), at);
+	atp_refused_end(&a->refused, t->unit.segment, number);
 	a->in_block = true;
 	return ATP_ARCHIVE_ROW;
 }
 
+/* Bytes of the open block.  If the block was refused before, all of its bytes are hashed, also behind a fault. */
 static AtpArchiveStep
 push_bytes(AtpArchive *a, const Transfer *t, uint32 number, AtpBytes bytes)
 {
+	bool		known = atp_refused_is(&a->refused, t->unit.segment, number);
 	AtpEnd		end = {0};
+	const char *why;
 
-	return atp_unzstd_push(a->unzstd, bytes.ptr, bytes.len, &end) ? ATP_ARCHIVE_ROW : fail_contents(a, t, number, end.why, 0);
+	if (known)
+		atp_refused_add(&a->refused, bytes);
+	if (a->bad != NULL || atp_unzstd_push(a->unzstd, bytes.ptr, bytes.len, &end))
+		return ATP_ARCHIVE_ROW;
+	why = end.drop != ATP_DROP_TOO_LARGE ? end.why : psprintf("%s, the limit of atproto.history_block_max", end.why);
+	if (!known)
+		return fail_contents(a, t, number, why, 0);
+	a->bad = MemoryContextStrdup(a->cxt, why);
+	return ATP_ARCHIVE_ROW;
 }
 
 /* The first transfer is a block of a range. */
@@ -493,8 +562,9 @@ receive_block(AtpArchive *a, Transfer *t)
 	}
 	if (step != ATP_ARCHIVE_BLOCK_READ)
 		return step;
-	t->done = true;
-	return open_block(a, t, t->block);
+	/* a block that is refused is received again */
+	t->done = (step = open_block(a, t, t->block)) == ATP_ARCHIVE_ROW;
+	return step;
 }
 
 /* The first transfer is a segment. */
@@ -557,7 +627,9 @@ atp_archive_next(AtpArchive *a, AtpArchiveRow *row)
 		{
 			a->in_block = false;
 			a->counts.blocks++;
-			atp_unzstd_begin(a->unzstd);
+			t->good_at = t->at;
+			t->good = t->blocks;
+			begin_block(a);
 			return ATP_ARCHIVE_BLOCK_READ;
 		}
 		if (a->n > 0 && t->done)

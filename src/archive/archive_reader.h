@@ -4,7 +4,7 @@
  *		order of their numbers (H-10 to H-16, H-20 to H-23).
  *
  * H-02: no function here waits, or touches a table.  The caller pumps net/http.h, and calls atp_archive_next() again and again.
- * H-41: the buffers of net/http.h bound the bytes received ahead; one decoded block is in memory, too.
+ * H-41: bytes received ahead are bounded by AtpArchiveOptions.memory; one decoded block is in memory, too.
  */
 #ifndef ATP_ARCHIVE_READER_H
 #define ATP_ARCHIVE_READER_H
@@ -24,6 +24,8 @@ typedef struct AtpArchiveOptions
 	const char *headers;		/* lines "Name: value\r\n" for these requests (H-15) */
 	const char *ca_file;
 	const char *proxy;
+	size_t		memory;			/* bytes that are received ahead at most */
+	size_t		block_max;		/* bytes of a decompressed block at most (H-21) */
 	AtpPlanRequest filter;		/* kinds, collections, dids */
 } AtpArchiveOptions;
 
@@ -46,6 +48,9 @@ typedef struct AtpArchiveCounts
 
 extern AtpArchive *atp_archive_new(const AtpArchiveOptions *options);
 
+/* Was the reader made with these limits? */
+extern bool atp_archive_has_limits(const AtpArchive *a, size_t memory, size_t block_max);
+
 /* Change the filter of the pages asked for from now on; its lists must live as long. */
 extern void atp_archive_filter(AtpArchive *a, const AtpPlanRequest *filter);
 
@@ -65,6 +70,12 @@ extern int	atp_archive_rest_s(const AtpArchive *a);
 
 /* After a failure: the server does not accept the token (H-15). */
 extern bool atp_archive_is_denied(const AtpArchive *a);
+
+/* After a failure: the server does not accept the request of a page; a list of the filter may be too long for it (H-27). */
+extern bool atp_archive_is_refused(const AtpArchive *a);
+
+/* After a failure: a block was refused for the third time (H-22), and will hardly become right soon. */
+extern bool atp_archive_stays_bad(const AtpArchive *a);
 
 /*
  * Request the missing bytes of the failed transfer (H-14).  False: the page has to be planned anew, because the server has no such

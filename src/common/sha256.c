@@ -23,3 +23,23 @@ atp_sha256(void *ctx, const uint8_t *data, size_t len, uint8_t out[32])
 	SHA256_Update(&state, data, len);
 	SHA256_Final(out, &state);
 }
+
+_Static_assert(sizeof(SHA256_CTX) <= sizeof(AtpSha256), "OpenSSL's state has room in ours");
+
+void
+atp_sha256_begin(AtpSha256 *sha256)
+{
+	SHA256_Init((SHA256_CTX *) sha256->state);
+}
+
+void
+atp_sha256_add(AtpSha256 *sha256, const uint8_t *data, size_t len)
+{
+	SHA256_Update((SHA256_CTX *) sha256->state, data, len);
+}
+
+void
+atp_sha256_end(AtpSha256 *sha256, uint8_t out[32])
+{
+	SHA256_Final(out, (SHA256_CTX *) sha256->state);
+}

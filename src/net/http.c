@@ -135,6 +135,7 @@ atp_http_start(const AtpHttpRequest *request)
 	if (http->request.whole_ms <= 0)
 		http->request.whole_ms = WHOLE_MS;
 	http->body.max = request->body_max > 0 ? request->body_max : BODY_MAX;
+	http->body.raw_max = request->ahead_max > 0 ? request->ahead_max : ATP_HTTP_RAW_MAX;
 	http->answer.retry_after_s = http->answer.limit = http->answer.remaining = http->answer.reset_s = -1;
 	http->answer.length = http->answer.range_from = http->answer.range_total = -1;
 	http->started = atp_now();

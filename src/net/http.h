@@ -57,7 +57,8 @@ typedef struct AtpHttpRequest
 	bool		cut;			/* a longer body is cut at body_max, and the outcome is ATP_HTTP_OK (W-21) */
 	bool		gzip;			/* ask for gzip; such a body is decoded */
 	bool		http2;			/* use HTTP/2 if possible: for many small requests to one host */
-	bool		stream;			/* the caller reads the body by atp_http_read() while it arrives */
+	bool		stream;			/* the caller reads the body by atp_http_read() while it arrives ... */
+	size_t		ahead_max;		/* ... and so many bytes wait for the caller at most; default 256 KiB */
 	int			slow_bytes;		/* end the request at fewer bytes per second ... */
 	int			slow_s;			/* ... for this many seconds; 0: no such limit */
 	const char *post;			/* JSON to send by POST; NULL: GET */

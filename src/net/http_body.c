@@ -29,7 +29,7 @@ is_padded(const AtpHttpBody *body)
 bool
 atp_body_has_room_for(const AtpHttpBody *body, size_t n)
 {
-	return ATP_HTTP_RAW_MAX - (body->raw_to - body->raw_from) >= n;
+	return body->raw_max - (body->raw_to - body->raw_from) >= n;
 }
 
 const char *
@@ -57,11 +57,11 @@ atp_body_take(AtpHttpBody *body, const void *data, size_t n)
 
 	if (body->stream)
 	{
-		if (body->raw == NULL && (body->raw = malloc(ATP_HTTP_RAW_MAX)) == NULL)
+		if (body->raw == NULL && (body->raw = malloc(body->raw_max)) == NULL)
 			return ATP_BODY_NO_MEMORY;
 		if (!atp_body_has_room_for(body, n))
 			return ATP_BODY_LATER;
-		if (ATP_HTTP_RAW_MAX - body->raw_to < n)
+		if (body->raw_max - body->raw_to < n)
 		{
 			memmove(body->raw, body->raw + body->raw_from, body->raw_to - body->raw_from);
 			body->raw_to -= body->raw_from;
@@ -161,7 +161,7 @@ atp_body_read(AtpHttpBody *body, void *buf, size_t size, AtpHttpBodyResult *resu
 bool
 atp_body_has_room(const AtpHttpBody *body)
 {
-	return ATP_HTTP_RAW_MAX - (body->raw_to - body->raw_from) >= ATP_HTTP_RAW_MAX / 2;
+	return body->raw_max - (body->raw_to - body->raw_from) >= body->raw_max / 2;
 }
 
 bool
@@ -176,5 +176,5 @@ atp_body_reset(AtpHttpBody *body)
 	atp_inflate_free(body->inflate);
 	free(body->kept);
 	free(body->raw);
-	*body = (AtpHttpBody) {.stream = body->stream, .max = body->max};
+	*body = (AtpHttpBody) {.stream = body->stream, .max = body->max, .raw_max = body->raw_max};
 }

@@ -21,7 +21,7 @@
 #include "net/inflate.h"
 
 #define ATP_HTTP_HEADERS_MAX	65536	/* bytes, of all headers of a request over its redirects (W-55) */
-#define ATP_HTTP_RAW_MAX		(256 * 1024)	/* bytes of a streamed body that the caller has not read yet */
+#define ATP_HTTP_RAW_MAX		(256 * 1024)	/* default of ahead_max: bytes of a streamed body that the caller has not read yet */
 #define ATP_HTTP_DNS_MS			3000
 
 /* A body. libcurl's callbacks fill it and must not raise an ERROR, so its memory is malloc'ed. */
@@ -35,6 +35,7 @@ typedef struct AtpHttpBody
 	int64		packed;			/* with gzip: compressed bytes so far */
 	char	   *kept;			/* without stream: the decoded body, terminated by a zero byte */
 	size_t		room;
+	size_t		raw_max;		/* with stream: room for bytes not decoded yet */
 	uint8_t    *raw;			/* with stream: received, not decoded yet ... */
 	size_t		raw_from;
 	size_t		raw_to;			/* ... from, to */

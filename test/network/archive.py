@@ -57,7 +57,7 @@ class Segment:
 
 
 class Archive:
-    def __init__(self, rows=None, block_rows=100, segment_blocks=10, page=100000, whole=0.75, token=None, lag=0, generous=0, unavailable=False, etag=True, matched=None):
+    def __init__(self, rows=None, block_rows=100, segment_blocks=10, page=100000, whole=0.75, token=None, lag=0, generous=0, unavailable=False, etag=True, matched=None, most=None):
         self.lock = threading.RLock()
         self.block_rows = block_rows
         self.segment_blocks = segment_blocks
@@ -68,6 +68,7 @@ class Archive:
         self.generous = generous  # each so manieth block is planned although nothing in it fits
         self.unavailable = unavailable
         self.etag = etag
+        self.most = {**MOST, **(most or {})}  # values of a list that a request may have
         self.says_matched = matched  # what each plan says of blocksMatched
         self.open = []  # events that are not sealed
         self.segments = []
@@ -157,7 +158,7 @@ class Archive:
             raise Refused(400, "InvalidRequest")
         lists = {name: asked.get(name) or [] for name in MOST}
         after, before = asked.get("afterSeq"), asked.get("beforeSeq")
-        for name, most in MOST.items():
+        for name, most in self.most.items():
             if not isinstance(lists[name], list) or len(lists[name]) > most or not all(isinstance(v, str) for v in lists[name]):
                 raise Refused(400, "InvalidRequest")
         if any(n is not None and (not isinstance(n, int) or n < 0) for n in (after, before)):

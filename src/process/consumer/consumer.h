@@ -26,7 +26,8 @@ extern void atp_consumer_init(void);
 extern bool atp_consumer_start(const AtpSubscription *sub, bool managed, TransactionId wait_for,
 							   BackgroundWorkerHandle **handle);
 
-/* From _PG_init(): the setting of consumer_seam.c. */
+/* From _PG_init(): the settings of consumer_history.c, and of consumer_seam.c. */
+extern void atp_consumer_history_init(void);
 extern void atp_consumer_seam_init(void);
 
 extern PGDLLEXPORT void atp_consumer_main(Datum arg);

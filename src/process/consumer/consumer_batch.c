@@ -264,9 +264,10 @@ hand_batch(Consumer *c, bool broken)
 	if (batch->nevents > 0 || broken)
 	{
 		c->last_row = atp_consumer_last_row(c);
-		atp_shards_hand(c->shards, batch, c->handed, c->position.last, c->last_row, broken, c->uncounted);
+		atp_shards_hand(c->shards, batch, c->handed, c->set_back, c->position.last, c->last_row, broken, c->uncounted);
 		memset(c->uncounted, 0, sizeof(c->uncounted));
 		c->handed = c->position.last;
+		c->set_back = false;
 	}
 	atp_batch_reset(batch);
 }
@@ -331,6 +332,7 @@ apply_batch(Consumer *c)
 	note_oldest(c);
 	note_gaps(c);
 	progress.skips.uncounted = c->uncounted;
+	progress.decoder = c->has_history ? c->decoder : NULL;
 	progress.last_row = c->last_row = atp_consumer_last_row(c);
 	result = atp_apply(c->sub, c->source->sink, c->statements, batch, &progress.base, &reason);
 	c->applied_at = atp_now();

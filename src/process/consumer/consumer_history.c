@@ -15,6 +15,7 @@
 #include "config/transaction.h"
 #include "core/archive/archive_message.h"
 #include "core/syntax/did.h"
+#include "lib/stringinfo.h"
 #include "net/http.h"
 #include "net/poll.h"
 #include "net/retry.h"
@@ -23,15 +24,35 @@
 #include "stream/filter.h"
 #include "tables/base/sweep.h"
 #include "types/types.h"
+#include "utils/guc.h"
 #include "utils/memutils.h"
 
-#define ACCOUNTS_MAX	ATP_PLAN_DIDS_MAX	/* of a group in phase markers */
+#define ACCOUNTS_MIN	16			/* fewer accounts than these are not asked for, but filtered here */
 #define MORE_BLOCKS	4			/* H-26: two passes, if all kinds of rows need so many times the blocks of the commits ... */
 #define MORE_BLOCKS_MIN	50		/* ... and so many more */
 #define STEPS_MAX	20000		/* rows of one call: the loop has other work, too ... */
 #define READ_US		(100 * 1000)	/* ... and the time after which no further block is decompressed in the call */
 #define NOTE_MS		1000		/* the row of atproto.history is written so often */
 #define DENIED_MS	60000		/* H-15 */
+
+static int	history_memory_kb;
+static int	history_block_max_kb;
+
+#define MEMORY		((size_t) history_memory_kb * 1024)
+#define BLOCK_MAX	((size_t) history_block_max_kb * 1024)
+
+void
+atp_consumer_history_init(void)
+{
+	DefineCustomIntVariable("atproto.history_memory",
+							"Bytes of an archive that a consumer receives ahead; a decoded block comes on top.",
+							NULL, &history_memory_kb, 65536, 4096, 1048576,
+							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("atproto.history_block_max",
+							"Bytes of a decoded block of an archive; a larger block stops the reading, until the setting is increased.",
+							NULL, &history_block_max_kb, 262144, 64, 1048576,
+							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
+}
 
 /* libcurl's multi handle is made when the first archive is read. */
 static void
@@ -97,74 +118,154 @@ did_text(const struct varlena *did)
 	return (AtpSpan) {memcpy(palloc(len), text, len), len};
 }
 
+/* H-27: the filters that the server is not asked to apply, for people. */
+static const char *
+filtered_here(const Consumer *c)
+{
+	const AtpSettings *settings = &c->sub->settings;
+	StringInfoData names;
+
+	initStringInfo(&names);
+	if (settings->slice.of > 1)
+		appendStringInfoString(&names, ",slice");
+	if (settings->ncollections > 0 && (!c->ask_collections || settings->ncollections > ATP_PLAN_COLLECTIONS_MAX))
+		appendStringInfoString(&names, ",collections");
+	if (settings->ndids > 0 && !c->ask_dids)
+		appendStringInfoString(&names, ",dids");
+	return names.len > 0 ? names.data + 1 : "";
+}
+
+static void
+note_filtered(Consumer *c)
+{
+	const char *filters = filtered_here(c);
+
+	atp_begin("noting what the archive is not asked for");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		atp_history_filtered(c->name, filters);
+	atp_commit();
+	atp_consumer_report(c);
+}
+
+static void
+ask_for_dids(const Consumer *c, AtpPlanRequest *request, struct varlena *const *dids, int n)
+{
+	AtpSpan    *spans;
+
+	if (!c->ask_dids || n <= 0)
+		return;
+	request->dids = spans = palloc(sizeof(AtpSpan) * n);
+	request->ndids = n;
+	for (int i = 0; i < n; i++)
+		spans[i] = did_text(dids[i]);
+}
+
 /* Spans of the filter's collections and DIDs, for the server. */
 static AtpPlanRequest
 filter_of(Consumer *c)
 {
 	const AtpSettings *settings = &c->sub->settings;
-	MemoryContext old = MemoryContextSwitchTo(c->filter_cxt);
 	AtpPlanRequest request = {0};
 	AtpSpan    *spans;
 
 	/* an empty filter lets nothing through; the archive is read all the same, and the position moves */
-	if (settings->ncollections > 0 && settings->ncollections <= ATP_PLAN_COLLECTIONS_MAX)
+	if (c->ask_collections && settings->ncollections > 0 && settings->ncollections <= ATP_PLAN_COLLECTIONS_MAX)
 	{
 		request.collections = spans = palloc(sizeof(AtpSpan) * settings->ncollections);
 		request.ncollections = settings->ncollections;
 		for (int i = 0; i < settings->ncollections; i++)
 			spans[i] = (AtpSpan) {settings->collections[i], strlen(settings->collections[i])};
 	}
-	if (settings->ndids > 0 && settings->ndids <= ATP_PLAN_DIDS_MAX)
-	{
-		request.dids = spans = palloc(sizeof(AtpSpan) * settings->ndids);
-		request.ndids = settings->ndids;
-		for (int i = 0; i < settings->ndids; i++)
-			spans[i] = did_text(settings->dids[i]);
-	}
-	MemoryContextSwitchTo(old);
+	if (settings->ndids <= c->group)
+		ask_for_dids(c, &request, settings->dids, settings->ndids);
 	return request;
 }
 
-/* In phase markers: the next accounts. */
+/* In phase markers: the next accounts with records. */
 static void
-find_accounts(Consumer *c, AtpPlanRequest *request)
+find_accounts(Consumer *c)
 {
-	MemoryContext old = MemoryContextSwitchTo(c->filter_cxt);
-	AtpSpan    *spans;
-
-	c->accounts = palloc(sizeof(struct varlena *) * ACCOUNTS_MAX);
-	c->naccounts = 0;
+	c->accounts = palloc(sizeof(struct varlena *) * c->group);
 	atp_begin("finding the accounts with records");
+	MemoryContextSwitchTo(c->filter_cxt);
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
-	{
-		MemoryContextSwitchTo(c->filter_cxt);
-		c->naccounts = atp_history_accounts(c->name, c->sub->target, c->accounts, ACCOUNTS_MAX);
-	}
+		c->naccounts = atp_history_accounts(c->sub->target, atp_history_read_up_to(c->name), c->accounts, c->group);
 	atp_commit();
 	MemoryContextSwitchTo(c->filter_cxt);
-	request->dids = spans = palloc(sizeof(AtpSpan) * Max(c->naccounts, 1));
-	request->ndids = c->naccounts;
+	c->more_accounts = c->naccounts == c->group;
 	/* which of the accounts have had a marker, a process that goes on does not know */
 	c->applied_again = palloc0(sizeof(bool) * Max(c->naccounts, 1));
 	if (c->cursor > c->history.began_after)
 		memset(c->applied_again, true, sizeof(bool) * c->naccounts);
-	for (int i = 0; i < c->naccounts; i++)
-		spans[i] = did_text(c->accounts[i]);
-	MemoryContextSwitchTo(old);
+}
+
+/* H-27: the filter has more accounts than a request: the next of them, which are sorted. */
+static void
+take_accounts(Consumer *c)
+{
+	const AtpSettings *settings = &c->sub->settings;
+	const struct varlena *after = NULL;
+	int			first = 0;
+
+	atp_begin("finding the next accounts");
+	MemoryContextSwitchTo(c->filter_cxt);
+	if (atp_extension_lock() == ATP_EXTENSION_READY && c->history.phase == ATP_HISTORY_ROWS)
+		after = atp_history_read_up_to(c->name);
+	atp_commit();
+	MemoryContextSwitchTo(c->filter_cxt);
+	while (after != NULL && first < settings->ndids && atp_compare_dids(settings->dids[first], after) <= 0)
+		first++;
+	c->accounts = settings->dids + first;
+	c->naccounts = Min(settings->ndids - first, c->group);
+	c->more_accounts = first + c->naccounts < settings->ndids;
 }
 
 /* The filter of this phase. */
 static void
 set_filter(Consumer *c)
 {
+	MemoryContext old = MemoryContextSwitchTo(c->filter_cxt);
+
 	c->filter = filter_of(c);
 	c->accounts = NULL;
+	c->applied_again = NULL;
+	c->naccounts = 0;
+	c->more_accounts = false;
 	/* also in phase plan, if changes of accounts are still to be read */
 	if (c->history.phase <= ATP_HISTORY_ROWS && c->history.passes == 2)
 		c->filter.kinds = ATP_PLAN_COMMIT;
 	if (c->history.phase == ATP_HISTORY_MARKERS)
-		find_accounts(c, &c->filter);
+		find_accounts(c);
+	else if (c->ask_dids && c->sub->settings.ndids > c->group)
+		take_accounts(c);
+	ask_for_dids(c, &c->filter, c->accounts, c->naccounts);
+	MemoryContextSwitchTo(old);
 	atp_archive_filter(c->archive, &c->filter);
+}
+
+/*
+ * H-27: the limits of the server's lists are its operator's, and the server does not say which list is too long.  A refused request is made
+ * smaller: fewer accounts, then no collections, then no accounts; the consumer filters by lists that were left out.  False: the request
+ * had no list.
+ */
+static bool
+ask_for_less(Consumer *c)
+{
+	if (c->filter.ndids > ACCOUNTS_MIN)
+		c->group = (int) c->filter.ndids / 2;
+	else if (c->filter.ndids > 0)
+	{
+		/* without collections, too, so many accounts are refused: the collections may be accepted */
+		if (c->filter.ncollections == 0)
+			c->ask_dids = false;
+		c->ask_collections = c->filter.ncollections == 0;
+		c->group = ATP_PLAN_DIDS_MAX;
+	}
+	else if (c->filter.ncollections > 0)
+		c->ask_collections = false;
+	else
+		return false;
+	return true;
 }
 
 /*
@@ -216,14 +317,22 @@ decide_passes(Consumer *c, const AtpPlan *plan, int *passes)
 void
 atp_consumer_open_archive(Consumer *c)
 {
+	MemoryContext old;
+
 	begin_http();
 	if (c->filter_cxt == NULL)
-		c->filter_cxt = AllocSetContextCreate(TopMemoryContext, "atproto filter of an archive", ALLOCSET_DEFAULT_SIZES);
+	{
+		c->filter_cxt = AllocSetContextCreate(TopMemoryContext, "atproto archive filter", ALLOCSET_DEFAULT_SIZES);
+		c->group = ATP_PLAN_DIDS_MAX;
+		c->ask_dids = c->ask_collections = true;
+	}
 	MemoryContextReset(c->filter_cxt);
+	old = MemoryContextSwitchTo(c->filter_cxt);
 	c->archive = atp_archive_new(&(AtpArchiveOptions) {
 		.origin = c->sub->archive, .methods = c->source->archive, .headers = c->sub->archive_headers,
-		.ca_file = c->sub->ca_file, .proxy = c->sub->proxy, .filter = filter_of(c)
+		.ca_file = c->sub->ca_file, .proxy = c->sub->proxy, .memory = MEMORY, .block_max = BLOCK_MAX, .filter = filter_of(c)
 	});
+	MemoryContextSwitchTo(old);
 }
 
 static void move_position(Consumer *c, int64 seq);
@@ -241,7 +350,8 @@ void
 atp_consumer_history_begin(Consumer *c)
 {
 	atp_consumer_is_reading(c);
-	if (c->archive != NULL && c->audit != ATP_ASK_NONE)
+	/* the settings may have changed after a failure */
+	if (c->archive != NULL && (c->audit != ATP_ASK_NONE || !atp_archive_has_limits(c->archive, MEMORY, BLOCK_MAX)))
 		atp_consumer_close_archive(c);
 	if (c->archive != NULL)
 	{
@@ -253,10 +363,13 @@ atp_consumer_history_begin(Consumer *c)
 	atp_consumer_check_ca_file(c);
 	atp_sweep_begins(c->sub);
 	atp_consumer_open_archive(c);
-	set_filter(c);
-	c->decided = false;
 	c->position = atp_position_after(c->cursor, 0);
 	c->position.overlap = false;
+	if (atp_consumer_check_anchor(c))
+		return;
+	set_filter(c);
+	note_filtered(c);
+	c->decided = false;
 	if (c->history.tip == 0 && atp_consumer_check_position(c))
 		return;
 	if (c->history.tip > 0 && c->cursor >= c->history.tip)
@@ -281,10 +394,20 @@ atp_consumer_archive_failed(Consumer *c)
 	char	   *reason;
 
 	atp_consumer_flush(c);
+	if (c->audit == ATP_ASK_NONE && atp_archive_is_refused(c->archive) && ask_for_less(c))
+	{
+		ereport(LOG, (errmsg("atproto subscription \"%s\" asks the archive for less: %s", c->name, atp_archive_error(c->archive))));
+		atp_consumer_close_archive(c);
+		atp_consumer_is_waiting(c, 0);
+		return;
+	}
 	reason = psprintf("the archive cannot be read%s: %s", atp_archive_is_denied(c->archive) ? " with this token" : "", atp_archive_error(c->archive));
 	delay = Max(delay, atp_archive_rest_s(c->archive) * 1000);
 	if (atp_archive_is_denied(c->archive))
 		delay = DENIED_MS;
+	/* H-22: the operator is needed */
+	if (atp_archive_stays_bad(c->archive))
+		delay = atp_reconnect_max_delay_ms;
 	c->failures++;
 	note_counts(c, reason, delay);
 	atp_status_error(ATP_DROP_HTTP, reason);
@@ -295,17 +418,29 @@ atp_consumer_archive_failed(Consumer *c)
 	atp_consumer_is_waiting(c, delay);
 }
 
-/* H-26: the next pass begins where the cycle began, with the accounts after the last one of this pass. */
-pg_noreturn static void
-begin_pass(Consumer *c)
+/* H-26, H-27: the next pass begins where the cycle began.  Consumer and workers go on; no batch is in the ring now. */
+static void
+begin_pass(Consumer *c, AtpHistoryPhase phase)
 {
-	const struct varlena *did = c->accounts != NULL ? c->accounts[c->naccounts - 1] : NULL;
+	const struct varlena *did = c->accounts != NULL && c->naccounts > 0 ? c->accounts[c->naccounts - 1] : NULL;
+	bool		begins = false;
 
-	atp_begin("beginning to read changes of accounts");
+	atp_begin("beginning to read further accounts");
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
-		atp_history_markers(c->name, c->sub->ep->scope, did);
+	{
+		begins = atp_history_next_pass(c->name, c->sub->ep->scope, c->history.tip, phase, did);
+		c->has_history = atp_history_get(c->name, &c->history);
+	}
 	atp_commit();
-	atp_consumer_leave(c, "it reads changes of accounts from the archive", true);
+	atp_consumer_report(c);
+	if (!begins)
+		atp_consumer_leave(c, "its cursor was set", true);
+	c->cursor = c->handed = c->history.began_after;
+	c->set_back = true;
+	c->last_row = 0;
+	c->sub->settings.archived_until = c->history.again_until;
+	atp_consumer_close_archive(c);
+	atp_consumer_is_waiting(c, 0);
 }
 
 /* The rows up to the tip were applied: the stream is next, or the second pass. */
@@ -313,21 +448,23 @@ static void
 end_cycle(Consumer *c)
 {
 	atp_consumer_flush(c);
-	if (c->history.passes == 2 && (c->history.phase == ATP_HISTORY_ROWS || c->naccounts == ACCOUNTS_MAX))
-	{
-		note_counts(c, NULL, 0);
-		begin_pass(c);
-	}
 	note_counts(c, NULL, 0);
+	if (c->history.tip > 0 && (c->more_accounts || (c->history.passes == 2 && c->history.phase == ATP_HISTORY_ROWS)))
+	{
+		begin_pass(c, c->history.passes == 2 ? ATP_HISTORY_MARKERS : ATP_HISTORY_ROWS);
+		return;
+	}
 	atp_begin("ending the reading of the archive");
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 	{
-		atp_history_end_cycle(c->name, c->cursor);
+		atp_history_end_cycle(c->name, c->cursor, c->marker, c->marker_row);
 		c->has_history = atp_history_get(c->name, &c->history);
 	}
 	atp_commit();
 	ereport(LOG, (errmsg("atproto subscription \"%s\" has read the archive up to " INT64_FORMAT, c->name, c->cursor)));
 	atp_consumer_close_archive(c);
+	c->anchored = false;
+	c->marker = 0;
 	atp_consumer_is_waiting(c, 0);
 }
 
@@ -344,7 +481,7 @@ take_plan(Consumer *c)
 	if (c->history.tip > 0 && (int64) plan->sealed_tip_seq < c->history.tip)
 	{
 		atp_consumer_flush(c);
-		atp_consumer_stop(c, psprintf("the archive ends at %llu, and has ended at " INT64_FORMAT ": this is not the same archive any more. After set_cursor(), resume() reads it from another position",
+		atp_consumer_stop(c, psprintf("FutureCursor: the archive ends at %llu, and has ended at " INT64_FORMAT ": this is not the same archive any more. After set_cursor(), resume() reads it from another position",
 									  (unsigned long long) plan->sealed_tip_seq, c->history.tip));
 	}
 	if (c->history.tip > 0)
@@ -399,7 +536,7 @@ compare_with_account(const void *key, const void *account)
 }
 
 /*
- * H-26: is the row to be applied in phase markers?  Rows of accounts outside of the group come along in part only.  The first pass
+ * H-26, H-27: is the row to be applied?  Rows of accounts outside of the group come along in part only.  In phase markers, the first pass
  * has applied all operations on records, so only those behind an #account or a #sync of the account are applied again.
  */
 static bool
@@ -409,11 +546,15 @@ is_of_accounts(const Consumer *c, const AtpArchiveRow *row)
 	bool	   *again;
 	size_t		at;
 
+	if (c->accounts == NULL)
+		return true;
 	if (atp_did_check(row->did.ptr, row->did.len, &at) != ATP_OK)
 		return false;
 	found = bsearch(atp_did_make(row->did.ptr, row->did.len), c->accounts, c->naccounts, sizeof(struct varlena *), compare_with_account);
 	if (found == NULL)
 		return false;
+	if (c->applied_again == NULL)
+		return true;
 	again = &c->applied_again[found - c->accounts];
 	*again |= row->kind == ATP_ARCHIVE_ACCOUNT || row->kind == ATP_ARCHIVE_SYNC;
 	return *again || row->kind == ATP_ARCHIVE_IDENTITY;
@@ -428,10 +569,32 @@ is_wanted(const Consumer *c, const AtpArchiveRow *row)
 		return false;
 	if ((int64) row->seq <= c->received || (int64) row->seq > c->history.tip)
 		return false;
-	if (c->history.phase == ATP_HISTORY_MARKERS && !is_of_accounts(c, row))
+	if (!is_of_accounts(c, row))
 		return false;
 	return row->kind == ATP_ARCHIVE_IDENTITY || row->kind == ATP_ARCHIVE_ACCOUNT || row->kind == ATP_ARCHIVE_SYNC ||
 		atp_wants_collection(&c->sub->settings, row->collection);
+}
+
+/*
+ * H-55: compaction leaves deletions, handles, statuses and #syncs.  The first such row of each block may become the anchor, whether the
+ * filters want it or not; the last one of the cycle does.
+ */
+static void
+note_marker(Consumer *c, const AtpArchiveRow *row)
+{
+	size_t		len;
+	uint8_t    *message;
+	int64		seq;
+
+	if (c->has_marker || row->kind < ATP_ARCHIVE_DELETE || row->kind > ATP_ARCHIVE_SYNC || (int64) row->seq > c->history.tip)
+		return;
+	message = palloc(len = atp_archive_message_len(row));
+	atp_archive_message_write(row, message);
+	c->marker_row = atp_message_digest(c->decoder, (AtpBytes) {message, len}, &seq);
+	pfree(message);
+	if (c->marker_row != 0)
+		c->marker = seq;
+	c->has_marker = true;
 }
 
 /* Take steps until the batch is full or the network is waited for; returns the last step. */
@@ -449,6 +612,7 @@ read_rows(Consumer *c, int64 *seen)
 		if (step == ATP_ARCHIVE_ROW)
 		{
 			*seen = (int64) row.seq;
+			note_marker(c, &row);
 			if (is_wanted(c, &row))
 			{
 				c->read.rows++;
@@ -456,7 +620,10 @@ read_rows(Consumer *c, int64 *seen)
 			}
 		}
 		else if (step == ATP_ARCHIVE_BLOCK_READ)
+		{
+			c->has_marker = false;
 			move_position(c, *seen);
+		}
 		else
 			break;
 		/* H-02: a few kB can decompress to 256 MB, and interrupts are served between two calls */
@@ -488,7 +655,7 @@ atp_consumer_history_read(Consumer *c)
 	atp_http_pump();
 	(void) atp_http_news();
 	c->archive_ready = true;
-	if (c->audit == ATP_ASK_POSITION)
+	if (c->audit == ATP_ASK_POSITION || c->audit == ATP_ASK_ANCHOR)
 	{
 		atp_consumer_audit(c);
 		return;

@@ -43,6 +43,7 @@ typedef enum AtpQuestion
 	ATP_ASK_SEAM,				/* does the archive have rows that the stream has left out? */
 	ATP_ASK_SETTLE,			/* is the row at the candidate the one that had its effect? */
 	ATP_ASK_POSITION,			/* the same for the position, before a cycle */
+	ATP_ASK_ANCHOR,				/* has the archive the anchor still?  Before a cycle, and when a process goes on with a cycle */
 	ATP_ASK_QUIET				/* has the archive grown, although the stream has brought nothing? */
 } AtpQuestion;
 
@@ -94,11 +95,16 @@ typedef struct Consumer
 	AtpHistory	history;
 	int64		blocks_of_all;	/* while it is decided how many passes to make: blocks that all kinds of rows need; 0: not known ... */
 	bool		decided;		/* ... or it is decided */
+	MemoryContext filter_cxt;	/* for the next four; reset when an archive is opened */
 	AtpPlanRequest filter;		/* of the pages asked for */
-	MemoryContext filter_cxt;	/* for lists of filters, and accounts: reset when an archive is opened */
-	struct varlena **accounts;	/* in phase markers: those whose rows are read now, sorted ... */
+	struct varlena **accounts;	/* those whose rows are read now, sorted; NULL: all accounts are read together ... */
 	int			naccounts;		/* ... of this number ... */
-	bool	   *applied_again;	/* ... and the operations of these accounts are applied again */
+	bool		more_accounts;	/* ... and others follow */
+	bool	   *applied_again;	/* in phase markers: whether the operations of each of the accounts are applied again; otherwise NULL */
+	int			group;			/* accounts in a request; less than ATP_PLAN_DIDS_MAX when the server refuses so many */
+	bool		ask_dids;		/* the server applies lists of accounts ... */
+	bool		ask_collections;	/* ... and of collections */
+	bool		set_back;		/* the next batch begins before the positions of the workers */
 	int64		last_row;		/* digest of the row at the position that was applied or handed on last; 0: not known */
 	bool		seam_open;		/* of this connection, no event has been compared with the position yet */
 	AtpQuestion	audit;			/* what the archive is asked while the stream runs, or before a cycle */
@@ -109,6 +115,10 @@ typedef struct Consumer
 	int64		candidate;		/* a position to be compared with the archive, when it is sealed; 0: none ... */
 	int64		candidate_row;	/* ... and the digest of its row */
 	AtpTime		audited;		/* when the archive was asked last */
+	bool		anchored;		/* in this cycle, the consumer has compared the anchor with the archive */
+	int64		marker;			/* sequence number of a row of this cycle that compaction leaves, the next anchor; 0: no such row came yet ... */
+	int64		marker_row;		/* ... the digest of the row */
+	bool		has_marker;		/* the present block has had such a row */
 	bool		audit_failed;	/* the row of atproto.history may say that the archive cannot be asked */
 	bool		sweep_waits;	/* the sweep may end when other subscriptions have passed a time ... */
 	AtpTime		sweep_looked;	/* ... and this was asked last */
@@ -311,6 +321,9 @@ extern void atp_consumer_history_again(Consumer *c);
 
 /* Ask for the row at the position; call in place of the first page of a cycle.  False: nothing need be asked. */
 extern bool atp_consumer_check_position(Consumer *c);
+
+/* H-55: ask for the anchor; call in place of the first page.  False: nothing need be asked. */
+extern bool atp_consumer_check_anchor(Consumer *c);
 
 /* Compare the first event of a connection with the position.  Ends the process if rows have to be read again. */
 extern void atp_consumer_judge_seam(Consumer *c);

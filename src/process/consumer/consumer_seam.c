@@ -107,9 +107,9 @@ atp_consumer_judge_seam(Consumer *c)
 	if (seq == 0)
 		return;
 	c->seam_open = false;
-	/* as FutureCursor (E-45) */
+	/* H-54: as E-45 */
 	if (seq < c->cursor)
-		atp_consumer_stop(c, psprintf("the server is at " INT64_FORMAT ", before the position " INT64_FORMAT ": it has begun again, or is another one. set_cursor() and resume() read from another position",
+		atp_consumer_stop(c, psprintf("FutureCursor: the server is at " INT64_FORMAT ", before the position " INT64_FORMAT ": it has begun again, or is another one. set_cursor() and resume() read from another position",
 									  seq, c->cursor));
 	if (c->cursor > c->history.settled && !(seq == c->cursor && row == c->last_row && row != 0))
 		read_again(c, c->history.settled, 0, "the server does not have the row at the position any more, or another one");
@@ -153,6 +153,17 @@ atp_consumer_check_position(Consumer *c)
 	if (c->last_row == 0)
 		read_again(c, c->history.settled, 0, "the row at the position is not known");
 	ask_archive(c, ATP_ASK_POSITION, c->cursor, c->cursor, c->last_row);
+	return true;
+}
+
+bool
+atp_consumer_check_anchor(Consumer *c)
+{
+	if (c->anchored || c->history.anchor == 0)
+		return false;
+	/* no filter of the subscription may hide the anchor */
+	atp_archive_filter(c->archive, &(AtpPlanRequest) {0});
+	ask_archive(c, ATP_ASK_ANCHOR, c->history.anchor, c->history.anchor, c->history.anchor_row);
 	return true;
 }
 
@@ -260,7 +271,7 @@ look_at_row(Consumer *c, const AtpArchiveRow *row)
 	uint8_t    *message;
 	int64		seq;
 
-	if ((int64) row->seq < c->audit_from || (int64) row->seq > c->audit_to || !is_in_filter(c, row))
+	if ((int64) row->seq < c->audit_from || (int64) row->seq > c->audit_to || (c->audit != ATP_ASK_ANCHOR && !is_in_filter(c, row)))
 		return;
 	if (c->audit == ATP_ASK_SEAM)
 	{
@@ -272,6 +283,14 @@ look_at_row(Consumer *c, const AtpArchiveRow *row)
 	c->audit_found = atp_message_digest(c->decoder, (AtpBytes) {message, len}, &seq) == c->audit_row ? 1 : -1;
 }
 
+/* H-55: another server stands behind the name. */
+pg_noreturn static void
+stop_other(Consumer *c, const char *what)
+{
+	atp_consumer_flush(c);
+	atp_consumer_stop(c, psprintf("FutureCursor: the archive %s: this is not the same archive any more. After set_cursor(), resume() reads it from another position", what));
+}
+
 /* The archive has answered. */
 static void
 end_audit(Consumer *c)
@@ -279,7 +298,13 @@ end_audit(Consumer *c)
 	const AtpQuestion audit = c->audit;
 
 	c->audit = ATP_ASK_NONE;
-	if (audit == ATP_ASK_SEAM && c->audit_found > 0)
+	if (audit == ATP_ASK_ANCHOR)
+	{
+		if (c->audit_found != 1)
+			stop_other(c, psprintf("has another row at " INT64_FORMAT ", or none", c->audit_from));
+		c->anchored = true;
+	}
+	else if (audit == ATP_ASK_SEAM && c->audit_found > 0)
 		read_again(c, c->audit_from - 1, c->audit_found, psprintf("the stream has left out " INT64_FORMAT " rows", c->audit_found));
 	else if (audit == ATP_ASK_SEAM)
 		CHANGE_HISTORY(c, "closing a seam", atp_history_seam(c->name, c->audit_from, c->audit_to + 1, true));
@@ -289,8 +314,8 @@ end_audit(Consumer *c)
 		CHANGE_HISTORY(c, "comparing with the archive", atp_history_settle(c->name, c->audit_from));
 	c->candidate = 0;
 	atp_consumer_close_archive(c);
-	/* the cycle of which this was the first question */
-	if (audit == ATP_ASK_POSITION)
+	/* the cycle of which this was a question before the first page */
+	if (audit == ATP_ASK_POSITION || audit == ATP_ASK_ANCHOR)
 		atp_consumer_history_begin(c);
 }
 
@@ -312,6 +337,8 @@ take_plan(Consumer *c)
 			atp_consumer_drop(c, ATP_DROP_IDLE, "the stream has brought nothing, although the archive has grown");
 		}
 	}
+	else if (sealed < c->audit_to && c->audit == ATP_ASK_ANCHOR)
+		stop_other(c, psprintf("ends at " INT64_FORMAT ", and has had a row at " INT64_FORMAT, sealed, c->audit_to));
 	else if (sealed < c->audit_to && c->audit == ATP_ASK_POSITION)
 	{
 		/* the archive ends before the position, so the cycle begins without the comparison */
@@ -364,7 +391,7 @@ atp_consumer_audit(Consumer *c)
 			c->archive_ready = false;
 			break;
 		case ATP_ARCHIVE_FAILED:
-			if (c->audit == ATP_ASK_POSITION)
+			if (c->audit == ATP_ASK_POSITION || c->audit == ATP_ASK_ANCHOR)
 				atp_consumer_archive_failed(c);
 			else
 				note_failure(c);

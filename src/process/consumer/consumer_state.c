@@ -19,7 +19,7 @@ static const struct
 	const char *activity;		/* of shown states, for pg_stat_activity; NULL: the stream's text */
 }			states[] = {
 	[ATP_STATE_STARTING] = {.from = FROM(WAITING), .shown = true, .activity = "starting"},
-	[ATP_STATE_HISTORY] = {.from = FROM(STARTING) | FROM(WAITING), .shown = true, .activity = "reading the archive"},
+	[ATP_STATE_HISTORY] = {.from = FROM(STARTING) | FROM(WAITING) | FROM(HISTORY), .shown = true, .activity = "reading the archive"},
 	[ATP_STATE_WAITING] = {.from = FROM(STARTING) | FROM(FLUSHING), .shown = true, .activity = "waiting to reconnect"},
 	[ATP_STATE_CONNECTING] = {.from = FROM(STARTING) | FROM(WAITING),
 	.shown = true, .connected = true, .activity = "connecting"},

@@ -398,6 +398,7 @@ CREATE VIEW atproto.history_progress WITH (security_barrier) AS
             WHEN h.phase = 'seam' THEN 'the archive does not have the rows around the beginning of the stream yet'
         END AS waits_for,
         h.next_try,
+        h.filtered_here,
         h.cycles,
         h.seam_missing,
         h.started_at,
@@ -421,6 +422,7 @@ COMMENT ON COLUMN atproto.history_progress.rows_per_second IS 'rows a second sin
 COMMENT ON COLUMN atproto.history_progress.ends_at IS 'when the planned blocks will be read at this pace; NULL: nothing is read, or no estimate, or more than a century';
 COMMENT ON COLUMN atproto.history_progress.waits_for IS 'what hinders the reading, or the end of phase seam; NULL: nothing';
 COMMENT ON COLUMN atproto.history_progress.next_try IS 'when the next try is due';
+COMMENT ON COLUMN atproto.history_progress.filtered_here IS 'filters that the server was not asked to apply: more than the wanted rows are transferred';
 COMMENT ON COLUMN atproto.history_progress.cycles IS 'how often the archive was read up to its end';
 COMMENT ON COLUMN atproto.history_progress.seam_missing IS 'rows that the stream had left out, and the archive has brought';
 COMMENT ON COLUMN atproto.history_progress.started_at IS 'when the reading began';

@@ -43,7 +43,8 @@ typedef struct AtpRingMessage
 
 typedef struct AtpRingBatch
 {
-	int64		begin;			/* the position before the first event: where a worker without a cursor begins */
+	int64		begin;			/* the position before the first event: where a worker without a cursor begins ... */
+	bool		set_back;		/* ... or each worker: the cursors were set back to it, while no batch was in the ring */
 	int64		last;			/* the position after the batch is committed ... */
 	int64		last_row;		/* ... and the digest of the row there; 0: not known */
 	int64		time;			/* of the last event; 0: unknown */

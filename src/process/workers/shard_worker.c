@@ -175,12 +175,13 @@ apply_share(Worker *w, AtpRingBatch *from)
 	AtpStreamProgress progress;
 	const char *reason = NULL;
 
-	if (w->cursor < 0)
+	if (w->cursor < 0 || from->set_back)
 		w->cursor = from->begin;
 	decode_share(w, from);
 	progress = atp_stream_progress(w->sub, w->shard, w->ring->layout, w->cursor, Max(from->last, w->cursor));
 	/* the consumer has noted the gaps */
 	progress.noted = true;
+	progress.decoder = w->sub->has_archive ? w->decoder : NULL;
 	progress.last_row = from->last_row;
 	if (w->shard == 0)
 		progress.skips.uncounted = from->uncounted;

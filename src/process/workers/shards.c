@@ -105,13 +105,14 @@ add_message(AtpRing *ring, AtpRingBatch *to, AtpBytes message, int64 seq, uint32
 }
 
 void
-atp_shards_hand(AtpShards *shards, AtpBatch *batch, int64 begin, int64 last, int64 last_row, bool broken, const int64 *uncounted)
+atp_shards_hand(AtpShards *shards, AtpBatch *batch, int64 begin, bool set_back, int64 last, int64 last_row, bool broken, const int64 *uncounted)
 {
 	AtpRing    *ring = shards->ring;
 	AtpRingBatch *to = atp_ring_next(ring);
 	ListCell   *lc;
 
 	to->begin = begin;
+	to->set_back = set_back;
 	to->last = last;
 	to->last_row = last_row;
 	to->time = batch->time;

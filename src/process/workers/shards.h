@@ -34,9 +34,9 @@ extern bool atp_shards_lend(AtpShards *shards, AtpBatch *batch);
 /*
  * Pass the events that ATP_DECODE_HEADS found to the workers, together with the memory of the batch. begin is
  * the position before the batch, last the position after. broken: the stream was dropped because of the last
- * message, which becomes a dead letter.  last_row: see AtpCursor.
+ * message, which becomes a dead letter.  last_row: see AtpCursor.  set_back: the cursors were set back to begin.
  */
-extern void atp_shards_hand(AtpShards *shards, AtpBatch *batch, int64 begin, int64 last, int64 last_row, bool broken, const int64 *uncounted);
+extern void atp_shards_hand(AtpShards *shards, AtpBatch *batch, int64 begin, bool set_back, int64 last, int64 last_row, bool broken, const int64 *uncounted);
 
 /* Move *cursor to the position that all workers have committed; false: not moved. */
 extern bool atp_shards_collect(AtpShards *shards, int64 *cursor);

@@ -76,12 +76,43 @@ erase_in_sweep(AtpApply *a, const AtpEvent *event, const AtpEffect *effect, bool
 }
 
 /*
- * H-43: a #sync while a sweep runs: records up to the revision before go, those that another source has brought later stay.
+ * H-32: the records that the rows directly behind the #sync of an archive leave unchanged.  No record stays while a sweep is shared: the
+ * record would keep a revision of before the #sync, and an older deletion of another source would remove the record.
+ */
+static AtpSameRecords
+find_same(AtpApply *a, int sync, int hi, const AtpEffect *effects)
+{
+	AtpBatch   *batch = a->batch;
+	const AtpEvent *event = &batch->events[sync];
+	AtpRow	  **rows;
+	int			n = 0;
+
+	if (!event->archived || a->sweep == ATP_SWEEP_SHARED)
+		return (AtpSameRecords) {0};
+	rows = palloc(sizeof(AtpRow *) * Max(batch->nrows, 1));
+	for (int i = sync + 1; i < hi; i++)
+	{
+		const AtpEvent *next = &batch->events[i];
+
+		/* an ignored event without an account tells of the position only */
+		if (next->ignored && next->did == NULL)
+			continue;
+		if (next->did == NULL || !atp_same_bytes(next->did, event->did) || !next->archived || next->kind != ATP_REPOS_COMMIT)
+			break;
+		for (int r = next->first_row; effects[i - sync].rows && r < next->first_row + next->nrows; r++)
+			rows[n++] = &batch->rows[r];
+	}
+	return atp_records_same(a, rows, n, event->rev);
+}
+
+/*
+ * H-31, H-43: a #sync of an archive.  While a sweep runs beside other sources, records up to the revision before go, and those that
+ * another source has brought later stay.
  */
 static void
-replace_in_sweep(AtpApply *a, const AtpEvent *event, const AtpEffect *effect)
+replace_records(AtpApply *a, const AtpEvent *event, const AtpEffect *effect, AtpSameRecords same)
 {
-	atp_records_replace(a, event->did, effect->rev, event->seq);
+	atp_records_replace(a, event->did, effect->rev, event->seq, same);
 	if (a->sweep == ATP_SWEEP_SHARED && !effect->unkept)
 		atp_sweep_keep_sync(a, event->did, effect->rev);
 }
@@ -180,7 +211,7 @@ apply_repo_events(AtpApply *a, int lo, int hi)
 		if (effect->replace)
 		{
 			atp_records_flush(records);
-			replace_in_sweep(a, event, effect);
+			replace_records(a, event, effect, find_same(a, i, hi, effect));
 		}
 	}
 	atp_records_flush(records);
@@ -237,7 +268,7 @@ apply_rest(AtpApply *a, int index, int unused)
 	if (effect.erase)
 		erase_repo(a, index, &effect, false);
 	if (effect.replace)
-		replace_in_sweep(a, &a->batch->events[index], &effect);
+		replace_records(a, &a->batch->events[index], &effect, (AtpSameRecords) {0});
 }
 
 /* The path of a dead letter about an #identity or #account event.  No record has such a path, since record paths contain a slash. */

@@ -9,6 +9,7 @@
 
 #include "config/extension.h"
 #include "config/transaction.h"
+#include "stream/decode.h"
 #include "tables/base/progress.h"
 #include "tables/base/sweep.h"
 #include "types/foreign_time.h"
@@ -167,6 +168,24 @@ store_gaps(const AtpStreamProgress *p, const AtpApply *a)
 	}
 }
 
+/*
+ * The digest of the row at p->next; 0: not known.  A batch in pieces may end after each of its pieces, when the process is killed: without the
+ * digest, the next process could not compare the row at the position, and would read rows again that are in the tables.
+ */
+static int64
+row_at_next(const AtpStreamProgress *p, const AtpApply *a)
+{
+	int64		seq = 0;
+	int64		row;
+
+	if (p->next == p->last)
+		return p->last_row;
+	if (p->decoder == NULL || a->hi == 0)
+		return 0;
+	row = atp_message_digest(p->decoder, a->batch->events[a->hi - 1].message, &seq);
+	return seq == p->next ? row : 0;
+}
+
 /* H-43: the end of a sweep waits for the other streams of the target.  A shard without events has passed the time, too. */
 static void
 pass_time(const AtpStreamProgress *p, const AtpApply *a)
@@ -188,6 +207,7 @@ static bool
 move_progress(AtpProgress *progress, const AtpApply *a)
 {
 	AtpStreamProgress *p = (AtpStreamProgress *) progress;
+	int64		row = row_at_next(p, a);
 	int64		time = a->hi == a->batch->nevents ? a->batch->time : a->batch->events[a->hi - 1].time;
 	Datum		args[14];
 	char		nulls[15] = "              ";
@@ -209,11 +229,11 @@ move_progress(AtpProgress *progress, const AtpApply *a)
 	args[9] = Int32GetDatum(p->layout);
 	args[10] = ObjectIdGetDatum(p->sub->owner);
 	args[11] = PointerGetDatum(p->sub->digest);
-	args[12] = Int64GetDatum(p->last_row);
+	args[12] = Int64GetDatum(row);
 	nulls[2] = p->position < 0 ? 'n' : ' ';
 	nulls[3] = p->next < 0 ? 'n' : ' ';
 	nulls[4] = time == 0 ? 'n' : ' ';
-	nulls[12] = p->last_row == 0 || p->next != p->last ? 'n' : ' ';
+	nulls[12] = row == 0 ? 'n' : ' ';
 	if (!atp_skips_due(&p->skips, a->batch->skips, a->skips, more))
 		return atp_execute(a->statements, &move_cursor, args, nulls) == 1;
 	args[13] = atp_skips_arg(more);

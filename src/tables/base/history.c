@@ -61,7 +61,7 @@ atp_history_begin(const char *name)
 			   " SELECT name, endpoint, COALESCE((SELECT min(c.seq) FROM atproto.cursor c WHERE c.subscription = name AND c.endpoint = s.endpoint), 0)"
 			   " FROM atproto.subscription s WHERE name = $1 AND history = 'archive'"
 			   " ON CONFLICT (subscription) DO UPDATE SET endpoint = EXCLUDED.endpoint, phase = 'plan', tip = NULL, passes = NULL,"
-			   "  settled = EXCLUDED.settled, seams = '{}', again_until = 0, planned_blocks = NULL, blocks = 0, planned_bytes = NULL, bytes = 0, error = NULL, next_try = NULL,"
+			   "  settled = EXCLUDED.settled, seams = '{}', again_until = 0, anchor = NULL, anchor_row = NULL, planned_blocks = NULL, blocks = 0, planned_bytes = NULL, bytes = 0, error = NULL, next_try = NULL,"
 			   "  started_at = now(), sweep_since = now(), finished_at = NULL, incomplete = NULL, incomplete_at = NULL WHERE h.endpoint <> EXCLUDED.endpoint", ATP_ARGS(atp_text_arg(name)));
 }
 
@@ -69,7 +69,7 @@ bool
 atp_history_get(const char *name, AtpHistory *history)
 {
 	AtpCaller	caller = atp_as_table_owner("history");
-	AtpResult	found = atp_query("SELECT phase, COALESCE(tip, 0) AS tip, COALESCE(passes, 0) AS passes, began_after, settled, again_until, COALESCE(lower(s.seam), 0) AS seam_from, COALESCE(upper(s.seam), 0) AS seam_to"
+	AtpResult	found = atp_query("SELECT phase, COALESCE(tip, 0) AS tip, COALESCE(passes, 0) AS passes, began_after, settled, again_until, COALESCE(anchor, 0) AS anchor, COALESCE(anchor_row, 0) AS anchor_row, COALESCE(lower(s.seam), 0) AS seam_from, COALESCE(upper(s.seam), 0) AS seam_to"
 								  " FROM atproto.history LEFT JOIN LATERAL (SELECT r AS seam FROM unnest(seams) r ORDER BY 1 LIMIT 1) s ON true WHERE subscription = $1",
 								  ATP_ARGS(atp_text_arg(name)));
 
@@ -85,6 +85,8 @@ atp_history_get(const char *name, AtpHistory *history)
 		history->seam_from = atp_get_int8(row, "seam_from");
 		history->seam_to = atp_get_int8(row, "seam_to");
 		history->again_until = atp_get_int8(row, "again_until");
+		history->anchor = atp_get_int8(row, "anchor");
+		history->anchor_row = atp_get_int8(row, "anchor_row");
 	}
 	atp_result_free(found);
 	atp_owner_end(caller);
@@ -116,10 +118,11 @@ atp_history_note(const char *name, const AtpHistoryCounts *counts, const char *e
 }
 
 void
-atp_history_end_cycle(const char *name, int64 position)
+atp_history_end_cycle(const char *name, int64 position, int64 anchor, int64 anchor_row)
 {
 	change_row("UPDATE atproto.history SET phase = 'seam', tip = NULL, passes = NULL, cycles = cycles + 1, error = NULL, next_try = NULL,"
-			   " settled = GREATEST(settled, $2) WHERE subscription = $1", ATP_ARGS(atp_text_arg(name), atp_int8_arg(position)));
+			   " settled = GREATEST(settled, $2), anchor = CASE WHEN $3 > 0 THEN $3 ELSE anchor END, anchor_row = CASE WHEN $3 > 0 THEN $4 ELSE anchor_row END"
+			   " WHERE subscription = $1", ATP_ARGS(atp_text_arg(name), atp_int8_arg(position), atp_int8_arg(anchor), atp_int8_arg(anchor_row)));
 }
 
 void
@@ -181,47 +184,84 @@ atp_history_cursor_set(const char *name, AtpArg seq)
 	atp_history_begin(name);
 	change_row("UPDATE atproto.history h SET phase = CASE WHEN $2 IS NULL THEN 'live' WHEN " AHEAD " THEN 'markers' ELSE 'plan' END,"
 			   " tip = CASE WHEN " AHEAD " THEN tip END," OWED_AFTER("$2") "," SINCE ","
-			   " settled = COALESCE($2, 0), seams = '{}', error = NULL, next_try = NULL, finished_at = NULL, started_at = now(),"
+			   " settled = COALESCE($2, 0), seams = '{}', anchor = NULL, anchor_row = NULL, error = NULL, next_try = NULL, finished_at = NULL, started_at = now(),"
 			   " again_until = GREATEST(again_until, (SELECT max(c.seq) FROM atproto.cursor c WHERE c.subscription = h.subscription AND c.endpoint = h.endpoint))"
 			   " WHERE subscription = $1", ATP_ARGS(atp_text_arg(name), seq));
 }
 
-/* Set the cursors to the value of an expression over atproto.history h. */
-#define SET_CURSORS(value) \
-	"UPDATE atproto.cursor c SET seq = " value ", last_row = NULL, left_at = NULL, read_from = " value ", passed_at = NULL, updated_at = now()" \
-	" FROM atproto.history h WHERE h.subscription = $1 AND c.subscription = $1 AND c.endpoint = $2"
-
 void
-atp_history_markers(const char *name, const char *endpoint, const struct varlena *did)
+atp_history_filtered(const char *name, const char *filters)
+{
+	change_row("UPDATE atproto.history SET filtered_here = string_to_array(NULLIF($2, ''), ',')"
+			   " WHERE subscription = $1 AND filtered_here IS DISTINCT FROM string_to_array(NULLIF($2, ''), ',')",
+			   ATP_ARGS(atp_text_arg(name), atp_text_arg(filters)));
+}
+
+static AtpArg
+did_arg(const struct varlena *did)
+{
+	return (AtpArg) {PointerGetDatum(did), atp_type("did"), did == NULL};
+}
+
+bool
+atp_history_next_pass(const char *name, const char *endpoint, int64 tip, AtpHistoryPhase phase, const struct varlena *did)
 {
 	AtpCaller	caller = atp_as_table_owner("history");
-	AtpArg		after = {PointerGetDatum(did), atp_type("did"), did == NULL};
+	AtpResult	at_tip;
+	bool		begins;
 
+	/* the cursors first, as a batch and set_cursor() do */
 	atp_run("SELECT FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2 ORDER BY shard FOR NO KEY UPDATE",
 			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint)));
-	atp_run("UPDATE atproto.history SET phase = 'markers', markers_after = $2, again_until = GREATEST(again_until, tip) WHERE subscription = $1",
-			ATP_ARGS(atp_text_arg(name), after));
-	atp_run(SET_CURSORS("h.began_after"), ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint)));
+	at_tip = atp_query("SELECT FROM atproto.history h WHERE subscription = $1 AND tip = $3 AND NOT EXISTS"
+					   " (SELECT FROM atproto.cursor c WHERE c.subscription = $1 AND c.endpoint = $2 AND c.seq IS DISTINCT FROM $3)",
+					   ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int8_arg(tip)));
+	begins = at_tip.n > 0;
+	atp_result_free(at_tip);
+	if (begins)
+	{
+		/* in phase markers, rows are read again */
+		atp_run("UPDATE atproto.history SET phase = $2, markers_after = $3, again_until = CASE WHEN $2 = 'markers' THEN GREATEST(again_until, tip) ELSE again_until END"
+				" WHERE subscription = $1",
+				ATP_ARGS(atp_text_arg(name), atp_text_arg(phase_words[phase]), did_arg(did)));
+		atp_run("UPDATE atproto.cursor c SET seq = h.began_after, last_row = NULL, left_at = NULL, read_from = h.began_after, passed_at = NULL, updated_at = now()"
+				" FROM atproto.history h WHERE h.subscription = $1 AND c.subscription = $1 AND c.endpoint = $2",
+				ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint)));
+	}
 	atp_owner_end(caller);
+	return begins;
+}
+
+struct varlena *
+atp_history_read_up_to(const char *name)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	AtpCaller	caller = atp_as_table_owner("history");
+	AtpResult	found = atp_query("SELECT markers_after FROM atproto.history WHERE subscription = $1", ATP_ARGS(atp_text_arg(name)));
+	struct varlena *did = NULL;
+
+	if (found.n > 0)
+	{
+		AtpArg		after = atp_get_arg(atp_result_row(found, 0), "markers_after", atp_type("did"));
+		MemoryContext old = MemoryContextSwitchTo(cxt);
+
+		if (!after.isnull)
+			did = (struct varlena *) PG_DETOAST_DATUM_COPY(after.value);
+		MemoryContextSwitchTo(old);
+	}
+	atp_result_free(found);
+	atp_owner_end(caller);
+	return did;
 }
 
 int
-atp_history_accounts(const char *name, const char *target, struct varlena **dids, int max)
+atp_history_accounts(const char *target, const struct varlena *after, struct varlena **dids, int max)
 {
-	AtpCaller	caller = atp_as_table_owner("history");
-	AtpResult	found = atp_query("SELECT markers_after FROM atproto.history WHERE subscription = $1", ATP_ARGS(atp_text_arg(name)));
-	AtpArg		after = {(Datum) 0, atp_type("did"), true};
 	MemoryContext cxt = CurrentMemoryContext;
-	int			n;
+	AtpResult	found = atp_query(atp_expand_sql("SELECT did FROM #.repo WHERE $1 IS NULL OR did OPERATOR(@.>) $1 ORDER BY did USING OPERATOR(@.<) LIMIT $2", target),
+								  ATP_ARGS(did_arg(after), atp_int4_arg(max)));
+	int			n = (int) found.n;
 
-	if (found.n > 0)
-		after = atp_get_arg(atp_result_row(found, 0), "markers_after", atp_type("did"));
-	if (!after.isnull)
-		after.value = PointerGetDatum(PG_DETOAST_DATUM_COPY(after.value));
-	atp_owner_end(caller);
-	found = atp_query(atp_expand_sql("SELECT did FROM #.repo WHERE $1 IS NULL OR did OPERATOR(@.>) $1 ORDER BY did USING OPERATOR(@.<) LIMIT $2", target),
-					  ATP_ARGS(after, atp_int4_arg(max)));
-	n = (int) found.n;
 	for (int i = 0; i < n; i++)
 	{
 		AtpArg		did = atp_get_arg(atp_result_row(found, i), "did", atp_type("did"));

@@ -32,6 +32,8 @@ typedef struct AtpHistory
 	int64		seam_from;		/* the first seam: rows from here on ... */
 	int64		seam_to;		/* ... to this number, exclusive; 0: no seam */
 	int64		again_until;	/* events up to here are read again */
+	int64		anchor;			/* the archive must have this row, which is never compacted; 0: no row is known ... */
+	int64		anchor_row;		/* ... and its digest */
 } AtpHistory;
 
 /* SQL: the running subscriptions s that read an archive into the target $1 at this moment. */
@@ -60,23 +62,33 @@ extern bool atp_history_get(const char *name, AtpHistory *history);
 /* The tip of the cycle is known, and the rows up to it are read next. */
 extern void atp_history_planned(const char *name, int64 tip, int passes, int64 began_after);
 
-/*
- * H-26: begin the pass of the accounts after this DID (stored form; NULL: from the first one on).  The cursors are set back to
- * the begin of the cycle, and the consumer has to restart.
- */
-extern void atp_history_markers(const char *name, const char *endpoint, const struct varlena *did);
+/* H-27: filters that the server is not asked to apply, separated by commas; "": none. */
+extern void atp_history_filtered(const char *name, const char *filters);
 
 /*
- * At most max DIDs of the target's repositories, in their order, after those that were read; returns their number.  Runs as
- * the current user.
+ * H-26, H-27: begin the pass of the accounts after this DID (stored form; NULL: from the first one on), in phase markers or in phase
+ * rows.  The cursors are set back from the tip to the begin of the cycle.  False: a session has set the cursor meanwhile, and
+ * nothing was changed.
  */
-extern int	atp_history_accounts(const char *name, const char *target, struct varlena **dids, int max);
+extern bool atp_history_next_pass(const char *name, const char *endpoint, int64 tip, AtpHistoryPhase phase, const struct varlena *did);
+
+/* The DID up to which the accounts were read, in the current memory context; NULL: none was. */
+extern struct varlena *atp_history_read_up_to(const char *name);
+
+/*
+ * At most max DIDs of the target's repositories, in their order, after this one (NULL: from the first one on); returns their
+ * number.  Runs as the current user.
+ */
+extern int	atp_history_accounts(const char *target, const struct varlena *after, struct varlena **dids, int max);
 
 /* Add to the counts; error NULL: nothing hinders the reading. */
 extern void atp_history_note(const char *name, const AtpHistoryCounts *counts, const char *error, TimestampTz next_try);
 
-/* The rows up to the tip, at this position, were read, and the stream begins. */
-extern void atp_history_end_cycle(const char *name, int64 position);
+/*
+ * The rows up to the tip, at this position, were read, and the stream begins.  anchor: a row of the archive that is never compacted, and
+ * its digest; 0: the cycle has seen none.
+ */
+extern void atp_history_end_cycle(const char *name, int64 position, int64 anchor, int64 anchor_row);
 
 /* H-53: the stream has brought no row from "from" on to "to", exclusive; the archive is to be asked.  audited: it was asked. */
 extern void atp_history_seam(const char *name, int64 from, int64 to, bool audited);

@@ -15,11 +15,16 @@ CREATE TABLE atproto.history (
     began_after bigint NOT NULL DEFAULT 0
         CHECK (began_after BETWEEN 0 AND 999999999999999),
     markers_after @extschema@.did,
+    filtered_here text[],
     settled bigint NOT NULL DEFAULT 0
         CHECK (settled BETWEEN 0 AND 999999999999999),
     seams int8multirange NOT NULL DEFAULT '{}',
     again_until bigint NOT NULL DEFAULT 0
         CHECK (again_until BETWEEN 0 AND 999999999999999),
+    anchor bigint
+        CHECK (anchor BETWEEN 1 AND 999999999999999),
+    anchor_row bigint
+        CHECK ((anchor_row IS NULL) = (anchor IS NULL)),
     cycles integer NOT NULL DEFAULT 0
         CHECK (cycles >= 0),
     seam_missing bigint NOT NULL DEFAULT 0
@@ -50,10 +55,13 @@ COMMENT ON COLUMN atproto.history.phase IS 'plan: the server is asked what to re
 COMMENT ON COLUMN atproto.history.tip IS 'the last sequence number of the archive when this cycle began: rows up to it are read; NULL: not known yet';
 COMMENT ON COLUMN atproto.history.passes IS '2: records are read first, and changes of accounts afterwards; 1: all in one pass; NULL: not decided yet';
 COMMENT ON COLUMN atproto.history.began_after IS 'the position at which this cycle began';
-COMMENT ON COLUMN atproto.history.markers_after IS 'in phase markers: the changes of accounts up to this one were read; NULL: of none yet';
+COMMENT ON COLUMN atproto.history.markers_after IS 'accounts are read in groups, each from began_after on: those up to this one were read; NULL: none yet';
+COMMENT ON COLUMN atproto.history.filtered_here IS 'filters that the server was not asked to apply, so that blocks without a wanted row are read, too: slice; collections or dids, when the server refuses the list, or the list has more than 100 collections; NULL: none';
 COMMENT ON COLUMN atproto.history.settled IS 'rows up to this sequence number were read from the archive, or compared with it: no crash of the server changes them any more';
 COMMENT ON COLUMN atproto.history.seams IS 'sequence numbers at which the stream has left out rows, or may have: the archive is to be asked';
 COMMENT ON COLUMN atproto.history.again_until IS 'rows up to this sequence number are read again';
+COMMENT ON COLUMN atproto.history.anchor IS 'sequence number of a row of the archive that compaction never removes: before each cycle, the archive must have the row, or it is another archive; NULL: none was seen yet';
+COMMENT ON COLUMN atproto.history.anchor_row IS 'digest of the row at anchor';
 COMMENT ON COLUMN atproto.history.cycles IS 'how often the archive was read up to its tip';
 COMMENT ON COLUMN atproto.history.seam_missing IS 'rows that the stream had left out, and the archive has brought';
 COMMENT ON COLUMN atproto.history.planned_blocks IS 'blocks of this cycle that have to be read, as planned so far';

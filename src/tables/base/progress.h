@@ -56,7 +56,8 @@ typedef struct AtpStreamProgress
 	int64		last;			/* position after the whole batch */
 	int64		next;			/* position after this transaction */
 	bool		noted;			/* the batch's gaps were noted before */
-	int64		last_row;		/* digest of the row at last (history.h); 0: not known */
+	struct AtpDecoder *decoder; /* of a stream whose server has an archive: makes digests of rows (history.h); NULL: no such stream */
+	int64		last_row;		/* digest of the row at last; 0: not known */
 	AtpSkipsWritten skips;
 } AtpStreamProgress;
 

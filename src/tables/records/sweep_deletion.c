@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "core/syntax/tid.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "tables/base/rows.h"
@@ -40,7 +41,7 @@ enum
 	REMOVE_OF,					/* did: deletions of records */
 	LARGE,						/* number, max -> did */
 	COUNT,						/* max -> number */
-	OLDER_OF					/* did, rev, names' limit, filter, limit -> collection, rkey */
+	OLDER_OF					/* did, rev, filter, limit, collection[], rkey[] of records that stay -> collection, rkey, rev */
 };
 
 #define PATH	"(u.collection::text || '/' || u.rkey::text) COLLATE \"C\""
@@ -89,9 +90,10 @@ static const AtpStatement statements[] = {
 		SPI_OK_SELECT, {ATP_TYPE_INT8}, {ATP_TYPE_INT8}, &atp_sweep_deletion_table
 	},
 	[OLDER_OF] = {
-		"SELECT r.collection, r.rkey FROM #.record r WHERE r.did OPERATOR(@.=) $1 AND r.rev OPERATOR(@.<=) $2"
-		" AND " ATP_SQL_ARCHIVED("r.collection::text", "r.rkey::text", "$3") " LIMIT $4",
-		SPI_OK_SELECT, {ATP_TYPE_DID, ATP_TYPE_TID, ATP_TYPE_TEXT, ATP_TYPE_INT8}, {ATP_TYPE_NSID, ATP_TYPE_RKEY}, &atp_record_table
+		"SELECT r.collection, r.rkey, r.rev FROM #.record r WHERE r.did OPERATOR(@.=) $1 AND r.rev OPERATOR(@.<=) $2"
+		" AND " ATP_SQL_ARCHIVED("r.collection::text", "r.rkey::text", "$3") " AND " ATP_SQL_NOT_SAME("$5", "$6") " LIMIT $4",
+		SPI_OK_SELECT, {ATP_TYPE_DID, ATP_TYPE_TID, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_ARRAY(ATP_TYPE_NSID), ATP_ARRAY(ATP_TYPE_RKEY)},
+		{ATP_TYPE_NSID, ATP_TYPE_RKEY, ATP_TYPE_TID}, &atp_record_table
 	},
 };
 
@@ -222,7 +224,7 @@ atp_sweep_keep_sync(AtpApply *a, struct varlena *did, uint64 rev)
 	keep_path(a, did, psprintf("#sync %s", a->sub->name), rev, atp_sweep_filter(&a->sub->settings));
 }
 
-/* Queue the deletion of the found records. */
+/* Queue the deletion of the found records.  Without a bound, each is deleted at its own revision, which a user of record_event knows. */
 static void
 queue_found(AtpRecords *records, struct varlena *did, uint64 rev, int64 seq, uint64 n)
 {
@@ -231,15 +233,16 @@ queue_found(AtpRecords *records, struct varlena *did, uint64 rev, int64 seq, uin
 	for (uint64 i = 0; i < n; i++)
 	{
 		AtpRecordRow *row = palloc0(sizeof(AtpRecordRow));
-		Datum		values[2];
-		bool		nulls[2];
+		Datum		values[3];
+		bool		nulls[3];
 
 		heap_deform_tuple(found->vals[i], found->tupdesc, values, nulls);
-		if (nulls[0] || nulls[1])
+		if (nulls[0] || nulls[1] || nulls[2])
 			continue;
 		*row = (AtpRecordRow) {
 			.action = ATP_DELETE, .did = did, .collection = PG_DETOAST_DATUM_COPY(values[0]),
-			.rkey = PG_DETOAST_DATUM_COPY(values[1]), .rev = rev, .unkept = true
+			.rkey = PG_DETOAST_DATUM_COPY(values[1]),
+			.rev = rev == ATP_TID_MAX_CANONICAL ? DatumGetAtpTid(values[2]) : rev, .unkept = true
 		};
 		atp_records_queue(records, row, seq, false);
 	}
@@ -247,7 +250,7 @@ queue_found(AtpRecords *records, struct varlena *did, uint64 rev, int64 seq, uin
 }
 
 void
-atp_records_replace(AtpApply *a, struct varlena *did, uint64 rev, int64 seq)
+atp_records_replace(AtpApply *a, struct varlena *did, uint64 rev, int64 seq, AtpSameRecords same)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto replaced records", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
@@ -256,12 +259,13 @@ atp_records_replace(AtpApply *a, struct varlena *did, uint64 rev, int64 seq)
 	do
 	{
 		text	   *filter = atp_sweep_filter(&a->sub->settings);
-		Datum		args[4] = {PointerGetDatum(did), AtpTidGetDatum(rev), PointerGetDatum(filter), Int64GetDatum(REPLACE_STEP)};
+		Datum		args[6] = {PointerGetDatum(did), AtpTidGetDatum(rev), PointerGetDatum(filter), Int64GetDatum(REPLACE_STEP)};
 		AtpRecords *records = atp_records_begin(a, REPLACE_STEP);
 		int64		removed = a->removed;
 
 		CHECK_FOR_INTERRUPTS();
-		n = atp_execute(a->statements, &statements[OLDER_OF], args, filter == NULL ? "  n " : NULL);
+		atp_same_args(a->statements, same, args + 4);
+		n = atp_execute(a->statements, &statements[OLDER_OF], args, filter == NULL ? "  n   " : NULL);
 		queue_found(records, did, rev, seq, n);
 		atp_records_flush(records);
 		/* a policy or trigger keeps the rows: looking again would not end */

@@ -12,6 +12,7 @@
 
 #include "config/spi.h"
 #include "tables/base/sink.h"
+#include "tables/records/record_same.h"
 
 /* The answer of the kept deletions for an operation. */
 typedef enum AtpKept
@@ -38,9 +39,10 @@ extern void atp_sweep_keep_sync(AtpApply *a, struct varlena *did, uint64 rev);
 
 /*
  * Remove the account's records up to this revision, and within the subscription's filter, as a #sync does.  An archive has no
- * record whose collection or key is longer than ATP_ARCHIVE_NAME_MAX bytes, so its #sync says nothing about such a record.
+ * record whose collection or key is longer than ATP_ARCHIVE_NAME_MAX bytes, so its #sync says nothing about such a record.  rev
+ * ATP_TID_MAX_CANONICAL: of any revision.  same: records that stay.
  */
-extern void atp_records_replace(AtpApply *a, struct varlena *did, uint64 rev, int64 seq);
+extern void atp_records_replace(AtpApply *a, struct varlena *did, uint64 rev, int64 seq, AtpSameRecords same);
 
 /* Longest collection, and longest record key, of a row of an archive. */
 #define ATP_ARCHIVE_NAME_MAX	255

@@ -19,7 +19,7 @@ typedef struct AtpEffect
 	bool		erase;			/* delete all records of the repository */
 	bool		has_rev;		/* erase: delete records up to rev; false: up to the newest record */
 	uint64		rev;
-	bool		replace;		/* H-43: a #sync: delete the records up to rev within the subscription's filter */
+	bool		replace;		/* H-31, H-43: a #sync: delete the records up to rev within the subscription's filter */
 	bool		unkept;			/* H-43: what is deleted need not be kept */
 	bool		beyond;			/* erase: newer records, too, which may be of an export that was given up */
 	bool		undo;			/* delete the records up to undo_rev that the refill has written: the refill's chain is broken */

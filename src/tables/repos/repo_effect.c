@@ -496,15 +496,20 @@ take_archived(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effec
 	{
 		s->apply->skips[ATP_SKIP_INACTIVE]++;
 		event->effects.passed = true;
+		/* as on a stream: the account may become active again, and the row does not come again */
+		if (!atp_repo_is_deleted(repo))
+			repo->row.changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 		return;
 	}
 	if (!atp_repo_note_archived(s, repo, event, event->rev))
 		return;
 	effect->rows = event->nrows > 0;
+	/* the attempt before may have found the rows behind a #sync (H-32) */
+	note_known(s->apply->batch, event, NULL);
 	if (event->kind == ATP_REPOS_SYNC)
 	{
-		effect->erase = true;
-		erase_records(repo, effect);
+		effect->replace = true;
+		effect->rev = ATP_TID_MAX_CANONICAL;
 	}
 	if (repo->head.data != NULL || (repo->head.has_rev && event->rev <= repo->head.rev))
 		return;

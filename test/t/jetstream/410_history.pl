@@ -13,6 +13,7 @@ use lib "$FindBin::RealBin/../../lib";
 use AtprotoTest;
 use AtprotoTest::Archive;
 use AtprotoTest::Jetstream;
+use Digest::SHA qw(sha256_hex);
 use JSON::PP;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -90,7 +91,7 @@ my $posts = reads_all('a collection', { whole => 2 }, posts => 1, with => { coll
 is(query("SELECT count(*) FROM $posts.repo r WHERE NOT EXISTS (SELECT FROM $posts.record WHERE did = r.did) AND rev IS NULL"),
 	'0', 'H-34: accounts without a record in the collection have no row');
 
-# --- accounts that are deactivated by a status of a relay ---
+# --- accounts that are inactive by the word of a relay ---
 
 $archive->serve({ block_rows => 20, segment_blocks => 5 });
 query("CREATE SCHEMA told; SELECT atproto.create_tables('told')");
@@ -132,6 +133,7 @@ my @once = (
 	[ 'a redirect', { path => 'getSegment', redirect => 'http://other.example.com/', times => 1 } ],
 	[ 'a block is cut off', { path => 'getBlock', truncate => 100, times => 2 }, { whole => 2 } ],
 	[ 'a byte of a block is another', { path => 'getBlock', xor => 60, times => 2 }, { whole => 2 } ],
+	[ 'H-22: a block without its end', { path => 'getBlock', size => 40, times => 2 }, { whole => 2 } ],
 	[ 'a bomb', { path => 'getBlock', status => 200, bomb => 2, times => 1 }, { whole => 2 } ],
 );
 foreach my $case (@once)
@@ -160,17 +162,38 @@ reads_all('H-02: a server that stops in the middle of a segment', {},
 
 # --- a block that stays bad: the row of atproto.history names the block ---
 
+my $no_frame = 'not a frame' x 50;
 reads_all('a block that stays bad until it is mended', { whole => 2 },
-	before => sub { $archive->network->fault({ host => $AtprotoTest::Archive::HOST, path => 'blockIndex=3', xor => 60 }) },
+	before => sub { $archive->network->fault({ host => $AtprotoTest::Archive::HOST, path => 'blockIndex=3', status => 200, body => $no_frame }) },
 	meanwhile => sub {
 		my ($name) = @_;
 		wait_for("SELECT error LIKE '%block 3 of segment seg_0000000000.jss is refused%' FROM atproto.history WHERE subscription = '$name'");
 		is(query("SELECT seq FROM atproto.cursor WHERE subscription = '$name'"), '60', 'H-22: what comes before the block is applied, and nothing behind it');
+		wait_for("SELECT error LIKE '%refused 3 times, SHA-256 of its 550 bytes: @{[ sha256_hex($no_frame) ]}' FROM atproto.history WHERE subscription = '$name'");
 		wait_for("SELECT state IN ('waiting', 'history') FROM atproto.stat_subscription WHERE name = '$name'");
 		query("SELECT atproto.pause('$name')");
 		wait_for("SELECT state = 'paused' FROM atproto.stat_subscription WHERE name = '$name'");
 		$archive->network->unfault(undef);
 		query("SELECT atproto.resume('$name')");
+	});
+
+my $requests = () = $archive->requests('getSegment');
+reads_all('a block in the middle of a segment, wrong once', { block_rows => 10, segment_blocks => 40 },
+	before => sub { $archive->network->fault({ host => $AtprotoTest::Archive::HOST, path => 'getSegment', xor => 20000, times => 1 }) });
+my @later  = $archive->requests('getSegment');
+my @ranges = grep { defined } map { $_->{headers}{range} } @later[ $requests .. $#later ];
+is(scalar @ranges, 1, 'H-22: only the rest of the segment is requested again');
+like($ranges[0], qr/^bytes=\d{4,5}-$/, '... from the begin of the block on');
+
+# --- H-21: a block beyond the limit ---
+
+query(q{ALTER SYSTEM SET atproto.history_block_max = '64kB'; SELECT pg_reload_conf()});
+reads_all('a block beyond the limit', { block_rows => 400 },
+	meanwhile => sub {
+		my ($name) = @_;
+		wait_for("SELECT error LIKE '%is longer than 65536 bytes, the limit of atproto.history_block_max%refused 3 times%' FROM atproto.history WHERE subscription = '$name'");
+		is(query("SELECT seq FROM atproto.cursor WHERE subscription = '$name'"), '0', 'H-21: nothing of the block is applied');
+		query(q{ALTER SYSTEM RESET atproto.history_block_max; SELECT pg_reload_conf()});
 	});
 
 # --- a busy server, slices, a replaced archive, a repository with a second source ---
@@ -208,10 +231,9 @@ query(q{SELECT atproto.unsubscribe('other'); DROP SCHEMA other CASCADE});
 
 # --- #sync and its records, falling revisions, wrong rows ---
 
-# Rows after the rows of the capture, made by a program in Python for the accounts in @dids.
+# Rows behind sequence number $after, made by a program in Python for the accounts in @dids.
 my @dids = split /\n/, query("SELECT did FROM (SELECT did, count(*) FROM whole.record GROUP BY 1 HAVING count(*) > 5 ORDER BY 2 DESC, 1 LIMIT 3) d");
-my $more = PostgreSQL::Test::Utils::tempdir('more') . '/rows';
-IPC::Run::run([ $ENV{PYTHON} || '/usr/bin/python3', '-B', '-', test_dir(), $last, @dids ], '<', \<<'EOP', '>', $more) or BAIL_OUT('no rows');
+my $begin = <<'EOP';
 import sys
 test, seq, (a, b, c) = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
 sys.path[:0] = [test + "/network", test + "/oracle"]
@@ -228,6 +250,18 @@ def post(text):
     return cbor2.dumps({"$type": "app.bsky.feed.post", "text": text}, canonical=True)
 def sync(did, rev):
     row(SYNC, did, rev=rev, payload=cbor2.dumps({"did": did, "rev": rev.decode(), "seq": 0, "time": "2026-01-01T00:00:00Z", "blocks": b""}, canonical=True))
+EOP
+
+sub more_rows
+{
+	my ($after, $program) = @_;
+	my $file = PostgreSQL::Test::Utils::tempdir('more') . '/rows';
+
+	IPC::Run::run([ $ENV{PYTHON} || '/usr/bin/python3', '-B', '-', test_dir(), $after, @dids ], '<', \"$begin$program", '>', $file) or BAIL_OUT('no rows');
+	return $file;
+}
+
+my $more = more_rows($last, <<'EOP');
 # an account whose repository the server has fetched again
 sync(a, b"3mdzzzzzzzz2a")
 for n in range(3):
@@ -258,6 +292,37 @@ is(query("SELECT string_agg(stage, ' ' ORDER BY seq) FROM atproto.dead_letter WH
 is(query("SELECT count(*) FROM syncs.record WHERE did = '$dids[2]' AND rkey::text ~ 'bad|ahead'"), '0', '... and no record');
 is(query(q{SELECT count(*) FROM (SELECT atproto.retry(id) FROM atproto.dead_letter WHERE subscription = 'syncs') r}), '5', 'retry() reads rows of an archive');
 is(query(q{SELECT count(*), min(attempts) > 1 FROM atproto.dead_letter WHERE subscription = 'syncs'}), '5|t', '... which are still wrong');
+
+# --- H-32: an account whose repository the server has fetched again, after one change ---
+
+query(q{SELECT atproto.pause('syncs')});
+wait_for(q{SELECT state = 'paused' FROM atproto.stat_subscription WHERE name = 'syncs'});
+query(q{CREATE TABLE touched (what text); GRANT ALL ON touched TO PUBLIC;
+	CREATE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN INSERT INTO public.touched VALUES (lower(left(TG_OP, 1)) || ' ' || coalesce(NEW.rkey, OLD.rkey)::text); RETURN NULL; END$$;
+	CREATE TRIGGER touch AFTER INSERT OR UPDATE OR DELETE ON syncs.record FOR EACH ROW EXECUTE FUNCTION touch()});
+my $unchanged = "SELECT rev || ' ' || xmin || ' ' || ctid FROM syncs.record WHERE did = '$dids[0]' AND rkey::text = 'new0'";
+query(qq{INSERT INTO syncs.record SELECT did, collection, 'new4', cid, rev, indexed_at, value FROM syncs.record WHERE did = '$dids[0]' AND rkey::text = 'new0'; DELETE FROM touched});
+my $before = query($unchanged);
+$archive->do(append => more_rows($last + 13, <<'EOP'));
+sync(a, b"3mdzzzzzzzz2c")
+row(CREATE_RESYNC, a, b"app.bsky.feed.post", b"new0", b"3mdzzzzzzzz2c", post("new 0"))
+row(CREATE_RESYNC, a, b"app.bsky.feed.post", b"new1", b"3mdzzzzzzzz2c", post("changed"))
+row(CREATE_RESYNC, a, b"app.bsky.feed.post", b"new3", b"3mdzzzzzzzz2c", post("new 3"))
+row(CREATE_RESYNC, a, b"app.bsky.feed.post", b"new4", b"3mdzzzzzzzz2c", post("new 0"))
+row(UPDATE, a, b"app.bsky.feed.post", b"new4", b"3mdzzzzzzzz2d", post("last"))
+row(CREATE_RESYNC, a, b"app.bsky.feed.post", b"new5", b"3mdzzzzzzzz2d", post("first"))
+row(UPDATE, a, b"app.bsky.feed.post", b"new5", b"3mdzzzzzzzz2e", post("second"))
+# a #sync of account b without rows
+sync(b, b"3mdzzzzzzzz2c")
+EOP
+$archive->do(seal => 0);
+query(q{UPDATE atproto.history SET phase = 'plan' WHERE subscription = 'syncs'; SELECT atproto.resume('syncs')});
+wait_for("SELECT seq >= $last + 22 FROM atproto.cursor WHERE subscription = 'syncs'");
+is(query("SELECT string_agg(rkey || ' ' || (value ->> 'text'), ',' ORDER BY rkey) FROM syncs.record WHERE did = '$dids[0]'"),
+	'new0 new 0,new1 changed,new3 new 3,new4 last,new5 second', 'H-32: a #sync and its rows are one replacement');
+is(query($unchanged), $before, '... a record that is the same keeps its row');
+is(query(q{SELECT string_agg(what, ',' ORDER BY what) FROM touched WHERE what ~ 'new[0-24]'}), 'd new1,d new2,i new1,u new4', '... for which no trigger fires');
+is(query("SELECT count(*) FROM syncs.record WHERE did = '$dids[1]'"), '0', '... and the records of the next account are removed');
 query("SELECT atproto.unsubscribe('syncs')");
 
 done_testing();

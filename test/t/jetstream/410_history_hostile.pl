@@ -57,9 +57,9 @@ if (begin_case('numbers', { matched => 999999999999999, page => 1 }, before => s
 	end_case('numbers');
 }
 
-# --- H-21: frames that decompress to far more than they are ---
+# --- H-21: bombs ---
 
-# Segments of $blocks frames: each has one row, of $mb MB, of a collection that nobody wants.
+# Segments of $blocks frames: each has one row, of $mb MB, of an unwanted collection.
 sub make_bombs
 {
 	my ($file, $blocks, $mb) = @_;

@@ -14,6 +14,7 @@ use AtprotoTest;
 use AtprotoTest::Archive;
 use AtprotoTest::Clock;
 use AtprotoTest::Jetstream;
+use JSON::PP;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -137,6 +138,59 @@ $archive->do(seal => 0);
 wait_for("SELECT settled = $last FROM atproto.history WHERE subscription = 'settled'");
 is(query(q{SELECT count(*) FROM atproto.subscription_log WHERE subscription = 'settled' AND detail LIKE '%are read again%'}), '0', 'the archive has the row that the stream has brought');
 end_case('settled', 'nothing was read again');
+
+# --- a batch in pieces: the process ends between two of them ---
+
+# A trigger refuses some records, so that the batch is applied in pieces, and then waits at a late record.
+query('CREATE SCHEMA pieces; CREATE TABLE waits_at (did text, rkey text); GRANT ALL ON waits_at TO PUBLIC');
+query(q{SELECT atproto.create_tables('pieces')});
+query(q{CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN
+	IF EXISTS (SELECT FROM public.waits_at w WHERE w.did = NEW.did::text AND w.rkey = NEW.rkey::text) THEN PERFORM pg_advisory_xact_lock(4711); END IF;
+	IF hashtext(NEW.rkey::text) % 3 = 0 THEN RAISE 'refused' USING ERRCODE = 'check_violation'; END IF;
+	RETURN NEW; END$$;
+	CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON pieces.record FOR EACH ROW EXECUTE FUNCTION refuse()});
+my ($late) = map { "('$_->{did}', '$_->{rkey}')" } grep { $_->{record} } map { decode_json($_)->{payload} } reverse @texts[ 0 .. $last - 30 ];
+query("INSERT INTO waits_at VALUES $late");
+my $blocker = $node->background_psql('postgres');
+$blocker->query_safe('SELECT pg_advisory_lock(4711)');
+$archive->serve($options, seal => $half);
+query($archive->subscription_sql('pieces', target => "'pieces'", events => "'keep'"));
+wait_for(q{SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND objid = 4711 AND NOT granted});
+cmp_ok(query(q{SELECT seq FROM atproto.cursor WHERE subscription = 'pieces'}), '>', $tip, 'a part of the batch is committed');
+query(q{SELECT pg_terminate_backend(pid) FROM atproto.stat_subscription WHERE name = 'pieces'});
+$blocker->quit;
+$archive->wait_for_end('pieces');
+is(query(q{SELECT count(*) FROM atproto.subscription_log WHERE subscription = 'pieces' AND detail LIKE '%are read again%'}), '0', 'H-40: the process that follows reads nothing again');
+is(query('SELECT count(*) - count(DISTINCT (seq, did, collection, rkey)) FROM pieces.record_event'), '0', '... and no event comes twice');
+query(q{SELECT atproto.unsubscribe('pieces'); DELETE FROM atproto.dead_letter});
+
+# --- H-54, H-55: a second server behind the name ---
+
+begin_case('below', \@texts, '--inject' => write_capture("$dir/low", $texts[4]) . '@0');
+wait_for(q{SELECT state = 'stopped' FROM atproto.stat_subscription WHERE name = 'below'});
+like(query(q{SELECT last_error FROM atproto.stat_subscription WHERE name = 'below'}), qr/FutureCursor: the server is at 5, before the position $tip/, 'H-54: the first event of the stream is before the position');
+is(query(q{SELECT seq FROM atproto.cursor WHERE subscription = 'below'}), $tip, '... and the position stays');
+query(q{SELECT atproto.unsubscribe('below')});
+
+# Events with changed DIDs, for a second archive and its stream.
+sub of_others { return map { s/(did:plc:)\w/${1}7/gr } @_ }
+my $others_rows = "$dir/others";
+append_to_file($others_rows, join '', of_others(slurp_file($archive->rows_file)));
+foreach my $case ([ 'other', $others_rows, $half, qr/has another row at \d+, or none/ ], [ 'shorter', $archive->rows_file, 1, qr/ends at 50, and has had a row at \d+/ ])
+{
+	my ($name, $rows, $seal, $why) = @$case;
+
+	begin_case($name, \@texts);
+	$archive->wait_for_end($name);
+	like(history('anchor', $name), qr/^\d+$/, "$name: a row of the archive is the anchor");
+	query("SELECT atproto.pause('$name')");
+	wait_for("SELECT state = 'paused' FROM atproto.stat_subscription WHERE name = '$name'");
+	$archive->serve({ %$options, rows => $rows }, seal => $seal, texts => write_capture("$dir/$name.other", of_others(@texts)));
+	query("SELECT atproto.resume('$name')");
+	wait_for("SELECT state = 'stopped' FROM atproto.stat_subscription WHERE name = '$name'");
+	like(query("SELECT last_error FROM atproto.stat_subscription WHERE name = '$name'"), qr/^FutureCursor: the archive $why/, "H-55: $name: another archive behind the name");
+	end_case($name, "... of which nothing was applied");
+}
 
 # --- the user's functions ---
 

@@ -120,6 +120,39 @@ wait_for(q{SELECT phase IN ('seam', 'live') FROM atproto.history WHERE subscript
 is(query('SELECT count(*) - count(DISTINCT (seq, did, collection, rkey)) FROM events.record_event'), '0', 'with events, one pass is made, and no event comes twice');
 query(q{SELECT atproto.unsubscribe('events')});
 
+# --- H-27: a server that accepts few accounts in a request ---
+
+sub pid_of { return query("SELECT pid FROM atproto.stat_subscription WHERE name = '$_[0]'") }
+
+foreach my $workers (1, 2)
+{
+	my $name = "groups$workers";
+
+	$archive->network->fault({ host => $AtprotoTest::Archive::HOST, path => 'planSnapshot', hold => $name, times => 1 });
+	begin_case($name, { most => { dids => 17 } }, workers => $workers);
+	wait_for("SELECT state = 'history' FROM atproto.stat_subscription WHERE name = '$name'");
+	my $pid = pid_of($name);
+	$archive->network->release($name);
+	is_whole($name, "$workers workers: the second pass in groups");
+	is(pid_of($name), $pid, '... without a restart');
+	my @sizes = grep { $_ } map { scalar @{ decode_json($_->{body})->{dids} // [] } } $archive->requests('planSnapshot');
+	cmp_ok((grep { $_ > 0 && $_ <= 17 } @sizes), '>=', 3, "... of as many accounts as the server accepts");
+	query("SELECT atproto.unsubscribe('$name')");
+}
+
+# --- H-27: a filter with more accounts than a request may have, and a server without a filter of collections ---
+
+my @wanted = split /\n/, query("SELECT did FROM whole.record WHERE collection = '$profile' GROUP BY 1 ORDER BY did LIMIT 40");
+my $list   = join ',', @wanted;
+begin_case('dids', { most => { dids => 17, collections => 0 } }, dids => "'{$list}'", events => "'keep'");
+wait_for(q{SELECT phase IN ('seam', 'live') FROM atproto.history WHERE subscription = 'dids'});
+is(query("SELECT count(*) FROM ((SELECT did, rkey, cid FROM dids.record EXCEPT ALL SELECT did, rkey, cid FROM whole.record WHERE collection = '$profile' AND did = ANY ('{$list}'))"
+	. " UNION ALL (SELECT did, rkey, cid FROM whole.record WHERE collection = '$profile' AND did = ANY ('{$list}') EXCEPT ALL SELECT did, rkey, cid FROM dids.record)) d"),
+	'0', 'H-27: groups of the accounts in the filter');
+is(query('SELECT count(*) - count(DISTINCT (seq, did, collection, rkey)) FROM dids.record_event'), '0', '... each event once');
+is(query(q{SELECT filtered_here FROM atproto.history_progress WHERE subscription = 'dids'}), '{collections}', '... and what the server does not filter is filtered here');
+query(q{SELECT atproto.unsubscribe('dids')});
+
 # --- kills between the passes ---
 
 $archive->network->fault({ host => $AtprotoTest::Archive::HOST, path => 'getBlock', delay => 0.02 });

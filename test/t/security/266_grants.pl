@@ -71,7 +71,7 @@ is(as('consumer', q{SELECT atproto.create_tables('network'); SELECT atproto.subs
 	q{ERROR:  role "consumer" may not fill schema "atproto": the role lacks SELECT, INSERT, UPDATE, DELETE on table atproto.record}, 'not into the tables of others');
 like(as('consumer', q{SELECT atproto.subscribe('own', 'wss://localhost:1', target => 'network'); SELECT subscription FROM atproto.status}), qr/^own\b/m, 'into its own');
 
-# A schema of somebody else.
+# A schema of a different owner.
 query(q{CREATE ROLE lord; CREATE SCHEMA manor AUTHORIZATION lord; GRANT USAGE ON SCHEMA atproto TO lord; CREATE ROLE tenant LOGIN});
 like(as($owner, q{SELECT atproto.grant_to('tenant', 'manor', 'subscribe')}), qr/^ERROR:  role "tenant" may not fill schema "manor": the schema has none of the tables yet/, 'a target without tables');
 is(grants_of('tenant'), '', '... and nothing was granted');

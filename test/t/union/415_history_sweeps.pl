@@ -93,7 +93,7 @@ wait_for_seq($node, 'relay', 4);
 wait_for('SELECT count(*) = 0 FROM s.sweep_deletion');
 is(records(), 'x x y', 'the last deletion has come');
 
-# --- what the archive keeps ---
+# --- deletions kept by an archive ---
 
 query('SELECT atproto.unsubscribe(name) FROM atproto.subscription; DROP SCHEMA s CASCADE; CREATE SCHEMA s');
 follow(archive => [ 'b 1 +x', 'hold', 'a 2 -x', 'c sync 2', 'c 2 +y', 'hold', 'b 2 -x', 'hold', 'b 3 +z' ],
@@ -119,7 +119,7 @@ is(kept(), '', 'and none is kept');
 query(q{UPDATE atproto.history SET incomplete = NULL, incomplete_at = NULL; INSERT INTO s.sweep_deletion (did, path, rev, kept_at) SELECT did, 'old', rev, now() - interval '15 d' FROM s.repo LIMIT 1});
 is(again('atproto.sweep_max_deletions = 10'), 'age', 'H-43: deletions are kept for too long: the table says so');
 
-# --- what one account does ---
+# --- what a single account does ---
 
 query('ALTER SYSTEM RESET atproto.sweep_max_deletions; SELECT atproto.unsubscribe(name) FROM atproto.subscription; DROP SCHEMA s CASCADE; CREATE SCHEMA s');
 follow(archive => [ 'b 1 +bb', 'c 1 +cc +c2', 'd 1 +dd +d2', 'hold', 'b is old.example.com @2025-01-01T00:00:00Z', 'c 2 -cc', 'd 2 -dd', 'hold', 'b 2 +b2', 'hold',
@@ -274,6 +274,12 @@ query(q{INSERT INTO s.sweep_deletion (did, path, rev) SELECT did, 'old', rev FRO
 go('relay');
 wait_for('SELECT count(*) = 0 FROM s.sweep_deletion');
 pass('H-43: a process that has not seen the sweep empties what was kept');
+
+# --- an archive alone: rows of an account that is not active ---
+
+query('SELECT atproto.unsubscribe(name) FROM atproto.subscription; DROP SCHEMA s CASCADE; CREATE SCHEMA s');
+follow(archive => [ 'a 1 +x', 'a deactivated', 'a 2 +y', 'a active', 'a 3 +z', 'b 1 +b', 'b deactivated', 'b active', 'c 1 +c', 'c deleted', 'c 2 +d' ]);
+is(query(q{SELECT string_agg(sync, ' ' ORDER BY did) FROM s.repo}), 'desynchronized partial partial', 'F-05: a row of an account that is not active is passed over, which its repository says');
 
 $node->stop;
 done_testing();

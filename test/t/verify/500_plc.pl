@@ -179,7 +179,7 @@ is(query("SELECT atproto.plc_key('$who', '2000-01-01', 'stream') IS NULL"), 't',
 is(query("SELECT count(*) FROM stream.plc_history WHERE until IS NULL AND atproto.plc_key(did, target => 'stream') IS DISTINCT FROM (CASE WHEN key ~ '^did:key:z(Q3sh|Dn)' THEN key END)"),
 	'0', '... the present keys');
 
-# --- what a directory does wrong ---
+# --- faults of a directory ---
 
 my %wrong = (
 	cut => {}, html => {}, empty => {}, short => {}, blank => {}, crlf => {}, line_feed => {}, repeat => {}, again => { count => 3 }, long => { size => 6 }, nested => {},
