@@ -37,6 +37,7 @@ typedef struct Transfer
 	int64		at;				/* ... and so many bytes of the file were taken */
 	int64		total;			/* of the file; -1: unknown */
 	char		etag[ATP_HTTP_ETAG_MAX + 1];	/* of the first answer; "": no ETag */
+	bool		is_short;		/* the answer was a range from there on, but has ended before the file does */
 	int			generations;	/* how often the file has changed meanwhile */
 	AtpSegmentBlocks blocks;
 	int64		good_at;		/* offset behind the last block whose rows were handed out; 0: none was ... */
@@ -154,6 +155,7 @@ request_transfer(AtpArchive *a, Transfer *t)
 	if (t->from > 0)
 		range = psprintf("Range: bytes=" INT64_FORMAT "-\r\nIf-Range: %s\r\n", t->from, t->etag);
 	/* H-21: the frames of a segment have lengths of their own */
+	t->is_short = false;
 	t->http = ask_server(a, url, NULL, t->unit.is_whole ? PG_INT64_MAX : ATP_ARCHIVE_FRAME_MAX, range);
 	t->judged = false;
 }
@@ -303,8 +305,8 @@ atp_archive_again(AtpArchive *a)
 
 	if (!a->has_plan || a->gone || a->n == 0 || t->generations >= GENERATIONS_MAX)
 		return false;
-	/* a transfer goes on where the connection was cut only if the file has an ETag */
-	broken = t->http != NULL && atp_http_answer(t->http) != NULL && atp_http_answer(t->http)->outcome != ATP_HTTP_OK;
+	/* a transfer goes on where the connection was cut, or a range ended, only if the file has an ETag */
+	broken = t->is_short || (t->http != NULL && atp_http_answer(t->http) != NULL && atp_http_answer(t->http)->outcome != ATP_HTTP_OK);
 	drop_transfer(t);
 	a->in = NULL;
 	a->nin = 0;
@@ -581,7 +583,11 @@ receive_segment(AtpArchive *a, Transfer *t)
 		AtpErr		err;
 
 		if ((step = have_bytes(a, t)) == ATP_ARCHIVE_BLOCK_READ)
+		{
+			/* H-11: a cache may send less than the range that was asked for */
+			t->is_short = t->from > 0 && t->at > t->from;
 			return fail_contents(a, t, t->blocks.blocks, "the segment ends before its last block", t->at);
+		}
 		if (step != ATP_ARCHIVE_ROW)
 			return step;
 		before = a->nin;

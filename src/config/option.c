@@ -100,6 +100,7 @@ static const struct
 	{"car", "Give the contents of a CAR file, such as pg_read_binary_file('/path/repo.car')."},
 	{"collection", "Name a collection, such as app.bsky.feed.post."},
 	{"did", "Name an account, such as did:web:example.com."},
+	{"handle", "Name a handle, such as bsky.app."},
 	{"id", "SELECT id FROM atproto.gap WHERE closed_at IS NULL shows the numbers."},
 	{"name", "The view \"atproto.stat_subscription\" has the names."},
 	{"role", "Name a role, such as reader."},

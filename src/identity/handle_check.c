@@ -30,6 +30,7 @@ bool
 atp_handles_are_wanted(void)
 {
 	AtpResult	found = atp_query("SELECT EXISTS (SELECT FROM atproto.handle_request)"
+								  " OR EXISTS (SELECT FROM atproto.handle_lookup WHERE answered_at IS NULL)"
 								  " OR EXISTS (SELECT FROM atproto.subscription WHERE handles = 'verify' AND enabled) AS wanted",
 								  ATP_NO_ARGS);
 	bool		wanted = atp_get_bool(atp_result_row(found, 0), "wanted");
@@ -117,11 +118,45 @@ atp_handle_write(const AtpHandleCheck *check)
 			ATP_ARGS(did, atp_text_arg(check->handle)));
 }
 
+int
+atp_handle_lookups_due(TimestampTz now, int max, AtpHandleCheck *due)
+{
+	AtpResult	found;
+	int			n;
+
+	/* a session reads the answer within its timeout, or was cancelled */
+	atp_run("DELETE FROM atproto.handle_lookup WHERE requested_at < $1 - interval '1 h'", ATP_ARGS(atp_time_arg(now)));
+	found = atp_query(atp_identity_sql("SELECT handle::text AS handle FROM (SELECT handle, min(turn) AS turn FROM"
+									   " (SELECT handle, row_number() OVER (PARTITION BY role ORDER BY requested_at) AS turn"
+									   "  FROM atproto.handle_lookup WHERE answered_at IS NULL AND next_try <= $1) l GROUP BY handle) w"
+									   " ORDER BY w.turn LIMIT $2"),
+					  ATP_ARGS(atp_time_arg(now), atp_int8_arg(max)));
+	n = found.n;
+	for (int i = 0; i < n; i++)
+		due[i] = (AtpHandleCheck) {.handle = atp_get_text(atp_result_row(found, i), "handle"), .checked_at = DT_NOBEGIN};
+	atp_result_free(found);
+	return n;
+}
+
+void
+atp_handle_lookup_write(const AtpHandleCheck *check, const struct varlena *found)
+{
+	atp_run("UPDATE atproto.handle_lookup SET did = $2, error = $3, answered_at = $4 WHERE handle::text = $1 AND answered_at IS NULL",
+			ATP_ARGS(atp_text_arg(check->handle), atp_did_arg(found), atp_text_arg(check->error), atp_time_arg(atp_time_of_day())));
+}
+
 void
 atp_handle_put_off(const AtpHandleCheck *check, TimestampTz until)
 {
 	AtpArg		did = atp_did_arg(check->did);
 	AtpArg		time = atp_time_arg(until);
+
+	if (check->did == NULL)
+	{
+		atp_run("UPDATE atproto.handle_lookup SET next_try = $2 WHERE handle::text = $1 AND answered_at IS NULL",
+				ATP_ARGS(atp_text_arg(check->handle), time));
+		return;
+	}
 
 	atp_run(atp_identity_sql("UPDATE atproto.identity SET handle_next = $3 WHERE did OPERATOR(@.=) $1 AND handle_claimed::text = $2"
 							 " AND handle_next < $3"),

@@ -23,7 +23,7 @@ typedef enum AtpHandleState
 
 typedef struct AtpHandleCheck
 {
-	struct varlena *did;
+	struct varlena *did;		/* NULL: a look-up, whose handle may name any account */
 	char	   *handle;
 	AtpHandleState state;
 	TimestampTz checked_at;		/* when the domain answered last; DT_NOBEGIN: never */
@@ -47,7 +47,16 @@ extern int	atp_handles_due(TimestampTz now, int max, AtpHandleCheck *due, bool *
  */
 extern void atp_handle_write(const AtpHandleCheck *check);
 
-/* Postpone the check, because the handle's host may not be asked before then. */
+/*
+ * Look-ups of handles (atproto.handle_lookup): which account does the handle's domain name?  At most max that are due,
+ * palloc'd; the roles take turns.
+ */
+extern int	atp_handle_lookups_due(TimestampTz now, int max, AtpHandleCheck *due);
+
+/* Write the account that the domain names; NULL: none, for the reason check->error. */
+extern void atp_handle_lookup_write(const AtpHandleCheck *check, const struct varlena *found);
+
+/* Postpone the check or look-up, because the handle's host may not be asked before then. */
 extern void atp_handle_put_off(const AtpHandleCheck *check, TimestampTz until);
 
 #endif							/* ATP_HANDLE_CHECK_H */

@@ -112,12 +112,34 @@ COMMENT ON COLUMN atproto.handle_request.role IS 'the role that called atproto.c
 COMMENT ON COLUMN atproto.handle_request.did IS 'the account';
 COMMENT ON COLUMN atproto.handle_request.requested_at IS 'when the request was made';
 
+CREATE TABLE atproto.handle_lookup (
+    handle @extschema@.handle NOT NULL,
+    role oid NOT NULL,
+    requested_at timestamptz NOT NULL DEFAULT now(),
+    next_try timestamptz NOT NULL DEFAULT 'epoch',
+    answered_at timestamptz,
+    did @extschema@.did,
+    error text
+        CHECK (octet_length(error) <= 1000),
+    PRIMARY KEY (handle, role)
+);
+CREATE INDEX handle_lookup_role ON atproto.handle_lookup (role) WHERE answered_at IS NULL;
+COMMENT ON TABLE atproto.handle_lookup IS 'look-ups of resolve_handle(): which account the domain of a handle names; the fetcher removes a row after an hour';
+COMMENT ON COLUMN atproto.handle_lookup.handle IS 'the handle';
+COMMENT ON COLUMN atproto.handle_lookup.role IS 'the role that called atproto.resolve_handle(): atproto.queue_limit limits the open rows of a role';
+COMMENT ON COLUMN atproto.handle_lookup.requested_at IS 'when the procedure was called';
+COMMENT ON COLUMN atproto.handle_lookup.next_try IS 'no look-up before this time: a look-up whose host may not be asked now is put off';
+COMMENT ON COLUMN atproto.handle_lookup.answered_at IS 'when the domain answered; NULL: no answer yet';
+COMMENT ON COLUMN atproto.handle_lookup.did IS 'the account that the domain names; whether the account claims the handle, the procedure asks the account''s document';
+COMMENT ON COLUMN atproto.handle_lookup.error IS 'why no account is named';
+
 -- All rows are visible to every reader, because they contain only public facts of the network; but
 -- a reader needs a GRANT.
 ALTER TABLE atproto.identity ENABLE ROW LEVEL SECURITY;
 CREATE POLICY readers ON atproto.identity FOR SELECT USING (true);
 ALTER TABLE atproto.identity_request ENABLE ROW LEVEL SECURITY;
 ALTER TABLE atproto.handle_request ENABLE ROW LEVEL SECURITY;
+ALTER TABLE atproto.handle_lookup ENABLE ROW LEVEL SECURITY;
 
 CREATE FUNCTION atproto.check_handle(did @extschema@.did) RETURNS void
     LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_check_handle';

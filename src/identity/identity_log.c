@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "common/clock.h"
 #include "common/signature.h"
@@ -17,6 +18,8 @@
 #include "fmgr.h"
 #include "identity/identity_document.h"
 #include "identity/identity_log.h"
+#include "miscadmin.h"
+#include "storage/lock.h"
 #include "types/types.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -65,14 +68,17 @@ log_sql(const char *sql, const char *target)
 	return out.data;
 }
 
-/* The fresh logs; the section of the identities' owner has begun. */
+/* The fresh logs; the section of the identities' owner has begun.  Most databases follow no directory, and read one table here. */
 static List *
 fresh_logs(void)
 {
-	AtpResult	found = atp_query("SELECT target::text AS target, bool_or(whole) AS whole FROM atproto.stat_directory"
-								  " WHERE believed AND fresh GROUP BY target ORDER BY target", ATP_NO_ARGS);
+	AtpResult	found;
 	List	   *logs = NIL;
 
+	if (atp_run("SELECT FROM atproto.subscription WHERE identities LIMIT 1", ATP_NO_ARGS) == 0)
+		return NIL;
+	found = atp_query("SELECT target::text AS target, bool_or(whole) AS whole FROM atproto.stat_directory"
+					  " WHERE believed AND fresh GROUP BY target ORDER BY target", ATP_NO_ARGS);
 	for (uint64 i = 0; i < found.n; i++)
 	{
 		AtpTuple	row = atp_result_row(found, i);
@@ -103,6 +109,22 @@ atp_identity_log_is_believed(Oid owner, const char *target)
  * From the log's rows to identities
  * ------------------------------------------------------------------------
  */
+
+/* An object that no statement of a user can lock. */
+static bool
+lock_followers(LOCKMODE mode, bool wait)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId, atp_relation("identity"), 1);
+	return LockAcquire(&tag, mode, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+bool
+atp_identity_log_try_lock(void)
+{
+	return lock_followers(AccessShareLock, false);
+}
 
 static AtpSpan
 text_span(AtpTuple row, const char *column)
@@ -267,11 +289,16 @@ List *
 atp_identity_log_follow(const char *target, struct varlena *const *dids, int n, TimestampTz now)
 {
 	AtpCaller	caller = atp_as_table_owner("identity");
-	AtpResult	found = find_behind(target, dids, n);
-	struct varlena **behind = palloc(sizeof(struct varlena *) * Max(found.n, 1));
-	AtpIdentity *identities = palloc(sizeof(AtpIdentity) * Max(found.n, 1));
 	List	   *released = NIL;
+	AtpResult	found;
+	struct varlena **behind;
+	AtpIdentity *identities;
 
+	/* the next statement sees each row that the fetcher has written by a log without these operations */
+	(void) lock_followers(AccessExclusiveLock, true);
+	found = find_behind(target, dids, n);
+	behind = palloc(sizeof(struct varlena *) * Max(found.n, 1));
+	identities = palloc(sizeof(AtpIdentity) * Max(found.n, 1));
 	for (uint64 i = 0; i < found.n; i++)
 	{
 		behind[i] = PG_DETOAST_DATUM_COPY(atp_get_arg(atp_result_row(found, i), "did", atp_type("did")).value);

@@ -28,6 +28,13 @@ typedef enum AtpLogAnswer
 	ATP_LOG_HAS
 } AtpLogAnswer;
 
+/*
+ * Until the end of the transaction, no other transaction may write operations and have the identities follow.  False: such a
+ * transaction runs.  The fetcher takes this lock before it reads a log to write rows of atproto.identity: a row by an
+ * operation that is outdated at the commit would stay.
+ */
+extern bool atp_identity_log_try_lock(void);
+
 /* Put what fresh logs say of n DIDs into the identities, which were read from the table. */
 extern void atp_identity_log_read(struct varlena *const *dids, int n, AtpIdentity *identities, AtpLogAnswer *answers, TimestampTz now);
 

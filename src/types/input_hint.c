@@ -16,7 +16,7 @@
 #include "core/syntax/uri_from.h"
 #include "types/input_hint.h"
 
-#define ASK_DID		"https://public.api.bsky.app/xrpc/com.atproto.identity.resolveHandle?handle=%.*s tells the DID of the handle."
+#define ASK_DID		"CALL atproto.resolve_handle('%.*s') tells the DID of the handle."
 
 /* What remains of a text after this beginning; ptr is NULL if the text begins in another way. */
 static AtpSpan

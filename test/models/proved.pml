@@ -7,6 +7,9 @@
  * revision that the account's server does not have.
  * A number stands for a revision: slot r has a commit of one record.  The server has the slots up to tip.
  *
+ * The code is stricter than the audit of this model: it keeps no differences by path until the stream has passed the audit's commit, but
+ * walks and compares again.
+ *
  * Left out: the walk itself, which is complete or has no effect (S-15); signatures; events that wait during a fetch: here the stream
  * waits; several subscriptions; samples.
  *
@@ -21,16 +24,16 @@
  * - What an audit reports is so, and was lost somewhere; what it passes over is equal, or newer than the audit.
  * - When nothing can move, no audit and no fetch waits.
  *
- * step commit: planned: a commit of the stream, with proof
- * step incomplete: planned: a commit without its records
- * step event: planned: an event of a Jetstream, or at level hash
- * step begin_fetch: planned: a sparse fetch has a commit of the server
- * step merge: planned: a sparse fetch is complete, and writes
- * step walk: planned: an audit has a commit of the server
- * step compare: planned: an audit compares under the lock of the repository's row
- * step conclude: planned: the stream has passed the audit's commit
- * step narrow: planned: a filter loses a collection
- * step widen: planned: a filter gains a collection
+ * step commit: tables/repos/proved_claim.c atp_proved_judge()
+ * step incomplete: tables/repos/repo_effect.c take_commit()
+ * step event: tables/repos/repo_effect.c take_commit()
+ * step begin_fetch: fetch/repositories/sparse_head.c atp_sparse_set_head()
+ * step merge: tables/export/repo_export.c atp_repo_export_end()
+ * step walk: fetch/repositories/task_prove.c start_proof()
+ * step compare: fetch/repositories/task_prove.c compare_slice()
+ * step conclude: fetch/repositories/proof_rows.c atp_proof_settle()
+ * step narrow: tables/repos/proved_filter.c change_claim()
+ * step widen: tables/repos/proved_filter.c change_claims()
  *
  * guard from_proved: a commit came without its records, the next one continues it: proved_rev passes both.
  * guard widen: a filter gains a collection of which no record was stored; the repository stays synchronized.

@@ -57,7 +57,7 @@ class Segment:
 
 
 class Archive:
-    def __init__(self, rows=None, block_rows=100, segment_blocks=10, page=100000, whole=0.75, token=None, lag=0, generous=0, unavailable=False, etag=True, matched=None, most=None):
+    def __init__(self, rows=None, block_rows=100, segment_blocks=10, page=100000, whole=0.75, token=None, lag=0, generous=0, unavailable=False, etag=True, matched=None, part=None, most=None):
         self.lock = threading.RLock()
         self.block_rows = block_rows
         self.segment_blocks = segment_blocks
@@ -68,6 +68,7 @@ class Archive:
         self.generous = generous  # each so manieth block is planned although nothing in it fits
         self.unavailable = unavailable
         self.etag = etag
+        self.part = part  # most bytes of a range that is answered
         self.most = {**MOST, **(most or {})}  # values of a list that a request may have
         self.says_matched = matched  # what each plan says of blocksMatched
         self.open = []  # events that are not sealed
@@ -303,6 +304,8 @@ class Archive:
             first, last = max(0, len(content) - int(last)), len(content) - 1
         else:
             first, last = int(first), min(int(last or len(content)), len(content) - 1)
+        if self.part:
+            last = min(last, first + self.part - 1)
         if first >= len(content) or last < first:
             return 416, {**out, "Content-Range": f"bytes */{len(content)}"}, b""
         return 206, {**out, "Content-Range": f"bytes {first}-{last}/{len(content)}"}, content[first : last + 1]

@@ -15,6 +15,7 @@
 
 #define HOSTS_MAX	4096
 #define BURST		10			/* */
+#define REMAINING_S	3600		/* a number of remaining requests is believed for so long at most */
 #define WHOLE_MS	(24 * 60 * 60 * 1000)	/* P-30: how long only whole repositories are asked for */
 
 static int	fetch_concurrency;
@@ -145,6 +146,14 @@ atp_host_refuses_parts(const char *name, const char *why, AtpTime now)
 	host->dirty = true;
 }
 
+int64
+atp_host_remaining(const char *name, AtpTime now)
+{
+	const AtpHost *host = atp_host_known(name);
+
+	return host == NULL || host->limit < 0 || now >= host->remaining_until ? -1 : host->remaining;
+}
+
 bool
 atp_host_has_parts(const char *name, AtpTime now)
 {
@@ -264,6 +273,7 @@ atp_host_told(const char *name, const AtpHttpAnswer *answer, AtpTime now)
 	{
 		host->limit = answer->limit;
 		host->remaining = answer->remaining;
+		host->remaining_until = now + (AtpTime) Min(Max(answer->reset_s, 0), REMAINING_S) * 1000000;
 	}
 	host->requests++;
 	host->bytes += answer->received;

@@ -51,6 +51,9 @@ extern bool atp_host_move(const char *from, const char *to, AtpTime now);
 extern void atp_host_refuses_parts(const char *host, const char *why, AtpTime now);
 extern bool atp_host_has_parts(const char *host, AtpTime now);
 
+/* How many more requests the host has said it answers, before it counts anew; -1: unknown. */
+extern int64 atp_host_remaining(const char *host, AtpTime now);
+
 /*
  * The last two labels of a name: roughly the registered domain, the part of a name that costs
  * money.

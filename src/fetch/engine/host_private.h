@@ -31,6 +31,7 @@ typedef struct AtpHost
 	/* rate-limit headers of the last answer */
 	int64		limit;			/* -1: no answer had the header */
 	int64		remaining;
+	AtpTime		remaining_until;	/* until when remaining holds */
 } AtpHost;
 
 /* Find or add the host of this name; NULL: no host can be forgotten to make room. */

@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "common/injection.h"
 #include "config/extension.h"
 #include "config/spi.h"
 #include "fetch/identities/identity_answer.h"
@@ -23,6 +24,7 @@
 
 #define AFTER_EVENT_MS	2000	/* W-31: the directory may have the new document later than the
 								 * stream has the event */
+#define BUSY_MS			250		/* a consumer's transaction with operations of a directory */
 #define FORGET_S		(30 * 24 * 3600)
 #define BROKEN_S		(24 * 3600) /* identities without a key are forgotten sooner: the
 										 * next use looks the account up anew */
@@ -70,6 +72,7 @@ typedef struct KnownAccounts
 {
 	Known	   *list;			/* sorted by DID */
 	int			n;
+	bool		busy;			/* a consumer writes operations: no row may be written by what the log was */
 } KnownAccounts;
 
 typedef enum Verdict
@@ -156,6 +159,7 @@ read_accounts(const LookupRequest *requests, int n, bool web, TimestampTz now)
 	answers = palloc0(sizeof(AtpLogAnswer) * Max(known.n, 1));
 	atp_identities_read(dids, known.n, rows);
 	memcpy(by_log, rows, sizeof(AtpIdentity) * known.n);
+	known.busy = !web && !atp_identity_log_try_lock();
 	if (!web)
 		atp_identity_log_read(dids, known.n, by_log, answers, now);
 	for (int i = 0; i < known.n; i++)
@@ -257,6 +261,8 @@ write_by_log(KnownAccounts *known, TimestampTz now)
 		if (known->list[i].take)
 			dids[n++] = known->list[i].did;
 	atp_identities_try_lock(dids, n, is_free);
+	if (n > 0)
+		ATP_INJECTION_POINT("log read");
 	for (int i = 0, of = 0; i < known->n; i++)
 	{
 		Known	   *account = &known->list[i];
@@ -355,8 +361,12 @@ atp_identity_look(const AtpIdentityWork *work, TimestampTz now, bool *more)
 				granted[ngranted++] = &requests[i];
 				break;
 			case BY_LOG:
-				account->take = true;
-				by_log[nby_log++] = &requests[i];
+				requests[i].until = now + BUSY_MS * INT64CONST(1000);
+				if (known.busy)
+					put_off[nput_off++] = &requests[i];
+				else
+					by_log[nby_log++] = &requests[i];
+				account->take = !known.busy;
 				break;
 			case PUT_OFF:
 				put_off[nput_off++] = &requests[i];

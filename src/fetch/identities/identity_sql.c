@@ -19,6 +19,7 @@
 #include "core/syntax/did.h"
 #include "core/syntax/did_web.h"
 #include "fetch/engine/waiting.h"
+#include "fetch/identities/identity_sql.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "identity/identity.h"
@@ -42,8 +43,8 @@ PG_FUNCTION_INFO_V1(atp_await);
  * W-01: the error of a DID whose method has no documents here is raised at once, not after a
  * look-up in vain.
  */
-static void
-check_method(struct varlena *did)
+void
+atp_identity_check_method(struct varlena *did)
 {
 	char		text[ATP_DID_MAX];
 	char		host[ATP_DID_WEB_HOST];
@@ -59,8 +60,8 @@ check_method(struct varlena *did)
 				 errdetail("%s", atp_err_text(err))));
 }
 
-static void
-request_lookup(struct varlena *did, bool refresh)
+void
+atp_identity_request_lookup(struct varlena *did, bool refresh)
 {
 	atp_identity_requests_add(&did, 1, refresh, ATP_REQUEST_USER, GetUserId(), true);
 	atp_wake_fetcher();
@@ -71,7 +72,7 @@ static void
 request_if_due(struct varlena *did, const AtpIdentity *identity)
 {
 	if (!RecoveryInProgress() && !XactReadOnly && atp_identity_is_due(identity, atp_time_of_day()))
-		request_lookup(did, false);
+		atp_identity_request_lookup(did, false);
 }
 
 /* ------------------------------------------------------------------------
@@ -129,7 +130,7 @@ atp_resolve(PG_FUNCTION_ARGS)
 	AtpIdentity identity;
 	Datum		row;
 
-	check_method(did);
+	atp_identity_check_method(did);
 	SPI_connect();
 	atp_identities_read(&did, 1, &identity);
 	request_if_due(did, &identity);
@@ -147,9 +148,9 @@ atp_identity_refresh(PG_FUNCTION_ARGS)
 {
 	struct varlena *did = PG_GETARG_VARLENA_PP(0);
 
-	check_method(did);
+	atp_identity_check_method(did);
 	SPI_connect();
-	request_lookup(did, true);
+	atp_identity_request_lookup(did, true);
 	SPI_finish();
 	PG_RETURN_VOID();
 }
@@ -159,9 +160,8 @@ atp_identity_refresh(PG_FUNCTION_ARGS)
  * ------------------------------------------------------------------------
  */
 
-/* Has the fetcher done all look-ups of this account that this role has queued? */
-static bool
-is_settled(struct varlena *did)
+bool
+atp_identity_is_settled(struct varlena *did)
 {
 	AtpCaller	caller = atp_as_table_owner("identity_request");
 	AtpResult	found = atp_query(atp_identity_sql("SELECT FROM unnest($1) u (did) JOIN atproto.identity_request w"
@@ -186,7 +186,7 @@ check_step(struct varlena *did, bool first)
 		atp_identities_read(&did, 1, &identity);
 		request_if_due(did, &identity);
 	}
-	settled = !first && is_settled(did);
+	settled = !first && atp_identity_is_settled(did);
 	AtEOXact_GUC(false, nest);
 	return settled;
 }
@@ -223,7 +223,7 @@ atp_await(PG_FUNCTION_ARGS)
 	atp_waiting_begin(fcinfo, "atproto.await", "Nobody sees what it asks for before that is committed.");
 	/* SPI's memory outlives the transactions of a procedure */
 	did = (struct varlena *) DatumGetPointer(datumCopy(PointerGetDatum(PG_GETARG_VARLENA_PP(0)), false, -1));
-	check_method(did);
+	atp_identity_check_method(did);
 	(void) check_step(did, true);
 	SPI_commit();
 	while (!check_step(did, false))

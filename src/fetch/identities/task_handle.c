@@ -1,7 +1,7 @@
 /*
  * task_handle.c
  *		The fetcher's task that verifies handles (W-20 to W-25): the DID document claims a handle;
- *		does the handle's domain name the account?
+ *		does the handle's domain name the account?  Or a session asks which account a domain names.
  *
  * First the TXT records of _atproto.HANDLE are looked up.  If the records name no account,
  * https://HANDLE/.well-known/atproto-did is read.  So TXT records win over the file, and only one
@@ -64,7 +64,8 @@ typedef struct HandleCheck
 	AtpHandleTxt txt;
 	bool		records_failed;
 	AtpHttp    *http;
-	size_t		did_len;
+	struct varlena *found;		/* of a look-up: the account that the domain names */
+	size_t		did_len;		/* 0: a look-up */
 	char		did[ATP_DID_MAX];
 	char		handle[ATP_HANDLE_MAX + 1];
 	char		error[1000];
@@ -143,11 +144,19 @@ end_check(HandleCheck *check, AtpHandleState state, const char *error)
 	row->state = state;
 }
 
-/* The handle's domain names an account: is it this account? */
+/* The handle's domain names an account: is it this account?  A look-up takes any. */
 static void
 end_with(HandleCheck *check, const char *did, size_t n, const char *where)
 {
-	if (n == check->did_len && memcmp(did, check->did, n) == 0)
+	if (check->did_len == 0)
+	{
+		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+		check->found = atp_did_make(did, n);
+		MemoryContextSwitchTo(old);
+		end_check(check, ATP_HANDLE_VALID, NULL);
+	}
+	else if (n == check->did_len && memcmp(did, check->did, n) == 0)
 		end_check(check, ATP_HANDLE_VALID, NULL);
 	else if (check->records_failed)
 		end_check(check, ATP_HANDLE_UNREACHABLE, psprintf("%s: another account; its TXT records could not be read", where));
@@ -310,11 +319,14 @@ begin_check(const AtpHandleCheck *due)
 	HandleCheck *check = MemoryContextAllocZero(TopMemoryContext, sizeof(HandleCheck));
 
 	check->row = *due;
-	check->row.did = MemoryContextAlloc(TopMemoryContext, VARSIZE_ANY(due->did));
-	memcpy(check->row.did, due->did, VARSIZE_ANY(due->did));
+	if (due->did != NULL)
+	{
+		check->row.did = MemoryContextAlloc(TopMemoryContext, VARSIZE_ANY(due->did));
+		memcpy(check->row.did, due->did, VARSIZE_ANY(due->did));
+		check->did_len = atp_did_text((const uint8_t *) VARDATA_ANY(due->did), VARSIZE_ANY_EXHDR(due->did), check->did);
+	}
 	strlcpy(check->handle, due->handle, sizeof(check->handle));
 	check->row.handle = check->handle;
-	check->did_len = atp_did_text((const uint8_t *) VARDATA_ANY(due->did), VARSIZE_ANY_EXHDR(due->did), check->did);
 	atp_handle_txt_begin(&check->txt);
 	dlist_push_tail(&checks, &check->node);
 	nchecks++;
@@ -333,12 +345,15 @@ begin_check(const AtpHandleCheck *due)
 static bool
 write_check(HandleCheck *check)
 {
-	bool		is_free;
+	bool		is_free = true;
 
 	atp_begin("writing what became of a handle");
-	atp_identities_try_lock(&check->row.did, 1, &is_free);
+	if (check->row.did != NULL)
+		atp_identities_try_lock(&check->row.did, 1, &is_free);
 	if (is_free && check->phase == PUT_OFF)
 		atp_handle_put_off(&check->row, check->row.next);
+	else if (is_free && check->row.did == NULL)
+		atp_handle_lookup_write(&check->row, check->found);
 	else if (is_free)
 		atp_handle_write(&check->row);
 	atp_commit();
@@ -346,7 +361,10 @@ write_check(HandleCheck *check)
 		return false;
 	dlist_delete(&check->node);
 	nchecks--;
-	pfree(check->row.did);
+	if (check->row.did != NULL)
+		pfree(check->row.did);
+	if (check->found != NULL)
+		pfree(check->found);
 	pfree(check);
 	return true;
 }
@@ -356,15 +374,16 @@ write_check(HandleCheck *check)
  * ------------------------------------------------------------------------
  */
 static bool
-is_running(const struct varlena *did)
+is_running(const AtpHandleCheck *due)
 {
 	dlist_iter	i;
 
 	dlist_foreach(i, &checks)
 	{
-		const struct varlena *other = dlist_container(HandleCheck, node, i.cur)->row.did;
+		const AtpHandleCheck *other = &dlist_container(HandleCheck, node, i.cur)->row;
 
-		if (atp_compare_dids(did, other) == 0)
+		if (due->did == NULL ? other->did == NULL && strcmp(due->handle, other->handle) == 0
+			: other->did != NULL && atp_compare_dids(due->did, other->did) == 0)
 			return true;
 	}
 	return false;
@@ -388,27 +407,30 @@ site_is_full(const char *handle)
 static long
 begin_due_checks(AtpTime now)
 {
-	AtpHandleCheck *due = palloc(sizeof(AtpHandleCheck) * DUE_MAX);
+	AtpHandleCheck *due = palloc(sizeof(AtpHandleCheck) * 2 * DUE_MAX);
 	bool		all;
 	int			n;
 	int			nskipped = 0;
 
 	atp_begin("looking for handles to verify");
-	n = atp_handles_due(atp_time_of_day(), DUE_MAX, due, &all);
+	/* a session waits for the answer of a look-up */
+	n = atp_handle_lookups_due(atp_time_of_day(), DUE_MAX, due);
+	n += atp_handles_due(atp_time_of_day(), DUE_MAX, due + n, &all);
 	for (int i = 0; i < n && nchecks < CHECKS_MAX; i++)
 	{
-		if (is_running(due[i].did))
+		if (is_running(&due[i]))
 			continue;
 		if (site_is_full(due[i].handle))
 			due[nskipped++] = due[i];
 		else
 			begin_check(&due[i]);
 	}
-	for (int i = 0; n == DUE_MAX && nchecks < CHECKS_MAX && i < nskipped; i++)
+	for (int i = 0; n >= DUE_MAX && nchecks < CHECKS_MAX && i < nskipped; i++)
 	{
-		bool		is_free;
+		bool		is_free = true;
 
-		atp_identities_try_lock(&due[i].did, 1, &is_free);
+		if (due[i].did != NULL)
+			atp_identities_try_lock(&due[i].did, 1, &is_free);
 		if (is_free)
 			atp_handle_put_off(&due[i], atp_time_of_day() + SITE_WAIT_MS * INT64CONST(1000));
 	}

@@ -17,7 +17,11 @@ CREATE PROCEDURE atproto.await(did @extschema@.did, timeout interval DEFAULT '10
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_await';
 COMMENT ON PROCEDURE atproto.await(@extschema@.did, interval) IS 'commit, then wait until the caller''s look-ups of the account have an answer; an ERROR after this time';
 
-REVOKE ALL ON PROCEDURE atproto.await(@extschema@.did, interval) FROM PUBLIC;
+CREATE PROCEDURE atproto.resolve_handle(handle @extschema@.handle, INOUT did @extschema@.did DEFAULT NULL, timeout interval DEFAULT '10 s')
+    LANGUAGE c AS 'MODULE_PATHNAME', 'atp_resolve_handle';
+COMMENT ON PROCEDURE atproto.resolve_handle(@extschema@.handle, @extschema@.did, interval) IS 'the account of a handle, verified both ways: the domain of the handle names the account, and the document of the account claims the handle; an ERROR if not, or if no answer comes in time';
+
+REVOKE ALL ON PROCEDURE atproto.await(@extschema@.did, interval), atproto.resolve_handle(@extschema@.handle, @extschema@.did, interval) FROM PUBLIC;
 REVOKE ALL ON FUNCTION atproto.resolve(@extschema@.did), atproto.identity_refresh(@extschema@.did) FROM PUBLIC;
 
 CREATE VIEW atproto.identity_problem WITH (security_barrier) AS

@@ -27,6 +27,8 @@ CREATE TABLE atproto.proof_result (
         CHECK (octet_length(host) <= 300),
     tries integer NOT NULL DEFAULT 0
         CHECK (tries >= 0),
+    put_off integer NOT NULL DEFAULT 0
+        CHECK (put_off >= 0),
     next_try timestamptz NOT NULL DEFAULT 'epoch',
     asked_at timestamptz NOT NULL DEFAULT now(),
     open_since timestamptz,
@@ -58,6 +60,7 @@ COMMENT ON COLUMN atproto.proof_result.proved_set IS 'the compared collections (
 COMMENT ON COLUMN atproto.proof_result.state IS 'queued: to be compared; open: differences were found, and the stream may still bring them; done';
 COMMENT ON COLUMN atproto.proof_result.host IS 'host that is asked, or was asked last; NULL: not determined yet';
 COMMENT ON COLUMN atproto.proof_result.tries IS 'failures in a row';
+COMMENT ON COLUMN atproto.proof_result.put_off IS 'how often in a row the proof was put off without a failure: the host wanted requests later, events of the account waited, or the account moved on';
 COMMENT ON COLUMN atproto.proof_result.next_try IS 'the fetcher does not try before this time';
 COMMENT ON COLUMN atproto.proof_result.asked_at IS 'when prove() asked for the account';
 COMMENT ON COLUMN atproto.proof_result.open_since IS 'since when differences wait for the stream; NULL: they do not';
@@ -103,9 +106,11 @@ CREATE VIEW atproto.proof WITH (security_barrier) AS
         p.equal - COALESCE(a.present, 0) AS earlier,
         p.differing, p.refused, p.waiting,
         GREATEST(a.accounts - p.asked, 0) AS not_asked,
-        p.records, p.differences, p.letters,
+        p.records, p.missing, p.differences, p.letters,
         atproto_internal.proof_share(p.differing, p.compared, false) AS differing_at_least,
         atproto_internal.proof_share(p.differing, p.compared, true) AS differing_at_most,
+        atproto_internal.proof_share(p.missing, p.records, false) AS missing_at_least,
+        atproto_internal.proof_share(p.missing, p.records, true) AS missing_at_most,
         p.reasons
     FROM (SELECT r.target, r.subscription, r.proved_set, count(*) AS asked,
             count(*) FILTER (WHERE r.equal) AS equal,
@@ -114,6 +119,7 @@ CREATE VIEW atproto.proof WITH (security_barrier) AS
             count(*) FILTER (WHERE r.state <> 'done' AND r.error IS NOT NULL) AS refused,
             count(*) FILTER (WHERE r.state <> 'done' AND r.error IS NULL) AS waiting,
             COALESCE(sum(r.records) FILTER (WHERE r.state = 'done'), 0)::bigint AS records,
+            COALESCE(sum(r.missing) FILTER (WHERE r.state = 'done'), 0)::bigint AS missing,
             COALESCE(sum(r.missing + r.extra + r.other) FILTER (WHERE r.state = 'done'), 0)::bigint AS differences,
             COALESCE(sum(r.letters) FILTER (WHERE r.state = 'done'), 0)::bigint AS letters,
             (SELECT pg_catalog.jsonb_object_agg(e.reason, e.n) FROM (SELECT x.reason, count(*) AS n FROM atproto.proof_result x
@@ -138,10 +144,13 @@ COMMENT ON COLUMN atproto.proof.refused IS 'accounts that could not be compared:
 COMMENT ON COLUMN atproto.proof.waiting IS 'accounts that are still to be compared, or whose differences the stream may still bring';
 COMMENT ON COLUMN atproto.proof.not_asked IS 'accounts that prove() has not asked for';
 COMMENT ON COLUMN atproto.proof.records IS 'records in the compared collections of the compared accounts';
+COMMENT ON COLUMN atproto.proof.missing IS 'these records that have no row';
 COMMENT ON COLUMN atproto.proof.differences IS 'missing, extra and other rows of these';
 COMMENT ON COLUMN atproto.proof.letters IS 'records that cannot be stored, with a dead letter: they are no difference';
 COMMENT ON COLUMN atproto.proof.differing_at_least IS 'with 95 % confidence, at least this share of the accounts differs, if the compared accounts are a sample drawn at random';
 COMMENT ON COLUMN atproto.proof.differing_at_most IS 'with 95 % confidence, at most this share differs, if the compared accounts are a sample drawn at random: 0.1 % if none of 3,000 accounts differs';
+COMMENT ON COLUMN atproto.proof.missing_at_least IS 'with 95 % confidence, at least this share of the records has no row, if records are missing independently of each other; if a few accounts lack many records, only the bounds of accounts hold';
+COMMENT ON COLUMN atproto.proof.missing_at_most IS 'with 95 % confidence, at most this share of the records has no row; as missing_at_least';
 COMMENT ON COLUMN atproto.proof.reasons IS 'why accounts could not be compared, with the numbers of accounts: the 20 most frequent values of proof_result.reason';
 
 CREATE PROCEDURE atproto.await_proof(target name DEFAULT 'atproto', timeout interval DEFAULT NULL)

@@ -30,9 +30,19 @@
 #define ERROR_MAX		1000	/* bytes */
 #define REASON_MAX		100
 
-/* P-51: differences wait so long for the stream, and are compared anew so often. */
+/* An account that moves on, or whose events wait, is tried again after such pauses, doubled each time; the sixth time, it is listed. */
+#define LATER			"'10 s'"
+#define LATER_MOST		"'5 min'"
+#define LATER_LISTED	"6"
+
+/*
+ * P-51: differences wait so long for the stream, and are compared anew after as long a time as they wait already, because a
+ * comparison may fetch the whole repository, and an archive may be read for days.
+ */
 #define OPEN_FOR		"'10 min'"
-#define OPEN_LOOK		"'30 s'"
+#define OPEN_LOOK \
+	"CASE WHEN p.open_since < now() - interval " OPEN_FOR " THEN LEAST(now() - p.open_since, interval '1 hour')" \
+	" ELSE LEAST(GREATEST(interval '30 s', now() - p.open_since), COALESCE(p.open_since, now()) + interval " OPEN_FOR " + interval '1 s' - now()) END"
 
 #define DUE				"p.state <> 'done' AND p.next_try <= now()"
 
@@ -204,10 +214,11 @@ atp_proofs_due(char **hosts, int nhosts, const Oid *owners, int nowners, int max
 }
 
 void
-atp_proof_later(const AtpProofJob *job, int seconds)
+atp_proof_later(const AtpProofJob *job, const char *reason)
 {
-	atp_run(atp_identity_sql("UPDATE atproto.proof_result SET next_try = now() + $3 * interval '1 s'" OF_JOB),
-			ATP_ARGS(atp_text_arg(job->target), did_arg(job->did), atp_int4_arg(seconds)));
+	atp_run(atp_identity_sql("UPDATE atproto.proof_result SET put_off = least(put_off + 1, 1000), next_try = now() + least(interval " LATER " * power(2, least(put_off, 20)), interval " LATER_MOST "),"
+							 " error = CASE WHEN put_off >= " LATER_LISTED " THEN $3 ELSE error END, reason = CASE WHEN put_off >= " LATER_LISTED " THEN $3 ELSE reason END" OF_JOB),
+			ATP_ARGS(atp_text_arg(job->target), did_arg(job->did), atp_text_arg(reason)));
 }
 
 void
@@ -216,7 +227,7 @@ atp_proof_failed(const AtpProofJob *job, const char *reason, const char *error)
 	char	   *text = pnstrdup(error, pg_mbcliplen(error, strlen(error), ERROR_MAX));
 	char	   *class = pnstrdup(reason, pg_mbcliplen(reason, strlen(reason), REASON_MAX));
 
-	atp_run(atp_identity_sql("UPDATE atproto.proof_result SET error = $3, reason = $5, tries = tries + 1, host = NULL, next_try = now() + $4 * interval '1 s'"
+	atp_run(atp_identity_sql("UPDATE atproto.proof_result SET error = $3, reason = $5, tries = tries + 1, put_off = 0, host = NULL, next_try = now() + $4 * interval '1 s'"
 							 " * least(power(2, least(tries, 20)), 86400 / $4) * (0.8 + 0.4 * random())" OF_JOB),
 			ATP_ARGS(atp_text_arg(job->target), did_arg(job->did), atp_text_arg(text), atp_int4_arg(atp_fetch_retry_s), atp_text_arg(class)));
 }
@@ -250,9 +261,9 @@ atp_proof_settle(const AtpProofJob *job, uint64 rev, uint64 stored, const AtpPro
 	for (int i = 0; i < counts->npaths; i++)
 		paths[i] = CStringGetTextDatum(counts->paths[i]);
 	found = atp_query(atp_identity_sql("UPDATE atproto.proof_result p SET rev = $3, equal = $4, records = $7, missing = $8, extra = $9, other = $10, letters = $11,"
-									   " paths = $12, error = NULL, reason = NULL, tries = 0, at = clock_timestamp(), state = CASE WHEN f.is_final THEN 'done' ELSE 'open' END,"
+									   " paths = $12, error = NULL, reason = NULL, tries = 0, put_off = 0, at = clock_timestamp(), state = CASE WHEN f.is_final THEN 'done' ELSE 'open' END,"
 									   " open_since = CASE WHEN NOT f.is_final THEN COALESCE(p.open_since, now()) END,"
-									   " next_try = CASE WHEN f.is_final THEN p.next_try ELSE now() + interval " OPEN_LOOK " END"
+									   " next_try = CASE WHEN f.is_final THEN p.next_try ELSE now() + " OPEN_LOOK " END"
 									   " FROM (SELECT ctid AS place, $4 OR NOT " IS_READ " AND ($6 OR COALESCE(open_since < now() - interval " OPEN_FOR ", false) OR " PASSED ") AS is_final"
 									   "  FROM atproto.proof_result WHERE target = $1::name AND did OPERATOR(@.=) $2 FOR NO KEY UPDATE) f"
 									   " WHERE p.ctid = f.place RETURNING f.is_final"),

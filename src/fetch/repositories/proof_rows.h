@@ -31,8 +31,11 @@ extern int	atp_proofs_place(int max);
 /* Accounts that are due, without the accounts of these hosts and owners, in the current memory context. */
 extern List *atp_proofs_due(char **hosts, int nhosts, const Oid *owners, int nowners, int max);
 
-/* No fault of the account: tried again after so many seconds. */
-extern void atp_proof_later(const AtpProofJob *job, int seconds);
+/*
+ * No fault of the account: tried again, after a longer pause each time.  If this goes on for ten minutes, the reason is written as
+ * for a failure, so that nobody waits for the account any longer.
+ */
+extern void atp_proof_later(const AtpProofJob *job, const char *reason);
 
 /*
  * The try has failed: tried again later, after a longer pause each time (R-24).  reason: by which accounts are counted together

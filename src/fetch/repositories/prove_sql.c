@@ -131,7 +131,7 @@ queue_accounts(const AtpSubscription *sub, int64 set, struct varlena **dids, int
 	uint64		queued = atp_run(atp_identity_sql("INSERT INTO atproto.proof_result AS p (target, did, subscription, proved_set)"
 												  " SELECT $1::name, d, $3, $4 FROM unnest($2) d ON CONFLICT (target, did) DO UPDATE SET"
 												  "  subscription = excluded.subscription, proved_set = excluded.proved_set, state = 'queued', host = NULL,"
-												  "  tries = 0, next_try = 'epoch', asked_at = now(), open_since = NULL, error = NULL, reason = NULL,"
+												  "  tries = 0, put_off = 0, next_try = 'epoch', asked_at = now(), open_since = NULL, error = NULL, reason = NULL,"
 												  "  equal = CASE WHEN p.proved_set = excluded.proved_set THEN p.equal END WHERE p.asked_at < now()"),
 								 ATP_ARGS(atp_text_arg(sub->target), atp_dids_arg(dids, n), atp_text_arg(sub->name), atp_int8_arg(set)));
 

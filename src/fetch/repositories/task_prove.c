@@ -48,11 +48,12 @@
 #define SLOW_MS			(2 * 60 * 1000)	/* while no place is free, a proof must receive within this time ... */
 #define SLOW_BYTES		(1024 * 1024)	/* ... so many bytes */
 #define REST_MS			5000	/* a host that may not be asked for longer rests after failures */
-#define LATER_S			10		/* between two tries of an account that moves on, or whose events wait */
 
 /* P-52: reasons of refused accounts. */
 #define UNREADABLE		"the rows could not be read as the owner"
 #define NO_SERVER		"the account's identity has no server any more"
+#define WAITING			"events of the account wait"
+#define MOVING			"the account goes on while its rows are compared"
 #define BEHIND			"its server does not have the revision of the tables"
 
 typedef struct Proof
@@ -108,10 +109,10 @@ fail_proof(Proof *p, const char *why)
 }
 
 static void
-put_off(Proof *p, int seconds)
+put_off(Proof *p, const char *reason)
 {
 	atp_begin("putting off a proof");
-	atp_proof_later(&p->job, seconds);
+	atp_proof_later(&p->job, reason);
 	atp_commit();
 	free_proof(p);
 }
@@ -359,7 +360,7 @@ typedef struct Slice
 {
 	Proof	   *p;
 	bool		more;
-	bool		later;			/* no fault: try again from the beginning */
+	const char *later;			/* no fault: try again from the beginning, for this reason; NULL: no */
 	MemoryContext cxt;
 	const char *reason;			/* NULL: no fault */
 	char	   *why;
@@ -372,9 +373,11 @@ refuse_old(Slice *slice, uint64 stored)
 	char		text[ATP_TID_TEXT];
 
 	/* a commit that came while the repository was walked through: the next walk finds a newer commit */
-	slice->later = stored != slice->p->before;
-	if (slice->later)
+	if (stored != slice->p->before)
+	{
+		slice->later = MOVING;
 		return;
+	}
 	atp_tid_format(stored, text);
 	slice->reason = BEHIND;
 	slice->why = MemoryContextStrdup(slice->cxt, psprintf("the tables have revision %.*s, which the account's server does not have", ATP_TID_TEXT, text));
@@ -404,7 +407,7 @@ compare_slice(void *arg)
 	if (refusal == ATP_REFUSED_OLD)
 		refuse_old(slice, stored);
 	else if (refusal == ATP_REFUSED_WAITING)
-		slice->later = true;
+		slice->later = WAITING;
 	else if (refusal != ATP_REFUSED_NOT)
 	{
 		slice->why = MemoryContextStrdup(slice->cxt, why);
@@ -416,13 +419,13 @@ compare_slice(void *arg)
 	{
 		atp_proof_free(p->compare);
 		p->compare = NULL;
-		slice->later = ++p->walks >= WALKS_MAX;
+		slice->later = ++p->walks >= WALKS_MAX ? MOVING : NULL;
 	}
 	if (p->compare == NULL)
 		p->compare = atp_proof_begin(p->cxt, p->statements, &p->settings, export, p->job.did);
 	p->stored = stored;
-	slice->more = !slice->later && atp_proof_some(p->compare, atp_now() + SLICE_US);
-	if (slice->more || slice->later)
+	slice->more = slice->later == NULL && atp_proof_some(p->compare, atp_now() + SLICE_US);
+	if (slice->more || slice->later != NULL)
 		return;
 	if (atp_proof_settle(&p->job, commit->rev, stored, atp_proof_counts(p->compare)))
 	{
@@ -469,8 +472,8 @@ compare_some(Proof *p)
 		fail_proof_for(p, UNREADABLE, failed);
 	else if (slice.reason != NULL)
 		fail_proof_for(p, slice.reason, slice.why);
-	else if (slice.later)
-		put_off(p, LATER_S);
+	else if (slice.later != NULL)
+		put_off(p, slice.later);
 	else if (!slice.more)
 		free_proof(p);
 	return result == ATP_RUN_DONE && slice.reason == NULL && slice.more;
@@ -507,7 +510,7 @@ move_on(Proof *p, long *wait_ms)
 			break;
 	}
 	if (atp_proof_fetch_fault(p->fetch)->kind == ATP_SPARSE_LATER)
-		put_off(p, LATER_S);
+		put_off(p, atp_proof_fetch_reason(p->fetch));
 	else
 		fail_proof_for(p, atp_proof_fetch_reason(p->fetch), atp_proof_fetch_fault(p->fetch)->text);
 	return false;
@@ -567,7 +570,7 @@ end_slow(AtpTime now)
 		else if (atp_proof_fetch_is_running(p->fetch))
 			fail_proof(p, "its repository came too slowly, while others waited for a place");
 		else
-			put_off(p, LATER_S);
+			put_off(p, "the limits of its host left too few requests");
 	}
 }
 

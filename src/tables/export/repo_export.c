@@ -6,7 +6,9 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "common/clock.h"
 #include "core/syntax/tid.h"
+#include "identity/identity_log.h"
 #include "stream/rev_cache.h"
 #include "tables/repos/held.h"
 #include "tables/repos/dead_letter.h"
@@ -181,6 +183,22 @@ atp_repo_export_release(AtpRepoExport *r, uint64 rev)
 		(void) atp_repo_leave_to_purge(r->apply, &r->event, rev);
 }
 
+/*
+ * An account that came by an export has announced no handle: its document claims one, if a look-up or a followed log has
+ * brought the document.  A handle that an event announces replaces it.
+ */
+static void
+fill_handle(AtpRepoState *repo)
+{
+	AtpIdentity identity;
+
+	if (repo->account.handle != NULL)
+		return;
+	atp_identities_read(&repo->did, 1, &identity);
+	atp_identities_complete(&repo->did, 1, &identity, atp_time_of_day());
+	repo->account.handle = identity.handle;
+}
+
 bool
 atp_repo_export_end(AtpRepoExport *r, const AtpExport *e, bool verified)
 {
@@ -219,6 +237,7 @@ atp_repo_export_end(AtpRepoExport *r, const AtpExport *e, bool verified)
 	 */
 	repo->head.has_first = false;
 	atp_repo_forget_refill(repo);
+	fill_handle(repo);
 	repo->row.changed = true;
 	atp_repos_store(r->repos);
 	/*

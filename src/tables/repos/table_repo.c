@@ -37,7 +37,7 @@ static const AtpColumn columns[] = {
 		"sequence number of the event that set active and status: events before this number in the same stream are ignored, and events before status_at in different streams",
 	MEMBER(account.status_seq), MEMBER(account.has_status_seq)},
 	{"host", ATP_TYPE_TEXT, ATP_VALUE, NULL, "host of the stream that set active and status", MEMBER(account.host)},
-	{"handle", ATP_TYPE_HANDLE, ATP_VALUE, NULL, "last handle announced; unverified",
+	{"handle", ATP_TYPE_HANDLE, ATP_VALUE, NULL, "last handle announced by an event; without one, the handle that the account's document claimed when its repository was fetched; unverified",
 	MEMBER(account.handle), 0, "CREATE INDEX IF NOT EXISTS repo_handle ON #.repo (handle) WHERE handle IS NOT NULL"},
 	{"sync", ATP_TYPE_TEXT, ATP_VALUE, "NOT NULL DEFAULT 'partial'",
 		"whether the records in the tables are the account's; synchronized: all of them; partial: true records, but older records may be missing;"

@@ -128,6 +128,17 @@ answers($above->{text}, $answers->{itself}, 'A thread: above a post that answers
 plan_is($above, 'A thread: above');
 answers($above->{text} =~ s/WHERE did = '[^']*' AND rkey = '[^']*'/WHERE did = '$did' AND rkey = '$rkey'/r, $answers->{above}, 'A thread: above an answer');
 
+my $names = next_of('Names and avatars');
+plan_is($names, 'Names and avatars');
+my $named = query("SELECT min(r.did::text) FROM atproto.repo r JOIN atproto.record p ON p.did = r.did AND p.collection = 'app.bsky.actor.profile' AND p.rkey = 'self'");
+query("UPDATE atproto.record SET value = value || '{\"displayName\": \"Alice\", \"avatar\": {\"ref\": {\"\$link\": \"bafy\"}}}' WHERE did = '$named' AND collection = 'app.bsky.actor.profile' AND rkey = 'self';"
+	. " UPDATE atproto.repo SET handle = 'announced.example.com' WHERE did = '$named'");
+my $of = $names->{text} =~ s/IN \('[^)]*'\)/IN ('$named')/r;
+is(query($of), "$named|announced.example.com|f|Alice|", 'Names and avatars: a handle that is announced');
+query("INSERT INTO atproto.identity (did, state, key, pds, handle_claimed, handle_state) VALUES ('$named', 'good', decode(repeat('00', 35), 'hex'), 'pds.example.com', 'alice.example.com', 'valid')");
+is(query($of), "$named|alice.example.com|t|Alice|https://pds.example.com/xrpc/com.atproto.sync.getBlob?did=$named&cid=bafy", 'Names and avatars: a handle that is verified');
+query('DELETE FROM atproto.identity');
+
 my $likes = 'SELECT did, rkey, likes FROM post_likes WHERE likes <> 0';
 answers($likes, $answers->{likes}, 'A feed with like counts: all numbers');
 

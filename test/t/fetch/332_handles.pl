@@ -273,6 +273,37 @@ wait_until(sub { one_more(); query(q{SELECT count(*) > 0 FROM atproto.identity W
 pass('other name servers are asked from then on, although look-ups run');
 wait_for('SELECT count(*) = 0 FROM atproto.handle_request');
 
+# --- the account of a handle: resolve_handle() ---
+
+sub account_of
+{
+	my ($handle, %o) = @_;
+	my $call = sprintf "CALL atproto.resolve_handle('%s'%s)", $handle, $o{timeout} ? ", timeout => '$o{timeout}'" : '';
+	my ($rc, $out, $err) = $node->psql('postgres', ($o{as} ? "SET ROLE $o{as}; " : '') . $call);
+	return $rc == 0 ? $out : $err;
+}
+
+my $found = account('found.example.com');
+$network->dns({ '_atproto.found.example.com' => { TXT => [ ["did=$found"] ] } });
+is(account_of('Found.Example.COM', timeout => '5 min'), $found, 'W-20: the domain names the account, and its document claims the handle');
+is(account_of('found.example.com', timeout => '5 min'), $found, '... and again');
+my $filed = account('filed.example.com');
+$network->handles({ 'filed.example.com' => $filed });
+is(account_of('filed.example.com', timeout => '5 min'), $filed, 'W-21: by the file');
+$network->dns({ '_atproto.stolen.example.com' => { TXT => [ ["did=$found"] ] } });
+like(account_of('stolen.example.com', timeout => '5 min'), qr/the handle of no account.*does not claim the handle/s, 'W-23: an account that does not claim the handle');
+$network->dns({ '_atproto.several.example.com' => { TXT => [ ["did=$found"], ["did=$filed"] ] } });
+like(account_of('several.example.com', timeout => '5 min'), qr/several accounts/, 'W-20: two accounts');
+like(account_of('nobody.example.com', timeout => '5 min'), qr/the handle of no account.*404/s, 'W-23: a domain that names no account');
+like(account_of('alice.local', timeout => '5 min'), qr/top-level/, 'W-25: a domain that is none');
+like(account_of('found.example.com', as => 'somebody'), qr/permission denied for/, 'it is not granted to PUBLIC');
+query('GRANT USAGE ON SCHEMA atproto TO somebody; GRANT EXECUTE ON PROCEDURE atproto.resolve_handle TO somebody');
+query("ALTER SYSTEM SET atproto.queue_limit = 0; SELECT pg_reload_conf()");
+wait_for("SELECT current_setting('atproto.queue_limit') = '0'");
+like(account_of('found.example.com', as => 'somebody'), qr/handles that are still to be looked up/, 'the look-ups of a role are counted');
+query("ALTER SYSTEM RESET atproto.queue_limit; SELECT pg_reload_conf()");
+like((($node->psql('postgres', "BEGIN; CALL atproto.resolve_handle('found.example.com')"))[2]), qr/resolve_handle/, 'and not within a transaction');
+
 # --- a silent name server ---
 
 my @silent = map { account("silent$_.example.com") } 1 .. 24;

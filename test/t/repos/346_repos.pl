@@ -56,9 +56,14 @@ is(query("SELECT bool_and((atproto.audit(did, deep => true)).equal) FROM atproto
 
 my $before = query('SELECT md5(string_agg(concat_ws($$ $$, did, collection, rkey, ctid, xmin), $$,$$ ORDER BY did, collection, rkey)) FROM atproto.record WHERE did <> $$' . $me . '$$');
 serve($me => 'second', $big => 'big', $many => 'collections');
+# what documents claim, as look-ups have brought it
+query("INSERT INTO atproto.identity (did, state, key, pds, handle_claimed, resolved_at, asked_at) SELECT did, 'good', decode(repeat('00', 35), 'hex'), '$HOST', h, now(), now() FROM (VALUES ('$big'::did, 'big.example.com'::handle), ('$many', 'many.example.com')) v (did, h)");
+query("UPDATE atproto.repo SET handle = 'announced.example.com' WHERE did = '$many'");
 query("SELECT atproto.resync(did) FROM atproto.repo; UPDATE atproto.repo SET sync = 'desynchronized', synced_at = NULL");
 wait_for_repo($_, "sync = 'synchronized' AND synced_at IS NOT NULL AND hold IS NULL") foreach ($me, $big, $many);
 is(query("SELECT records FROM atproto.audit('$me')"), '531', 'R-52: a newer one');
+is(query("SELECT string_agg(coalesce(handle::text, '-'), ' ' ORDER BY did) FROM atproto.repo"), '- big.example.com announced.example.com', 'F-15: an account that came by an export has the handle that its document claims; an announced one stays');
+query('DELETE FROM atproto.identity');
 is(query('SELECT md5(string_agg(concat_ws($$ $$, did, collection, rkey, ctid, xmin), $$,$$ ORDER BY did, collection, rkey)) FROM atproto.record WHERE did <> $$' . $me . '$$'),
 	$before, 'R-52: where nothing is new, nothing is touched');
 

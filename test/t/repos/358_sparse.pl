@@ -173,6 +173,15 @@ foreach my $case ([ 'small', 0 ], [ 'most', 1 ], [ 'half', 1 ], [ 'first', 0 ], 
 	is(count('getBlocks', @asked), 0, "... and this is known before nodes are fetched") if $whole;
 }
 
+foreach my $case ([ 4, 1 ], [ 2000, 0 ])
+{
+	my ($remaining, $whole) = @$case;
+
+	$host = serve('first');
+	$network->fault({ host => $host, headers => { 'RateLimit-Limit' => '3000', 'RateLimit-Remaining' => "$remaining", 'RateLimit-Reset' => '300' } });
+	is(count('getRepo', fetch_auto($host)), $whole, "P-60: a host that answers $remaining more requests" . ($whole ? ' is asked for the whole' : ' is asked for parts'));
+}
+
 # --- servers that cannot; limits of one account; answers without an end ---
 
 my $json    = { 'Content-Type' => 'application/json' };
@@ -282,7 +291,11 @@ push @marks, [ $host, qr/^\|$/, 'the host is not remembered: the whole is not go
 $host = serve('first');
 $network->fault({ host => $host, path => 'getRecord', status => 429, times => 1 });
 like(fails_at($host, 'a'), qr/429/, 'R-21: 429 at once: later');
-is(query("SELECT whole, tries FROM atproto.repo_job"), 'f|0', 'and then parts again');
+is(query("SELECT whole, tries, put_off FROM atproto.repo_job"), 'f|0|1', 'and then parts again');
+$network->fault({ host => $host, path => 'getRecord', status => 429, times => 1 });
+query("SELECT atproto.reset_backoff('$host'); UPDATE atproto.repo_job SET put_off = 5, next_try = 'epoch'");
+wait_for("SELECT put_off = 6 FROM atproto.repo_job");
+is(query("SELECT next_try > now() + interval '40 s' FROM atproto.repo_job"), 't', 'R-24: a job that is put off again and again waits longer each time');
 
 $host = serve('first');
 $network->fault({ host => $host, path => 'getBlocks', status => 503, times => 1 });
@@ -367,16 +380,26 @@ query("CREATE ROLE slow LOGIN; GRANT USAGE ON SCHEMA slices TO slow; GRANT ALL O
 query("UPDATE slices.repo SET sync = 'partial', rev = '2222222222222'");
 prove('slices');
 is(query(sprintf $proof, 'slices'), 'done|t|0|0|0|', 'P-51: rows are compared in several slices');
-query("SELECT atproto.prove('slices')");
 my @letters = (2 .. 7, 'a' .. 'z');
 my $commits = 0;
-wait_until(
+sub interrupt
+{
+	my ($until, $what) = @_;
+
+	wait_until(
 	sub {
 		query("UPDATE slices.repo SET rev = '2222222222" . join('', @letters[ int(++$commits / 1024), int($commits / 32) % 32, $commits % 32 ]) . "'");
-		return query("SELECT state = 'queued' AND error IS NULL AND next_try > now() + interval '4 s' FROM atproto.proof_result WHERE target = 'slices'") eq 't';
+		return query("SELECT state = 'queued' AND $until FROM atproto.proof_result WHERE target = 'slices'") eq 't';
 	},
-	'P-51: a comparison that an account interrupts again and again to be put off');
-query("UPDATE atproto.proof_result SET next_try = 'epoch' WHERE target = 'slices'");
+	$what);
+	return;
+}
+query("SELECT atproto.prove('slices')");
+interrupt("error IS NULL AND put_off = 1 AND next_try > now() + interval '4 s'", 'P-51: a comparison that an account interrupts again and again to be put off');
+query("UPDATE atproto.proof_result SET next_try = 'epoch', put_off = 6 WHERE target = 'slices'");
+interrupt("error IS NOT NULL AND next_try > now() + interval '4 min'", 'P-51: such an account to be listed in the end');
+is(query(sprintf $proof, 'slices'), 'queued|t|0|0|0|the account goes on while its rows are compared', 'P-52: with the reason');
+query("UPDATE atproto.proof_result SET next_try = 'epoch', error = NULL, reason = NULL WHERE target = 'slices'");
 $node->safe_psql('postgres', "CALL atproto.await_proof('slices', '60 s')");
 is(query(sprintf $proof, 'slices'), 'done|t|0|0|0|', 'P-51: and then the rows are compared');
 query("SELECT atproto.unsubscribe('slices'); DROP SCHEMA slices CASCADE");

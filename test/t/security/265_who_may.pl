@@ -186,6 +186,7 @@ my %calls = (
 	refill              => "SELECT atproto.refill('victim')",
 	repo_states         => "SELECT * FROM atproto_internal.repo_states('victim')",
 	resolve             => "SELECT state FROM atproto.resolve('$did')",
+	resolve_handle      => "CALL atproto.resolve_handle('mallory.example.com', timeout => '0 s')",
 	resume              => "SELECT atproto.resume('victim')",
 	resync              => "SELECT atproto.resync('$did', 'victim')",
 	resync_all          => "SELECT atproto.resync_all('victim')",

@@ -88,6 +88,7 @@ cmp_ok($accounts, '>', 8, 'there are accounts');
 is(prove('feed'), $accounts, 'P-50: every active account is asked for');
 is(found('feed'), '', 'P-50: in tables that an export has filled, nothing differs');
 is(query("SELECT accounts, proven, earlier, differing, refused, waiting, not_asked, differences FROM atproto.proof"), "$accounts|$accounts|0|0|0|0|0|0", 'P-52: all are proven');
+is(query("SELECT missing, missing_at_least, round(missing_at_most::numeric, 6) = round((1 - 0.05 ^ (1.0 / records))::numeric, 6) FROM atproto.proof"), '0|0|t', 'P-52: the bounds over records');
 is(query("SELECT differing_at_least, round(differing_at_most::numeric, 6) = round((1 - 0.05 ^ (1.0 / accounts))::numeric, 6) FROM atproto.proof"), '0|t', 'P-52: the bound of a sample without a difference');
 # values of a second program
 is(query("SELECT string_agg(round(atproto_internal.proof_share(k, n, u)::numeric, 7)::text, ' ' ORDER BY i) FROM (VALUES
@@ -233,6 +234,10 @@ query(q{SELECT atproto.unsubscribe('begins')});
 is(compare(), 'done|f', 'P-51: the last stream has passed the time of the commit');
 query("SELECT atproto.subscribe('old', 'ws://127.0.0.1:9/xrpc/network.bsky.jetstream.subscribeEvents', target => 'late', history => 'archive')");
 is(compare(), 'open|f', 'P-51: while an archive is read, older records are still to come');
+is(query("SELECT next_try < at + interval '1 min' FROM atproto.proof_result WHERE target = 'late' AND did = '$late'"), 't', '... and the account is soon compared again');
+query("UPDATE atproto.proof_result SET next_try = 'epoch', at = NULL, open_since = now() - interval '40 min' WHERE target = 'late' AND did = '$late'");
+wait_for("SELECT at IS NOT NULL FROM atproto.proof_result WHERE target = 'late' AND did = '$late'");
+is(query("SELECT state, next_try > at + interval '30 min' FROM atproto.proof_result WHERE target = 'late' AND did = '$late'"), 'open|t', '... and less often the longer it takes: each time, its server is asked');
 like(($node->psql('postgres', "SELECT atproto.prove('late')"))[2], qr/an archive is being read into schema "late"/, '... and prove() says so');
 query(q{SELECT atproto.unsubscribe('old'), atproto.unsubscribe('ended')});
 
