@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "common/injection.h"
 #include "config/extension.h"
 #include "config/transaction.h"
 #include "core/archive/archive_message.h"
@@ -73,6 +74,12 @@ atp_consumer_has_history(const Consumer *c)
 	return c->has_history && c->history.phase < ATP_HISTORY_SEAM;
 }
 
+bool
+atp_consumer_locks_history(const Consumer *c)
+{
+	return atp_extension_lock() == ATP_EXTENSION_READY && atp_history_lock(c->name, c->id);
+}
+
 /* Write the counts, and the error that delays the reading, or NULL. */
 static void
 note_counts(Consumer *c, const char *error, int delay_ms)
@@ -82,7 +89,7 @@ note_counts(Consumer *c, const char *error, int delay_ms)
 	c->read.blocks += counts.blocks;
 	c->read.bytes += counts.bytes;
 	atp_begin("noting how far the archive is read");
-	if (atp_extension_lock() == ATP_EXTENSION_READY)
+	if (atp_consumer_locks_history(c))
 		atp_history_note(c->name, &c->read, error, atp_time_of_day() + (TimestampTz) delay_ms * 1000);
 	atp_commit();
 	c->read = (AtpHistoryCounts) {0};
@@ -141,7 +148,7 @@ note_filtered(Consumer *c)
 	const char *filters = filtered_here(c);
 
 	atp_begin("noting what the archive is not asked for");
-	if (atp_extension_lock() == ATP_EXTENSION_READY)
+	if (atp_consumer_locks_history(c))
 		atp_history_filtered(c->name, filters);
 	atp_commit();
 	atp_consumer_report(c);
@@ -426,7 +433,7 @@ begin_pass(Consumer *c, AtpHistoryPhase phase)
 	bool		begins = false;
 
 	atp_begin("beginning to read further accounts");
-	if (atp_extension_lock() == ATP_EXTENSION_READY)
+	if (atp_consumer_locks_history(c))
 	{
 		begins = atp_history_next_pass(c->name, c->sub->ep->scope, c->history.tip, phase, did);
 		c->has_history = atp_history_get(c->name, &c->history);
@@ -454,8 +461,9 @@ end_cycle(Consumer *c)
 		begin_pass(c, c->history.passes == 2 ? ATP_HISTORY_MARKERS : ATP_HISTORY_ROWS);
 		return;
 	}
+	ATP_INJECTION_POINT("archive read");
 	atp_begin("ending the reading of the archive");
-	if (atp_extension_lock() == ATP_EXTENSION_READY)
+	if (atp_consumer_locks_history(c))
 	{
 		atp_history_end_cycle(c->name, c->cursor, c->marker, c->marker_row);
 		c->has_history = atp_history_get(c->name, &c->history);
@@ -492,7 +500,7 @@ take_plan(Consumer *c)
 		return;
 	}
 	atp_begin("beginning to read the archive");
-	if (atp_extension_lock() == ATP_EXTENSION_READY && plan->sealed_tip_seq > 0)
+	if (plan->sealed_tip_seq > 0 && atp_consumer_locks_history(c))
 	{
 		atp_history_planned(c->name, (int64) plan->sealed_tip_seq, passes, c->cursor);
 		c->has_history = atp_history_get(c->name, &c->history);

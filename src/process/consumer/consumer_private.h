@@ -302,6 +302,9 @@ extern void atp_consumer_note_quiet(Consumer *c);
 /* H-03: is the archive to be read before the stream? */
 extern bool atp_consumer_has_history(const Consumer *c);
 
+/* In a transaction: may the process write to the row of atproto.history?  False: the name is of another subscription now, or the extension has gone. */
+extern bool atp_consumer_locks_history(const Consumer *c);
+
 /* Begin to read, or go on after a wait. */
 extern void atp_consumer_history_begin(Consumer *c);
 

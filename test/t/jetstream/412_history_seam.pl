@@ -15,6 +15,7 @@ use AtprotoTest::Archive;
 use AtprotoTest::Clock;
 use AtprotoTest::Jetstream;
 use JSON::PP;
+use AtprotoTest::Points;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -138,6 +139,26 @@ $archive->do(seal => 0);
 wait_for("SELECT settled = $last FROM atproto.history WHERE subscription = 'settled'");
 is(query(q{SELECT count(*) FROM atproto.subscription_log WHERE subscription = 'settled' AND detail LIKE '%are read again%'}), '0', 'the archive has the row that the stream has brought');
 end_case('settled', 'nothing was read again');
+
+# --- two subscriptions exchange their names while the archive of the first was just read ---
+
+my $points = AtprotoTest::Points->new($node);
+$archive->serve($options);
+query('CREATE SCHEMA first; CREATE SCHEMA second');
+query($archive->subscription_sql('second', target => "'second'") . q{; SELECT atproto.pause('second')});
+wait_for(q{SELECT state = 'paused' FROM atproto.stat_subscription WHERE name = 'second'});
+query(q{SELECT atproto.history_again('second')});
+$points->hold('archive read', 'atproto first');
+query($archive->subscription_sql('first', target => "'first'"));
+$points->wait('archive read', 'atproto first');
+query(q{BEGIN; UPDATE atproto.subscription SET name = 'third' WHERE name = 'first'; UPDATE atproto.subscription SET name = 'first' WHERE name = 'second';
+	UPDATE atproto.subscription SET name = 'second' WHERE name = 'third'; COMMIT});
+$points->release('archive read', 'atproto first');
+wait_for(q{SELECT phase IN ('seam', 'live') FROM atproto.history WHERE subscription = 'second'});
+is(history('phase', 'first'), 'plan', 'the archive of a subscription with a former name of the process does not count as read');
+$archive->wait_for_end('second');
+same_rows('first', 'whole', 'and the first subscription has all rows', tables => ['record']);
+query(q{SELECT atproto.unsubscribe('first'), atproto.unsubscribe('second')});
 
 # --- a batch in pieces: the process ends between two of them ---
 
