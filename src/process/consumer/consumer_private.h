@@ -100,6 +100,7 @@ typedef struct Consumer
 	struct varlena **accounts;	/* those whose rows are read now, sorted; NULL: all accounts are read together ... */
 	int			naccounts;		/* ... of this number ... */
 	bool		more_accounts;	/* ... and others follow */
+	bool	   *applied_again;	/* in phase markers: whether the operations of each of the accounts are applied again; otherwise NULL */
 	int			group;			/* accounts in a request; less than ATP_PLAN_DIDS_MAX when the server refuses so many */
 	bool		ask_dids;		/* the server applies lists of accounts ... */
 	bool		ask_collections;	/* ... and of collections */

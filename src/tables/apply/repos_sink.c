@@ -199,6 +199,7 @@ apply_repo_events(AtpApply *a, int lo, int hi)
 			if (!batch->rows[r].known)
 			{
 				batch->rows[r].record.reread = effect->reread;
+				batch->rows[r].record.archived = event->archived;
 				atp_records_queue(records, &batch->rows[r].record, event->seq, effect->reread);
 			}
 		if (effect->erase)
@@ -236,6 +237,7 @@ apply_record(AtpApply *a, int row, int event)
 	if (a->batch->rows[row].known)
 		return;
 	end_purges(a, event, event + 1);
+	a->batch->rows[row].record.archived = a->batch->events[event].archived;
 	records = atp_records_begin(a, 1);
 	atp_records_queue(records, &a->batch->rows[row].record, a->batch->events[event].seq, false);
 	atp_records_flush(records);

@@ -60,6 +60,17 @@ atp_derived_prepare(AtpApply *a)
 		atp_derived_prepare_step(a, step);
 }
 
+/* H-42: a record of an archive that stood unchanged was not written. */
+static bool
+stood_unchanged(const AtpChange *change)
+{
+	const AtpRecordRow *row = change->row;
+
+	return row->archived && row->action != ATP_DELETE && change->found && change->old_rev == row->rev &&
+		change->old_cid != NULL && VARSIZE_ANY(change->old_cid) == VARSIZE_ANY(row->cid) &&
+		memcmp(change->old_cid, row->cid, VARSIZE_ANY(row->cid)) == 0;
+}
+
 /*
  * True: the change left the table record as it was.  Of changes that were not passed over (H-43), only an event that is read again can find the same or a newer
  * revision in the table.
@@ -67,7 +78,7 @@ atp_derived_prepare(AtpApply *a)
 static bool
 is_idle(const AtpChange *change)
 {
-	return change->passed || (change->reread &&
+	return change->passed || stood_unchanged(change) || (change->reread &&
 		(change->found ? change->old_rev >= change->row->rev : change->row->action == ATP_DELETE));
 }
 

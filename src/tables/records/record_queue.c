@@ -124,7 +124,7 @@ create_records(AtpRecords *r)
 }
 
 static void
-put_some(AtpRecords *r, const AtpRecordRow **puts, int n, bool reread)
+put_some(AtpRecords *r, AtpRecordStatement statement, const AtpRecordRow **puts, int n)
 {
 	AtpStatements *set = r->apply->statements;
 	Datum		args[ATP_STATEMENT_ARGS];
@@ -132,27 +132,32 @@ put_some(AtpRecords *r, const AtpRecordRow **puts, int n, bool reread)
 	if (n == 0)
 		return;
 	atp_rows_bind(atp_record_rows(set, puts, n), args);
-	(void) atp_execute(set, &atp_record_table.statements[r->apply->force ? ATP_FORCE_RECORDS : reread ? ATP_PUT_OLDER_RECORDS : ATP_PUT_RECORDS], args, NULL);
+	(void) atp_execute(set, &atp_record_table.statements[r->apply->force ? ATP_FORCE_RECORDS : statement], args, NULL);
 }
 
 /*
  * A record of an event that is read again is not written over an equal revision: the stored row came from the same
- * commit, and stays as it is.
+ * commit, and stays as it is.  In an archive, records of one revision may differ: there, an equal row stays.
  */
 static void
 put_records(AtpRecords *r)
 {
 	const AtpRecordRow **reread = palloc(sizeof(AtpRecordRow *) * r->nputs);
+	const AtpRecordRow **archived = palloc(sizeof(AtpRecordRow *) * r->nputs);
 	int			nreread = 0;
+	int			narchived = 0;
 	int			n = 0;
 
 	for (int i = 0; i < r->nputs; i++)
 		if (r->apply->replay || r->puts[i]->reread)
 			reread[nreread++] = r->puts[i];
+		else if (r->puts[i]->archived)
+			archived[narchived++] = r->puts[i];
 		else
 			r->puts[n++] = r->puts[i];
-	put_some(r, reread, nreread, true);
-	put_some(r, r->puts, n, false);
+	put_some(r, ATP_PUT_OLDER_RECORDS, reread, nreread);
+	put_some(r, ATP_PUT_CHANGED_RECORDS, archived, narchived);
+	put_some(r, ATP_PUT_RECORDS, r->puts, n);
 }
 
 /* Rows of record keys with a fourth column. */
@@ -224,7 +229,7 @@ find_old_records(AtpRecords *r, AtpChange *changes, int n, bool created)
 	{
 		const AtpRecordRow *row = changes[i].row;
 
-		if ((created && row->action == ATP_CREATE) || !(remember || changes[i].reread))
+		if ((created && row->action == ATP_CREATE) || !(remember || changes[i].reread || row->archived))
 			continue;
 		put_key(rows, row);
 		atp_put(rows, Int32GetDatum(i), false);

@@ -221,7 +221,7 @@ query($archive->subscription_sql('again', target => "'again'"));
 query(q{CALL atproto.await_history('again', '1 min')});
 is(query(q{SELECT position >= tip OR tip IS NULL, phase IN ('seam', 'live'), waits_for IS NULL OR phase = 'seam', blocks > 0, bytes > 0, cycles FROM atproto.history_progress WHERE subscription = 'again'}), 't|t|t|t|t|1', 'history_progress tells how far it is');
 $archive->wait_for_end('again');
-query('DELETE FROM again.record WHERE rkey::text < $$3m$$ OR random() < 0.3');
+query('DELETE FROM again.record WHERE rkey::text < $$3m$$ OR random() < 0.3; CREATE TABLE stood AS SELECT did, collection, rkey, ctid AS place FROM again.record');
 my $holder = $node->background_psql('postgres');
 $holder->query_safe('BEGIN; LOCK TABLE again.repo IN ROW EXCLUSIVE MODE');
 query(q{SELECT atproto.history_again('again')});
@@ -231,6 +231,22 @@ $holder->quit;
 wait_for(q{SELECT cycles = 2 AND phase IN ('seam', 'live') FROM atproto.history WHERE subscription = 'again'});
 $archive->wait_for_end('again');
 same_rows('again', 'whole', 'H-42: history_again() reads the archive once more', tables => ['record']);
+is(query('SELECT count(*) FROM again.record r JOIN stood s USING (did, collection, rkey) WHERE r.ctid <> s.place'), '0', 'H-42: ... and does not write what stands unchanged');
+
+# what stands unchanged is not written, and no status goes back
+query(q{CREATE TABLE written (op text, what text); CREATE FUNCTION note_record() RETURNS trigger LANGUAGE plpgsql AS
+	'BEGIN INSERT INTO public.written VALUES (TG_OP, COALESCE(NEW.did, OLD.did) || ''/'' || COALESCE(NEW.rkey, OLD.rkey)); RETURN NULL; END';
+	CREATE FUNCTION note_status() RETURNS trigger LANGUAGE plpgsql AS
+	'BEGIN INSERT INTO public.written VALUES (''status'', NEW.did || '' '' || NEW.active); RETURN NULL; END';
+	CREATE TRIGGER note AFTER INSERT OR UPDATE OR DELETE ON again.record FOR EACH ROW EXECUTE FUNCTION note_record();
+	CREATE TRIGGER note AFTER UPDATE ON again.repo FOR EACH ROW WHEN ((OLD.active, OLD.status) IS DISTINCT FROM (NEW.active, NEW.status)) EXECUTE FUNCTION note_status()});
+# what comes before a segment that cannot be read is committed
+$archive->network->fault({ host => $AtprotoTest::Archive::HOST, path => sprintf('getSegment.*%010d', $_), status => 503, times => 1 }) foreach 3, 6, 9, 12, 15;
+query(q{SELECT atproto.history_again('again')});
+wait_for(q{SELECT cycles = 3 AND phase IN ('seam', 'live') FROM atproto.history WHERE subscription = 'again'});
+$archive->wait_for_end('again');
+same_rows('again', 'whole', 'H-42: ... and again', tables => ['record']);
+is(query(q{SELECT string_agg(DISTINCT op, ' ') FROM written w WHERE op = 'status' OR EXISTS (SELECT FROM again.record WHERE did || '/' || rkey = w.what)}), '', 'H-42: a record that stands unchanged is not written, and no status goes back');
 like(error_of(q{CALL atproto.await_history('nobody')}), qr/does not exist, or reads no archive/, 'no such subscription');
 query(q{SELECT atproto.pause('again')});
 query(q{SELECT atproto.history_again('again')});
