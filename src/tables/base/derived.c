@@ -60,13 +60,13 @@ atp_derived_prepare(AtpApply *a)
 		atp_derived_prepare_step(a, step);
 }
 
-/* H-42: a record of an archive that stood unchanged was not written. */
+/* H-42: a record that an archive, or a source beside the archive, has brought before was not written again. */
 static bool
 stood_unchanged(const AtpChange *change)
 {
 	const AtpRecordRow *row = change->row;
 
-	return row->archived && row->action != ATP_DELETE && change->found && change->old_rev == row->rev &&
+	return row->may_stand && row->action != ATP_DELETE && change->found && change->old_rev == row->rev &&
 		change->old_cid != NULL && VARSIZE_ANY(change->old_cid) == VARSIZE_ANY(row->cid) &&
 		memcmp(change->old_cid, row->cid, VARSIZE_ANY(row->cid)) == 0;
 }

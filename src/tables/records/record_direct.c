@@ -184,7 +184,7 @@ is_same(const RecordWriter *w, int column, const void *value)
 static bool
 stands_unchanged(const RecordWriter *w, uint64 rev, const AtpRecordRow *to)
 {
-	return to->archived && !w->apply->force && rev == to->rev && is_same(w, w->cid, to->cid) &&
+	return to->may_stand && !w->apply->force && rev == to->rev && is_same(w, w->cid, to->cid) &&
 		is_same(w, w->fault, to->fault) && w->nulls[w->raw] == (to->raw == NULL);
 }
 

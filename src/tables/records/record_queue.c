@@ -143,20 +143,20 @@ static void
 put_records(AtpRecords *r)
 {
 	const AtpRecordRow **reread = palloc(sizeof(AtpRecordRow *) * r->nputs);
-	const AtpRecordRow **archived = palloc(sizeof(AtpRecordRow *) * r->nputs);
+	const AtpRecordRow **may_stand = palloc(sizeof(AtpRecordRow *) * r->nputs);
 	int			nreread = 0;
-	int			narchived = 0;
+	int			nmay_stand = 0;
 	int			n = 0;
 
 	for (int i = 0; i < r->nputs; i++)
 		if (r->apply->replay || r->puts[i]->reread)
 			reread[nreread++] = r->puts[i];
-		else if (r->puts[i]->archived)
-			archived[narchived++] = r->puts[i];
+		else if (r->puts[i]->may_stand)
+			may_stand[nmay_stand++] = r->puts[i];
 		else
 			r->puts[n++] = r->puts[i];
 	put_some(r, ATP_PUT_OLDER_RECORDS, reread, nreread);
-	put_some(r, ATP_PUT_CHANGED_RECORDS, archived, narchived);
+	put_some(r, ATP_PUT_CHANGED_RECORDS, may_stand, nmay_stand);
 	put_some(r, ATP_PUT_RECORDS, r->puts, n);
 }
 
@@ -229,7 +229,7 @@ find_old_records(AtpRecords *r, AtpChange *changes, int n, bool created)
 	{
 		const AtpRecordRow *row = changes[i].row;
 
-		if ((created && row->action == ATP_CREATE) || !(remember || changes[i].reread || row->archived))
+		if ((created && row->action == ATP_CREATE) || !(remember || changes[i].reread || row->may_stand))
 			continue;
 		put_key(rows, row);
 		atp_put(rows, Int32GetDatum(i), false);
@@ -287,19 +287,19 @@ take_some(AtpRecords *r, int from)
 
 /* Take the operations out of a list that a kept deletion is newer than; returns how many stay. */
 static int
-leave_passed(AtpRecords *r, const AtpRecordRow **rows, int n, AtpKept limit)
+leave_passed(AtpRecords *r, const AtpRecordRow **rows, int n)
 {
-	AtpKept    *kept = palloc(sizeof(AtpKept) * Max(n, 1));
+	bool	   *passed = palloc(sizeof(bool) * Max(n, 1));
 	int			left = 0;
 
-	atp_sweep_find(r->apply, rows, n, kept);
+	atp_sweep_find(r->apply, rows, n, passed);
 	for (int i = 0; i < n; i++)
-		if (kept[i] < limit)
+		if (!passed[i])
 			rows[left++] = rows[i];
 		else
 		{
 			r->apply->skips[ATP_SKIP_OLD]++;
-			r->apply->noop_rows += limit == ATP_KEPT_ALL;
+			r->apply->noop_rows += rows[i]->action == ATP_DELETE;
 		}
 	return left;
 }
@@ -334,8 +334,9 @@ obey_sweep(AtpRecords *r, int from, int to)
 	const AtpRecordRow **kept = palloc(sizeof(AtpRecordRow *) * Max(r->ndeletes, 1));
 	int			nkept = 0;
 
-	r->nputs = leave_passed(r, r->puts, r->nputs, ATP_KEPT_DELETION);
-	r->ndeletes = leave_passed(r, r->deletes, r->ndeletes, ATP_KEPT_ALL);
+	r->nputs = leave_passed(r, r->puts, r->nputs);
+	/* a deletion that another source has brought is known, and its record is gone */
+	r->ndeletes = leave_passed(r, r->deletes, r->ndeletes);
 	if (r->changes != NULL)
 		note_passed(r, r->changes + from, to - from);
 	for (int i = 0; i < r->ndeletes; i++)
