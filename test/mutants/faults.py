@@ -541,7 +541,7 @@ fault("sweep-quiet-clock", "process/consumer/consumer_passed.c", "Min(c->quiet_f
 fault("sweep-quiet-never", "process/consumer/consumer_passed.c", "silence <= QUIET_US)", "silence <= QUIET_US || true)", "t/414_history_union")
 fault("sweep-set-back", "process/manager/control.c", "last_row = NULL, passed_at = NULL, ", "last_row = NULL, ", "t/415_history_sweeps")
 fault("sweep-later", "tables/export/repo_export.c", "commit->rev < repo->head.history_rev && !force && r->apply->sweep != ATP_SWEEP_NONE", "false", "t/415_history_sweeps")
-fault("sweep-stream", "tables/repos/repo.c", "	mark_archived(apply, lo, hi);\n", "", "t/414_history_union")
+fault("sweep-stream", "tables/repos/repo.c", "!atp_sweep_is_of(apply->sub->name))", "!atp_sweep_is_of(apply->sub->name) || true)", "t/414_history_union")
 fault("sweep-written", "tables/repos/repo_effect.c", "event->written_at > 0 ? Min(event->written_at, event->time) : event->time", "event->time", "t/414_history_union")
 fault("sweep-gone-kept", "fetch/repositories/task_status.c", "		if (asking->applied && !limit.isnull)\n", "		if (false)\n", "t/415_history_sweeps")
 fault("sweep-gone-limit", "fetch/repositories/task_status.c", "CASE WHEN NOT $5 AND $6 IS NULL AND", "CASE WHEN NOT $5 AND", "t/415_history_sweeps")
