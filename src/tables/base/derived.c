@@ -60,15 +60,20 @@ atp_derived_prepare(AtpApply *a)
 		atp_derived_prepare_step(a, step);
 }
 
-/* H-42: a record that an archive, or a source beside the archive, has brought before was not written again. */
 static bool
-stood_unchanged(const AtpChange *change)
+has_cid(const AtpChange *change, const struct varlena *cid)
+{
+	return change->old_cid != NULL && cid != NULL && VARSIZE_ANY(change->old_cid) == VARSIZE_ANY(cid) &&
+		memcmp(change->old_cid, cid, VARSIZE_ANY(cid)) == 0;
+}
+
+/* H-42, H-43: an archive, or a source beside the archive, has brought this operation before, or a later one. */
+static bool
+has_come(const AtpChange *change)
 {
 	const AtpRecordRow *row = change->row;
 
-	return row->may_stand && row->action != ATP_DELETE && change->found && change->old_rev == row->rev &&
-		change->old_cid != NULL && VARSIZE_ANY(change->old_cid) == VARSIZE_ANY(row->cid) &&
-		memcmp(change->old_cid, row->cid, VARSIZE_ANY(row->cid)) == 0;
+	return row->may_stand && change->found && (change->old_rev > row->rev || (change->old_rev == row->rev && has_cid(change, row->cid)));
 }
 
 /*
@@ -78,7 +83,7 @@ stood_unchanged(const AtpChange *change)
 static bool
 is_idle(const AtpChange *change)
 {
-	return change->passed || stood_unchanged(change) || (change->reread &&
+	return change->passed || has_come(change) || (change->reread &&
 		(change->found ? change->old_rev >= change->row->rev : change->row->action == ATP_DELETE));
 }
 
