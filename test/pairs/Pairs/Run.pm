@@ -410,8 +410,9 @@ SQL
 		my $bad = $self->must("SELECT count(*) FROM $s.bookmarked b JOIN $s.record r USING (did, collection, rkey) LEFT JOIN $s.bookmark k USING (did, collection, rkey) WHERE k.did IS NULL AND collection <> 'app.bsky.actor.profile'");
 		$self->differ("$bad bookmarks are gone, and their records are not") if $bad ne '0';
 	}
-	# a refill tells of what it fills in, and of what it removes again
-	if ($p->{events} ne 'none' && $p->{refill} eq 'no')
+	# a refill tells of what it fills in, and of what it removes again; a relay in place of an archive is read from its beginning, and the
+	# archive's revisions do not count for the relay (H-44)
+	if ($p->{events} ne 'none' && $p->{refill} eq 'no' && !($p->{source} eq 'archive' && $p->{url} eq 'kind'))
 	{
 		my $table = $p->{events} eq 'keep' ? 'record_event' : 'handed';
 		my $bad = $self->must("SELECT concat_ws(' ', did, collection, rkey, rev, action, count(*)) FROM $s.$table WHERE rev IS NOT NULL GROUP BY did, collection, rkey, rev, action HAVING count(*) > 1 LIMIT 3");
