@@ -54,6 +54,7 @@ typedef struct AtpRecordRow
 	bytea	   *raw;			/* set when value is NULL, or when keep_raw asks for the bytes */
 	text	   *fault;			/* the violation of the record's Lexicon; NULL: no violation, or not validated */
 	bool		reread;			/* read again after atproto.refill(): must not replace a row of the same or a newer rev */
+	bool		may_stand;		/* may have come before, from an archive or beside one: an equal record is not written again (H-42, H-43) */
 	bool		unkept;			/* a deletion that need not be kept while a sweep runs (sweep_deletion.h) */
 } AtpRecordRow;
 

@@ -21,15 +21,15 @@
  * - No row has an effect twice, unless the server has sent it under two numbers, or the reader says that it reads again (take()).
  * - When nothing can move, the reader follows the stream, at its end, and no seam waits for its audit.
  *
- * step plan: planned: a page of planSnapshot
- * step download: planned: a segment or block arrives
- * step apply: planned: a batch of rows and the position
- * step markers: planned: the markers of an account, and its rows read once more
- * step connect: planned: subscribeEvents at the position
- * step receive: planned: a batch of the stream
- * step audit: planned: the rows of a seam are asked of the archive
- * step quiet_stream: planned: the archive has rows, and the stream has brought none since it began
- * step settle: planned: the archive shows the row at the position
+ * step plan: process/consumer/consumer_history.c take_plan()
+ * step download: archive/archive_reader.c atp_archive_next()
+ * step apply: tables/apply/stream_progress.c move_progress()
+ * step markers: process/consumer/consumer_history.c begin_pass()
+ * step connect: process/consumer/consumer_stream.c atp_consumer_connect()
+ * step receive: process/consumer/consumer_seam.c atp_consumer_judge_seam()
+ * step audit: process/consumer/consumer_seam.c end_audit()
+ * step quiet_stream: process/consumer/consumer_seam.c take_plan()
+ * step settle: process/consumer/consumer_seam.c atp_consumer_check_position()
  *
  * guard one_transaction: the position is committed before the rows; the reader is killed between.
  * guard mode: pass one has read commits up to the middle; the reader is killed, plans anew, and finds that one pass is cheaper: nobody reads the markers

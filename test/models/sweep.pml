@@ -23,17 +23,17 @@
  * - complete is true: it is said after a sweep only if no kept deletion was dropped before its time.
  * - When nothing can move, the sweep has ended, and no deletion is kept.
  *
- * step put: planned: a record of any writer
- * step delete: planned: a deletion of a record, of any writer
- * step purge: planned: the account's deletion, of any writer
- * step replace: planned: the archive's #sync and its records in one transaction
- * step remove_then_put: planned: the archive's #sync whose records do not fit one transaction
- * step retry: planned: a dead letter is tried again
- * step subscribe: planned: the sweep begins
- * step begin_fetch: planned: the fetcher asks for an export
- * step merge: planned: the fetcher writes the export
- * step bound: planned: the kept deletions are too many, or too old
- * step end_sweep: planned: the last shard has passed the seam
+ * step put: tables/records/record_queue.c put_records()
+ * step delete: tables/records/record_queue.c delete_records()
+ * step purge: tables/apply/repos_sink.c erase_in_sweep()
+ * step replace: tables/apply/repos_sink.c replace_in_sweep()
+ * step remove_then_put: tables/records/sweep_deletion.c atp_records_replace()
+ * step retry: tables/apply/replay.c atp_replay()
+ * step subscribe: tables/base/sweep.c atp_sweep_begins()
+ * step begin_fetch: tables/export/repo_export.c atp_repo_export_hold()
+ * step merge: tables/export/merge.c compare_one()
+ * step bound: tables/apply/sweep_end.c atp_sweep_bound()
+ * step end_sweep: tables/apply/sweep_end.c atp_sweep_may_end()
  *
  * guard begins: a relay's transaction has seen that no sweep runs; the sweep begins; the transaction deletes a record and keeps no
  *     deletion; the archive's older row brings the record back.

@@ -139,8 +139,9 @@ queue_accounts(const AtpSubscription *sub, int64 set, struct varlena **dids, int
 	return queued;
 }
 
+/* Returns the number of queued accounts; *followed: of accounts of the sample that the subscription follows. */
 static uint64
-queue_sample(const AtpSubscription *sub, const AtpProvedSet *set, int64 seed, double share)
+queue_sample(const AtpSubscription *sub, const AtpProvedSet *set, int64 seed, double share, uint64 *followed)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto accounts to prove", ALLOCSET_DEFAULT_SIZES);
 	AtpArg		after = {(Datum) 0, atp_type("did"), true};
@@ -167,6 +168,7 @@ queue_sample(const AtpSubscription *sub, const AtpProvedSet *set, int64 seed, do
 		MemoryContextSwitchTo(old);
 		if (n > 0)
 			after.value = datumCopy(after.value, false, -1);
+		*followed += wanted;
 		if (wanted > 0)
 			queued += queue_accounts(sub, atp_proved_id(set), dids, wanted);
 		MemoryContextReset(cxt);
@@ -197,6 +199,28 @@ check_no_archive(const char *target)
 	atp_owner_end(caller);
 }
 
+/*
+ * Queue the sample of a subscription.  An account has one proof: of the first subscription that follows the account.  sets: the collections
+ * of the subscriptions before.
+ */
+static uint64
+prove_subscription(const AtpSubscription *sub, const AtpProvedSet *set, const List *sets, int64 seed, double share)
+{
+	uint64		followed = 0;
+	uint64		queued = queue_sample(sub, set, seed, share, &followed);
+	const ListCell *lc;
+
+	foreach(lc, sets)
+		if (atp_proved_covers(lfirst(lc), set))
+			return queued;
+	if (queued < followed)
+		ereport(NOTICE,
+				(errmsg("collections of subscription \"%s\" are not compared for " UINT64_FORMAT " accounts", sub->name, followed - queued),
+				 errdetail("These accounts are compared in the collections of another subscription of the schema."),
+				 errhint("Afterwards call prove() again, with the argument \"%s\".", "collections")));
+	return queued;
+}
+
 /* SQL: atproto.prove(target, share, collections) */
 Datum
 atp_prove(PG_FUNCTION_ARGS)
@@ -206,6 +230,7 @@ atp_prove(PG_FUNCTION_ARGS)
 	double		share;
 	List	   *names;
 	ListCell   *name;
+	List	   *sets = NIL;
 	int64		seed;
 	int			nest;
 	uint64		queued = 0;
@@ -236,14 +261,16 @@ atp_prove(PG_FUNCTION_ARGS)
 	{
 		const AtpSubscription *sub = atp_subscription_borrow(lfirst(name), CurrentMemoryContext);
 		AtpProvedSet kept = atp_proved_kept(&sub->settings);
-		AtpProvedSet set = atp_proved_common(&asked, &kept);
+		AtpProvedSet *set = palloc(sizeof(AtpProvedSet));
 
-		if (set.n == 0)
+		*set = atp_proved_common(&asked, &kept);
+		if (set->n == 0)
 			continue;
 		/* the set stays: a session that removes sets waits for this transaction, and sees its proofs */
 		atp_proved_lock(target, false);
-		atp_proved_note(target, &set);
-		queued += queue_sample(sub, &set, seed, share);
+		atp_proved_note(target, set);
+		queued += prove_subscription(sub, set, sets, seed, share);
+		sets = lappend(sets, set);
 	}
 	atp_wake_fetcher();
 	atp_caller_end(nest);

@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "common/injection.h"
 #include "config/extension.h"
 #include "config/transaction.h"
 #include "core/archive/archive_message.h"
@@ -73,6 +74,12 @@ atp_consumer_has_history(const Consumer *c)
 	return c->has_history && c->history.phase < ATP_HISTORY_SEAM;
 }
 
+bool
+atp_consumer_locks_history(const Consumer *c)
+{
+	return atp_extension_lock() == ATP_EXTENSION_READY && atp_history_lock(c->name, c->id);
+}
+
 /* Write the counts, and the error that delays the reading, or NULL. */
 static void
 note_counts(Consumer *c, const char *error, int delay_ms)
@@ -82,7 +89,7 @@ note_counts(Consumer *c, const char *error, int delay_ms)
 	c->read.blocks += counts.blocks;
 	c->read.bytes += counts.bytes;
 	atp_begin("noting how far the archive is read");
-	if (atp_extension_lock() == ATP_EXTENSION_READY)
+	if (atp_consumer_locks_history(c))
 		atp_history_note(c->name, &c->read, error, atp_time_of_day() + (TimestampTz) delay_ms * 1000);
 	atp_commit();
 	c->read = (AtpHistoryCounts) {0};
@@ -141,7 +148,7 @@ note_filtered(Consumer *c)
 	const char *filters = filtered_here(c);
 
 	atp_begin("noting what the archive is not asked for");
-	if (atp_extension_lock() == ATP_EXTENSION_READY)
+	if (atp_consumer_locks_history(c))
 		atp_history_filtered(c->name, filters);
 	atp_commit();
 	atp_consumer_report(c);
@@ -193,6 +200,10 @@ find_accounts(Consumer *c)
 	atp_commit();
 	MemoryContextSwitchTo(c->filter_cxt);
 	c->more_accounts = c->naccounts == c->group;
+	/* which of the accounts have had a marker, a process that goes on does not know */
+	c->applied_again = palloc0(sizeof(bool) * Max(c->naccounts, 1));
+	if (c->cursor > c->history.began_after)
+		memset(c->applied_again, true, sizeof(bool) * c->naccounts);
 }
 
 /* H-27: the filter has more accounts than a request: the next of them, which are sorted. */
@@ -224,6 +235,7 @@ set_filter(Consumer *c)
 
 	c->filter = filter_of(c);
 	c->accounts = NULL;
+	c->applied_again = NULL;
 	c->naccounts = 0;
 	c->more_accounts = false;
 	/* also in phase plan, if changes of accounts are still to be read */
@@ -421,7 +433,7 @@ begin_pass(Consumer *c, AtpHistoryPhase phase)
 	bool		begins = false;
 
 	atp_begin("beginning to read further accounts");
-	if (atp_extension_lock() == ATP_EXTENSION_READY)
+	if (atp_consumer_locks_history(c))
 	{
 		begins = atp_history_next_pass(c->name, c->sub->ep->scope, c->history.tip, phase, did);
 		c->has_history = atp_history_get(c->name, &c->history);
@@ -449,8 +461,9 @@ end_cycle(Consumer *c)
 		begin_pass(c, c->history.passes == 2 ? ATP_HISTORY_MARKERS : ATP_HISTORY_ROWS);
 		return;
 	}
+	ATP_INJECTION_POINT("archive read");
 	atp_begin("ending the reading of the archive");
-	if (atp_extension_lock() == ATP_EXTENSION_READY)
+	if (atp_consumer_locks_history(c))
 	{
 		atp_history_end_cycle(c->name, c->cursor, c->marker, c->marker_row);
 		c->has_history = atp_history_get(c->name, &c->history);
@@ -487,7 +500,7 @@ take_plan(Consumer *c)
 		return;
 	}
 	atp_begin("beginning to read the archive");
-	if (atp_extension_lock() == ATP_EXTENSION_READY && plan->sealed_tip_seq > 0)
+	if (plan->sealed_tip_seq > 0 && atp_consumer_locks_history(c))
 	{
 		atp_history_planned(c->name, (int64) plan->sealed_tip_seq, passes, c->cursor);
 		c->has_history = atp_history_get(c->name, &c->history);
@@ -530,27 +543,41 @@ compare_with_account(const void *key, const void *account)
 	return atp_compare_dids(key, *(struct varlena *const *) account);
 }
 
-/* H-26, H-27: is the row of one of the accounts that are read now?  The others' rows come along in part only. */
+/*
+ * H-26, H-27: is the row to be applied?  Rows of accounts outside of the group come along in part only.  In phase markers, the first pass
+ * has applied all operations on records, so only those behind an #account or a #sync of the account are applied again.
+ */
 static bool
-is_of_accounts(const Consumer *c, AtpSpan did)
+is_of_accounts(const Consumer *c, const AtpArchiveRow *row)
 {
+	struct varlena **found;
+	bool	   *again;
 	size_t		at;
 
-	return c->accounts == NULL ||
-		(atp_did_check(did.ptr, did.len, &at) == ATP_OK &&
-		 bsearch(atp_did_make(did.ptr, did.len), c->accounts, c->naccounts, sizeof(struct varlena *), compare_with_account) != NULL);
+	if (c->accounts == NULL)
+		return true;
+	if (atp_did_check(row->did.ptr, row->did.len, &at) != ATP_OK)
+		return false;
+	found = bsearch(atp_did_make(row->did.ptr, row->did.len), c->accounts, c->naccounts, sizeof(struct varlena *), compare_with_account);
+	if (found == NULL)
+		return false;
+	if (c->applied_again == NULL)
+		return true;
+	again = &c->applied_again[found - c->accounts];
+	*again |= row->kind == ATP_ARCHIVE_ACCOUNT || row->kind == ATP_ARCHIVE_SYNC;
+	return *again || row->kind == ATP_ARCHIVE_IDENTITY;
 }
 
 static bool
 is_wanted(const Consumer *c, const AtpArchiveRow *row)
 {
-	if (!is_of_accounts(c, row->did))
-		return false;
 	/* the second pass reads the markers in their order */
 	if (c->history.passes == 2 && c->history.phase == ATP_HISTORY_ROWS &&
 		(row->kind == ATP_ARCHIVE_IDENTITY || row->kind == ATP_ARCHIVE_ACCOUNT || row->kind == ATP_ARCHIVE_SYNC))
 		return false;
 	if ((int64) row->seq <= c->received || (int64) row->seq > c->history.tip)
+		return false;
+	if (!is_of_accounts(c, row))
 		return false;
 	return row->kind == ATP_ARCHIVE_IDENTITY || row->kind == ATP_ARCHIVE_ACCOUNT || row->kind == ATP_ARCHIVE_SYNC ||
 		atp_wants_collection(&c->sub->settings, row->collection);

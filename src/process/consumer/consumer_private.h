@@ -100,6 +100,7 @@ typedef struct Consumer
 	struct varlena **accounts;	/* those whose rows are read now, sorted; NULL: all accounts are read together ... */
 	int			naccounts;		/* ... of this number ... */
 	bool		more_accounts;	/* ... and others follow */
+	bool	   *applied_again;	/* in phase markers: whether the operations of each of the accounts are applied again; otherwise NULL */
 	int			group;			/* accounts in a request; less than ATP_PLAN_DIDS_MAX when the server refuses so many */
 	bool		ask_dids;		/* the server applies lists of accounts ... */
 	bool		ask_collections;	/* ... and of collections */
@@ -300,6 +301,9 @@ extern void atp_consumer_note_quiet(Consumer *c);
 
 /* H-03: is the archive to be read before the stream? */
 extern bool atp_consumer_has_history(const Consumer *c);
+
+/* In a transaction: may the process write to the row of atproto.history?  False: the name is of another subscription now, or the extension has gone. */
+extern bool atp_consumer_locks_history(const Consumer *c);
 
 /* Begin to read, or go on after a wait. */
 extern void atp_consumer_history_begin(Consumer *c);

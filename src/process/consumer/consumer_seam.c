@@ -46,7 +46,7 @@ atp_consumer_seam_init(void)
 #define CHANGE_HISTORY(c, what, change) \
 	do { \
 		atp_begin(what); \
-		if (atp_extension_lock() == ATP_EXTENSION_READY) \
+		if (atp_consumer_locks_history(c)) \
 		{ \
 			change; \
 			(c)->has_history = atp_history_get((c)->name, &(c)->history); \
@@ -63,7 +63,7 @@ read_again(Consumer *c, int64 seq, int64 missing, const char *why)
 
 	atp_consumer_flush(c);
 	atp_begin("reading the archive again");
-	if (atp_extension_lock() == ATP_EXTENSION_READY)
+	if (atp_consumer_locks_history(c))
 		atp_history_again(c->name, c->sub->ep->scope, seq, missing);
 	atp_commit();
 	atp_status_error(ATP_DROP_SEQ, text);

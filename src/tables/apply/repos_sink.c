@@ -169,6 +169,13 @@ count_rows(const AtpBatch *batch, int lo, int hi)
 	return n;
 }
 
+/* H-43: while a sweep runs, each source may bring what another source has brought. */
+static bool
+may_stand(const AtpApply *a, const AtpEvent *event)
+{
+	return event->archived || a->sweep == ATP_SWEEP_SHARED;
+}
+
 static void
 apply_repo_events(AtpApply *a, int lo, int hi)
 {
@@ -199,6 +206,7 @@ apply_repo_events(AtpApply *a, int lo, int hi)
 			if (!batch->rows[r].known)
 			{
 				batch->rows[r].record.reread = effect->reread;
+				batch->rows[r].record.may_stand = may_stand(a, event);
 				atp_records_queue(records, &batch->rows[r].record, event->seq, effect->reread);
 			}
 		if (effect->erase)
@@ -236,6 +244,7 @@ apply_record(AtpApply *a, int row, int event)
 	if (a->batch->rows[row].known)
 		return;
 	end_purges(a, event, event + 1);
+	a->batch->rows[row].record.may_stand = may_stand(a, &a->batch->events[event]);
 	records = atp_records_begin(a, 1);
 	atp_records_queue(records, &a->batch->rows[row].record, a->batch->events[event].seq, false);
 	atp_records_flush(records);

@@ -60,6 +60,22 @@ atp_derived_prepare(AtpApply *a)
 		atp_derived_prepare_step(a, step);
 }
 
+static bool
+has_cid(const AtpChange *change, const struct varlena *cid)
+{
+	return change->old_cid != NULL && cid != NULL && VARSIZE_ANY(change->old_cid) == VARSIZE_ANY(cid) &&
+		memcmp(change->old_cid, cid, VARSIZE_ANY(cid)) == 0;
+}
+
+/* H-42, H-43: an archive, or a source beside the archive, has brought this operation before, or a later one. */
+static bool
+has_come(const AtpChange *change)
+{
+	const AtpRecordRow *row = change->row;
+
+	return row->may_stand && change->found && (change->old_rev > row->rev || (change->old_rev == row->rev && has_cid(change, row->cid)));
+}
+
 /*
  * True: the change left the table record as it was.  Of changes that were not passed over (H-43), only an event that is read again can find the same or a newer
  * revision in the table.
@@ -67,7 +83,7 @@ atp_derived_prepare(AtpApply *a)
 static bool
 is_idle(const AtpChange *change)
 {
-	return change->passed || (change->reread &&
+	return change->passed || has_come(change) || (change->reread &&
 		(change->found ? change->old_rev >= change->row->rev : change->row->action == ATP_DELETE));
 }
 

@@ -29,7 +29,7 @@ typedef struct AtpChange
 	bool		passed;			/* the table record is not changed: a kept deletion is newer (records/sweep_deletion.h) */
 	/*
 	 * the record in the table before this change; looked up only for subscriptions that keep records, and if the event
-	 * is read again or a derived table does not forget
+	 * is read again or of an archive, or a derived table does not forget
 	 */
 	bool		found;
 	uint64		old_rev;

@@ -24,7 +24,7 @@ static const char *const phase_words[] = {"plan", "rows", "markers", "seam", "li
  * H-26: the first of two passes has begun, and the changes of accounts after began_after are still to be read, wherever the reading goes
  * on.  The value of passes when the reading goes on after $n.
  */
-#define OWED_AFTER(n)	" passes = CASE WHEN passes = 2 AND phase IN ('plan', 'rows', 'markers') AND " n " > began_after THEN 2 END"
+#define OWED_AFTER(n)	"CASE WHEN passes = 2 AND phase IN ('plan', 'rows', 'markers') AND " n " > began_after THEN 2 END"
 
 /* Run a statement on the row of the subscription. */
 static void
@@ -63,6 +63,16 @@ atp_history_begin(const char *name)
 			   " ON CONFLICT (subscription) DO UPDATE SET endpoint = EXCLUDED.endpoint, phase = 'plan', tip = NULL, passes = NULL,"
 			   "  settled = EXCLUDED.settled, seams = '{}', again_until = 0, anchor = NULL, anchor_row = NULL, planned_blocks = NULL, blocks = 0, planned_bytes = NULL, bytes = 0, error = NULL, next_try = NULL,"
 			   "  started_at = now(), sweep_since = now(), finished_at = NULL, incomplete = NULL, incomplete_at = NULL WHERE h.endpoint <> EXCLUDED.endpoint", ATP_ARGS(atp_text_arg(name)));
+}
+
+bool
+atp_history_lock(const char *name, const char *id)
+{
+	AtpCaller	caller = atp_as_table_owner("subscription");
+	bool		there = atp_run("SELECT FROM atproto.subscription WHERE name = $1 AND id = $2::uuid FOR KEY SHARE", ATP_ARGS(atp_text_arg(name), atp_text_arg(id))) > 0;
+
+	atp_owner_end(caller);
+	return there;
 }
 
 bool
@@ -164,7 +174,7 @@ atp_history_again(const char *name, const char *endpoint, int64 seq, int64 missi
 			" SELECT $1, $2, $3, max(seq) + 1, 'archive', now(), 'read again from the archive', NULLIF($4, 0) FROM atproto.cursor"
 			" WHERE subscription = $1 AND endpoint = $2 HAVING max(seq) > $3",
 			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int8_arg(seq), atp_int8_arg(missing)));
-	atp_run("UPDATE atproto.history SET phase = 'plan', tip = NULL," OWED_AFTER("$3") "," SINCE ", settled = LEAST(settled, $3), seam_missing = seam_missing + $4,"
+	atp_run("UPDATE atproto.history SET phase = 'plan', tip = NULL, passes = " OWED_AFTER("$3") "," SINCE ", settled = LEAST(settled, $3), seam_missing = seam_missing + $4,"
 			" seams = seams * int8multirange(int8range(NULL, $3 + 1)),"
 			" again_until = GREATEST(again_until, (SELECT max(seq) FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2)) WHERE subscription = $1",
 			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int8_arg(seq), atp_int8_arg(missing)));
@@ -173,17 +183,17 @@ atp_history_again(const char *name, const char *endpoint, int64 seq, int64 missi
 	atp_owner_end(caller);
 }
 
-/* In phase markers, is $2 ahead in the same pass? */
+/* Is $2 ahead in the same pass?  Then the pass goes on: after it come further groups of accounts, or the second pass. */
 #define AHEAD \
-	"phase = 'markers' AND $2 <= tip AND $2 > (SELECT min(c.seq) FROM atproto.cursor c WHERE c.subscription = h.subscription AND c.endpoint = h.endpoint)"
+	"phase IN ('rows', 'markers') AND $2 <= tip AND $2 >= (SELECT min(c.seq) FROM atproto.cursor c WHERE c.subscription = h.subscription AND c.endpoint = h.endpoint)"
 
 void
 atp_history_cursor_set(const char *name, AtpArg seq)
 {
 	/* the row may still be of a former server */
 	atp_history_begin(name);
-	change_row("UPDATE atproto.history h SET phase = CASE WHEN $2 IS NULL THEN 'live' WHEN " AHEAD " THEN 'markers' ELSE 'plan' END,"
-			   " tip = CASE WHEN " AHEAD " THEN tip END," OWED_AFTER("$2") "," SINCE ","
+	change_row("UPDATE atproto.history h SET phase = CASE WHEN $2 IS NULL THEN 'live' WHEN " AHEAD " THEN phase ELSE 'plan' END,"
+			   " tip = CASE WHEN " AHEAD " THEN tip END," " passes = CASE WHEN " AHEAD " THEN passes ELSE " OWED_AFTER("$2") " END," SINCE ","
 			   " settled = COALESCE($2, 0), seams = '{}', anchor = NULL, anchor_row = NULL, error = NULL, next_try = NULL, finished_at = NULL, started_at = now(),"
 			   " again_until = GREATEST(again_until, (SELECT max(c.seq) FROM atproto.cursor c WHERE c.subscription = h.subscription AND c.endpoint = h.endpoint))"
 			   " WHERE subscription = $1", ATP_ARGS(atp_text_arg(name), seq));

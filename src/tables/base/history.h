@@ -56,6 +56,12 @@ typedef struct AtpHistoryCounts
  */
 extern void atp_history_begin(const char *name);
 
+/*
+ * For a process that writes to the row: lock the subscription's name until the end of the transaction.  False: the name is of another
+ * subscription now (races.md 46), whose row must stay as it is.
+ */
+extern bool atp_history_lock(const char *name, const char *id);
+
 /* Read the row; false: the subscription has no row. */
 extern bool atp_history_get(const char *name, AtpHistory *history);
 

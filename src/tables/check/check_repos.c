@@ -111,7 +111,8 @@ const AtpInvariant atp_check_repos[] = {
 		/* the consumer of the archive empties the table some seconds after the end */
 		"deletion kept without a sweep", "#.sweep_deletion atproto.history! atproto.subscription!", 0,
 		"SELECT s.did, s.path, format('kept at %s', s.kept_at) FROM #.sweep_deletion s WHERE s.kept_at < now() - interval '1 hour'"
-		" AND NOT EXISTS (SELECT FROM atproto.history h JOIN atproto.subscription u ON u.name = h.subscription"
+		/* with a column, because Citus cannot plan a subquery without columns beside a distributed table */
+		" AND NOT EXISTS (SELECT 1 FROM atproto.history h JOIN atproto.subscription u ON u.name = h.subscription"
 		"  WHERE h.phase <> 'live' AND u.history = 'archive' AND u.target = $1)",
 		"Delete the row."
 	},

@@ -101,6 +101,12 @@ static const AtpStatement statements[] = {
 		PUT " WHERE r.rev OPERATOR(@.<) excluded.rev",
 		SPI_OK_INSERT, {0}, {0}, &atp_record_table, ATP_ROWS_IN
 	},
+	/* the value follows from the CID; fault and raw follow from settings, which may have changed */
+	[ATP_PUT_CHANGED_RECORDS] = {
+		PUT " WHERE r.rev OPERATOR(@.<=) excluded.rev AND (r.rev OPERATOR(@.<) excluded.rev OR r.cid OPERATOR(@.<>) excluded.cid"
+		" OR r.fault IS DISTINCT FROM excluded.fault OR (r.raw IS NULL) <> (excluded.raw IS NULL))",
+		SPI_OK_INSERT, {0}, {0}, &atp_record_table, ATP_ROWS_IN
+	},
 	[ATP_DELETE_RECORDS] = {
 		DELETE " AND r.rev OPERATOR(@.<=) u.rev",
 		SPI_OK_DELETE, KEYS_ARGS(ATP_ARRAY(ATP_TYPE_TID)), {0}, &atp_record_table, ATP_BY_KEY | ATP_DIRECT

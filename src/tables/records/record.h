@@ -13,6 +13,7 @@ typedef enum AtpRecordStatement
 	ATP_PUT_RECORDS,
 	ATP_CREATE_RECORDS,			/* plain INSERT, for keys the table does not have */
 	ATP_PUT_OLDER_RECORDS,		/* ATP_PUT_RECORDS, but not over an equal revision */
+	ATP_PUT_CHANGED_RECORDS,	/* ATP_PUT_RECORDS, but not over an equal row */
 	ATP_DELETE_RECORDS,			/* keys, rev[]: deletes no newer record */
 	ATP_DELETE_OLDER_RECORDS,
 	ATP_OLD_RECORDS,			/* keys, n[] -> n, rev, cid, value, raw where value is null, of existing records */

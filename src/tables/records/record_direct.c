@@ -122,19 +122,24 @@ typedef struct RecordWriter
 {
 	AtpApply   *apply;
 	AtpDirect  *direct;
-	int			rev;			/* index of the column rev */
+	int			rev;			/* indexes of columns */
+	int			cid;
+	int			raw;
+	int			fault;
+	Datum		values[ATP_STATEMENT_ARGS]; /* the row that was found */
+	bool		nulls[ATP_STATEMENT_ARGS];
 	AtpRows    *come;			/* rows to insert, all at the end */
 	AtpRows    *changed;		/* a single row to update */
 } RecordWriter;
 
 static int
-column_of_rev(void)
+column_of(const char *name)
 {
 	int			n;
 	const AtpColumn **columns = atp_row_columns(&atp_record_table, &n);
 	int			c = 0;
 
-	while (strcmp(columns[c]->name, "rev") != 0)
+	while (strcmp(columns[c]->name, name) != 0)
 		c++;
 	Assert(c < n);
 	return c;
@@ -145,13 +150,11 @@ static bool
 find_stored(RecordWriter *w, const AtpRecordRow *row, ItemPointer place, bool *null, uint64 *rev)
 {
 	const Datum key[] = {PointerGetDatum(row->did), PointerGetDatum(row->collection), PointerGetDatum(row->rkey)};
-	Datum		values[ATP_STATEMENT_ARGS];
-	bool		nulls[ATP_STATEMENT_ARGS];
 
-	if (!atp_direct_find(w->direct, key, place, values, nulls))
+	if (!atp_direct_find(w->direct, key, place, w->values, w->nulls))
 		return false;
-	*null = nulls[w->rev];
-	*rev = *null ? 0 : DatumGetAtpTid(values[w->rev]);
+	*null = w->nulls[w->rev];
+	*rev = *null ? 0 : DatumGetAtpTid(w->values[w->rev]);
 	return true;
 }
 
@@ -164,6 +167,25 @@ static bool
 gives_way(const RecordWriter *w, bool null, uint64 rev, const AtpRecordRow *to)
 {
 	return w->apply->force || (!null && (rev < to->rev || (rev == to->rev && !to->reread)));
+}
+
+static bool
+is_same(const RecordWriter *w, int column, const void *value)
+{
+	const struct varlena *stored;
+
+	if (value == NULL || w->nulls[column])
+		return value == NULL && w->nulls[column];
+	stored = PG_DETOAST_DATUM_PACKED(w->values[column]);
+	return VARSIZE_ANY_EXHDR(stored) == VARSIZE_ANY_EXHDR(value) && memcmp(VARDATA_ANY(stored), VARDATA_ANY(value), VARSIZE_ANY_EXHDR(stored)) == 0;
+}
+
+/* H-42: does a record of an archive stand unchanged?  The same rule as in ATP_PUT_CHANGED_RECORDS. */
+static bool
+stands_unchanged(const RecordWriter *w, uint64 rev, const AtpRecordRow *to)
+{
+	return to->may_stand && !w->apply->force && rev == to->rev && is_same(w, w->cid, to->cid) &&
+		is_same(w, w->fault, to->fault) && w->nulls[w->raw] == (to->raw == NULL);
 }
 
 /* Write the result of all operations on a key. */
@@ -196,7 +218,7 @@ write_key(RecordWriter *w, const AtpRecordRow **ops, int n)
 	}
 	else if (removal == last)
 		w->apply->noop_rows++;
-	else if (gives_way(w, null, rev, last))
+	else if (gives_way(w, null, rev, last) && !stands_unchanged(w, rev, last))
 	{
 		w->changed->n = 0;
 		put_row(w->changed, last);
@@ -218,7 +240,10 @@ atp_records_write(AtpApply *a, const AtpRecordRow **records, int n)
 		atp_direct_close(w.direct);
 		return false;
 	}
-	w.rev = column_of_rev();
+	w.rev = column_of("rev");
+	w.cid = column_of("cid");
+	w.raw = column_of("raw");
+	w.fault = column_of("fault");
 	w.come = atp_rows_of(a->statements, &atp_record_table, n);
 	w.changed = atp_rows_of(a->statements, &atp_record_table, 1);
 	atp_records_sort(records, n);

@@ -124,7 +124,7 @@ create_records(AtpRecords *r)
 }
 
 static void
-put_some(AtpRecords *r, const AtpRecordRow **puts, int n, bool reread)
+put_some(AtpRecords *r, AtpRecordStatement statement, const AtpRecordRow **puts, int n)
 {
 	AtpStatements *set = r->apply->statements;
 	Datum		args[ATP_STATEMENT_ARGS];
@@ -132,27 +132,32 @@ put_some(AtpRecords *r, const AtpRecordRow **puts, int n, bool reread)
 	if (n == 0)
 		return;
 	atp_rows_bind(atp_record_rows(set, puts, n), args);
-	(void) atp_execute(set, &atp_record_table.statements[r->apply->force ? ATP_FORCE_RECORDS : reread ? ATP_PUT_OLDER_RECORDS : ATP_PUT_RECORDS], args, NULL);
+	(void) atp_execute(set, &atp_record_table.statements[r->apply->force ? ATP_FORCE_RECORDS : statement], args, NULL);
 }
 
 /*
  * A record of an event that is read again is not written over an equal revision: the stored row came from the same
- * commit, and stays as it is.
+ * commit, and stays as it is.  In an archive, records of one revision may differ: there, an equal row stays.
  */
 static void
 put_records(AtpRecords *r)
 {
 	const AtpRecordRow **reread = palloc(sizeof(AtpRecordRow *) * r->nputs);
+	const AtpRecordRow **may_stand = palloc(sizeof(AtpRecordRow *) * r->nputs);
 	int			nreread = 0;
+	int			nmay_stand = 0;
 	int			n = 0;
 
 	for (int i = 0; i < r->nputs; i++)
 		if (r->apply->replay || r->puts[i]->reread)
 			reread[nreread++] = r->puts[i];
+		else if (r->puts[i]->may_stand)
+			may_stand[nmay_stand++] = r->puts[i];
 		else
 			r->puts[n++] = r->puts[i];
-	put_some(r, reread, nreread, true);
-	put_some(r, r->puts, n, false);
+	put_some(r, ATP_PUT_OLDER_RECORDS, reread, nreread);
+	put_some(r, ATP_PUT_CHANGED_RECORDS, may_stand, nmay_stand);
+	put_some(r, ATP_PUT_RECORDS, r->puts, n);
 }
 
 /* Rows of record keys with a fourth column. */
@@ -224,7 +229,7 @@ find_old_records(AtpRecords *r, AtpChange *changes, int n, bool created)
 	{
 		const AtpRecordRow *row = changes[i].row;
 
-		if ((created && row->action == ATP_CREATE) || !(remember || changes[i].reread))
+		if ((created && row->action == ATP_CREATE) || !(remember || changes[i].reread || row->may_stand))
 			continue;
 		put_key(rows, row);
 		atp_put(rows, Int32GetDatum(i), false);
@@ -282,19 +287,19 @@ take_some(AtpRecords *r, int from)
 
 /* Take the operations out of a list that a kept deletion is newer than; returns how many stay. */
 static int
-leave_passed(AtpRecords *r, const AtpRecordRow **rows, int n, AtpKept limit)
+leave_passed(AtpRecords *r, const AtpRecordRow **rows, int n)
 {
-	AtpKept    *kept = palloc(sizeof(AtpKept) * Max(n, 1));
+	bool	   *passed = palloc(sizeof(bool) * Max(n, 1));
 	int			left = 0;
 
-	atp_sweep_find(r->apply, rows, n, kept);
+	atp_sweep_find(r->apply, rows, n, passed);
 	for (int i = 0; i < n; i++)
-		if (kept[i] < limit)
+		if (!passed[i])
 			rows[left++] = rows[i];
 		else
 		{
 			r->apply->skips[ATP_SKIP_OLD]++;
-			r->apply->noop_rows += limit == ATP_KEPT_ALL;
+			r->apply->noop_rows += rows[i]->action == ATP_DELETE;
 		}
 	return left;
 }
@@ -329,8 +334,9 @@ obey_sweep(AtpRecords *r, int from, int to)
 	const AtpRecordRow **kept = palloc(sizeof(AtpRecordRow *) * Max(r->ndeletes, 1));
 	int			nkept = 0;
 
-	r->nputs = leave_passed(r, r->puts, r->nputs, ATP_KEPT_DELETION);
-	r->ndeletes = leave_passed(r, r->deletes, r->ndeletes, ATP_KEPT_ALL);
+	r->nputs = leave_passed(r, r->puts, r->nputs);
+	/* a deletion that another source has brought is known, and its record is gone */
+	r->ndeletes = leave_passed(r, r->deletes, r->ndeletes);
 	if (r->changes != NULL)
 		note_passed(r, r->changes + from, to - from);
 	for (int i = 0; i < r->ndeletes; i++)

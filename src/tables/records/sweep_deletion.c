@@ -36,7 +36,7 @@ enum
 {
 	KEEP,						/* {arrays} */
 	KEEP_RECORDS,				/* keys, rev[] */
-	FIND,						/* keys, rev[], n[] -> n, does the row count for all records? */
+	FIND,						/* keys, rev[], n[] -> n, maybe several times */
 	REMOVE,						/* time: all rows before */
 	REMOVE_OF,					/* did: deletions of records */
 	LARGE,						/* number, max -> did */
@@ -65,12 +65,12 @@ static const AtpStatement statements[] = {
 		SPI_OK_INSERT, KEYS(ATP_ARRAY(ATP_TYPE_TID)), {0}, &atp_sweep_deletion_table
 	},
 	[FIND] = {
-		"SELECT u.n, s.path = '#account' FROM unnest($1, $2, $3, $4, $5) u (did, collection, rkey, rev, n)"
+		"SELECT u.n FROM unnest($1, $2, $3, $4, $5) u (did, collection, rkey, rev, n)"
 		" JOIN #.sweep_deletion s ON " NEWER " AND s.path = ANY (ARRAY[" PATH ", '#account' COLLATE \"C\"])"
-		" UNION ALL SELECT u.n, true FROM unnest($1, $2, $3, $4, $5) u (did, collection, rkey, rev, n)"
+		" UNION ALL SELECT u.n FROM unnest($1, $2, $3, $4, $5) u (did, collection, rkey, rev, n)"
 		" JOIN #.sweep_deletion s ON " NEWER " AND s.path > '#sync ' AND s.path < '#sync!'"
 		" WHERE " ATP_SQL_ARCHIVED("u.collection::text", "u.rkey::text", "s.within"),
-		SPI_OK_SELECT, KEYS(ATP_ARRAY(ATP_TYPE_TID), ATP_ARRAY(ATP_TYPE_INT4)), {ATP_TYPE_INT4, ATP_TYPE_BOOL},
+		SPI_OK_SELECT, KEYS(ATP_ARRAY(ATP_TYPE_TID), ATP_ARRAY(ATP_TYPE_INT4)), {ATP_TYPE_INT4},
 		&atp_sweep_deletion_table, ATP_BY_INDEX
 	},
 	[REMOVE] = {
@@ -136,25 +136,23 @@ key_rows(AtpApply *a, const AtpRecordRow *const *records, int n, bool numbered)
 }
 
 void
-atp_sweep_find(AtpApply *a, const AtpRecordRow *const *records, int n, AtpKept *kept)
+atp_sweep_find(AtpApply *a, const AtpRecordRow *const *records, int n, bool *passed)
 {
 	Datum		args[5];
 	uint64		found;
 
-	memset(kept, 0, sizeof(AtpKept) * n);
+	memset(passed, 0, sizeof(bool) * n);
 	if (n == 0)
 		return;
 	atp_rows_bind(key_rows(a, records, n, true), args);
 	found = atp_execute(a->statements, &statements[FIND], args, NULL);
 	for (uint64 i = 0; i < found; i++)
 	{
-		Datum		values[2];
-		bool		nulls[2];
-		AtpKept    *at;
+		Datum		place;
+		bool		null;
 
-		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, values, nulls);
-		at = &kept[DatumGetInt32(values[0])];
-		*at = Max(*at, DatumGetBool(values[1]) ? ATP_KEPT_ALL : ATP_KEPT_DELETION);
+		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, &place, &null);
+		passed[DatumGetInt32(place)] = true;
 	}
 	SPI_freetuptable(SPI_tuptable);
 }

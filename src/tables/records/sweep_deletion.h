@@ -14,16 +14,11 @@
 #include "tables/base/sink.h"
 #include "tables/records/record_same.h"
 
-/* The answer of the kept deletions for an operation. */
-typedef enum AtpKept
-{
-	ATP_KEPT_NOTHING,
-	ATP_KEPT_DELETION,			/* the record was deleted later: no put */
-	ATP_KEPT_ALL				/* all records were deleted, or named, later: neither a put nor a deletion */
-} AtpKept;
-
-/* Look up n operations; kept[i] is the answer for rows[i]. */
-extern void atp_sweep_find(AtpApply *a, const AtpRecordRow *const *rows, int n, AtpKept *kept);
+/*
+ * Look up n operations.  passed[i]: the record of rows[i], or all records of the account, were deleted at this revision or later, so
+ * that a put and a deletion are both known, or of the past.
+ */
+extern void atp_sweep_find(AtpApply *a, const AtpRecordRow *const *rows, int n, bool *passed);
 
 /* Keep n deletions of records, with distinct keys. */
 extern void atp_sweep_keep(AtpApply *a, const AtpRecordRow *const *rows, int n);

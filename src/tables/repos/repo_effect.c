@@ -60,9 +60,9 @@ is_old_status(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event
 	bool		same_stream = atp_repo_has_status_of(repo, s->endpoint);
 	int64		rewind = s->apply->sub->source->rewind;
 
-	/* H-33: when events are read again, each of them has its effect, in the order of the numbers */
+	/* H-42: a later status stays when events are read again.  After a crash of the server, a later event may have a smaller number. */
 	if (same_stream && event->archived)
-		return false;
+		return event->seq < repo->account.status_seq && status_at < repo->account.status_at;
 	if (same_stream && rewind == 0)
 		return event->seq <= repo->account.status_seq;
 	if (same_stream && event->seq > repo->account.status_seq && event->seq - repo->account.status_seq > rewind)
@@ -193,7 +193,7 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 		if (atp_is_deletion(event))
 			pass_deletion(s, repo, event);
 		/* H-43: the later status may be of an archive, which lacks this deletion: what the deletion says of older records stays true */
-		effect->erase = s->apply->sweep == ATP_SWEEP_SHARED && atp_is_deletion(event) && !is_doubted;
+		effect->erase = (s->apply->sweep == ATP_SWEEP_SHARED || event->archived) && atp_is_deletion(event) && !is_doubted;
 		return;
 	}
 	/* release events that wait for a missing commit: the account is inactive, and held events must not outlive a deletion */

@@ -158,12 +158,12 @@ atp_resync_after_apply(AtpApply *a)
  * ------------------------------------------------------------------------
  */
 
-/* The DIDs returned by the last statement. */
+/* The DIDs returned by the last statement, sorted: Citus returns the rows of an UPDATE in any order. */
 static int
 take_dids(uint64 n, struct varlena ***dids)
 {
 	*dids = palloc(sizeof(struct varlena *) * Max(n, 1));
-	return atp_take_dids(*dids, n);
+	return atp_sort_dids(*dids, atp_take_dids(*dids, n));
 }
 
 static Datum

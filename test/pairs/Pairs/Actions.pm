@@ -49,6 +49,8 @@ action url => sub {
 	my $kind = $step->{value} eq 'server' ? $run->{stream}{kind} : $Pairs::World::version{ $run->{stream}{kind} } ? 'relay' : 'jetstream2';
 	my $new = $run->{world}->serve("$run->{plan}{name}.url", $kind, 0, '--rate', $run->{plan}{rate});
 	my $url = $run->{world}->url($new);
+	# only a Jetstream has an archive
+	my $history = $run->has_archive(0) && $kind eq 'relay' ? ", history = 'none'" : '';
 	my $n = $step->{value} eq 'server' ? "(SELECT min(seq) FROM atproto.cursor WHERE subscription = '$run->{sub}')" : '0';
 	# another host: the stream goes on at the same number, which is read before it changes
 	my $words = change($run, "change of the url to another $kind", <<"SQL");
@@ -58,7 +60,7 @@ DECLARE
 BEGIN
 	PERFORM FROM atproto.cursor WHERE subscription = '$run->{sub}' FOR UPDATE;
 	n := $n;
-	UPDATE atproto.subscription SET url = '$url' WHERE name = '$run->{sub}';
+	UPDATE atproto.subscription SET url = '$url'$history WHERE name = '$run->{sub}';
 	PERFORM atproto.set_cursor('$run->{sub}', n);
 END \$\$
 SQL
@@ -92,6 +94,7 @@ action target => sub {
 
 action refill => sub {
 	my ($run, $step) = @_;
+	return change($run, 'archive again', "SELECT atproto.history_again('$run->{sub}', 0)") if $run->has_archive(0);
 	return change($run, 'refill', "SELECT atproto.refill('$run->{sub}')");
 };
 

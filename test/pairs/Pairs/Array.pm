@@ -14,7 +14,7 @@ use List::Util qw(shuffle);
 # Switches that are set when the program begins, and their values.
 our @settings = (
 	[ level       => qw(hash chain full) ],
-	[ source      => qw(relay pds jetstream1 jetstream2) ],
+	[ source      => qw(relay pds jetstream1 jetstream2 archive) ],
 	[ union       => qw(none relay jetstream) ],
 	[ backfill    => qw(none repair seen) ],
 	[ links       => qw(none all) ],
@@ -55,7 +55,7 @@ my %is_change = map { $_->[0] => 1 } @changes;
 
 # Combinations that cannot be, each with its reason: switch => values, all of which must hold.
 our @impossible = (
-	{ of => { source => [ 'jetstream1', 'jetstream2' ], level => [ 'chain', 'full' ] }, why => 'a Jetstream sends no proofs: subscribe() allows only the level hash' },
+	{ of => { source => [ 'jetstream1', 'jetstream2', 'archive' ], level => [ 'chain', 'full' ] }, why => 'a Jetstream sends no proofs: subscribe() allows only the level hash' },
 	{ of => { url => ['kind'], level => [ 'chain', 'full' ] }, why => 'the other kind of server is a Jetstream, at which only the level hash is allowed' },
 	{ of => { resync => ['yes'], backfill => ['none'] }, why => 'resync() refuses where no subscription of the target fetches repositories' },
 	{ of => { owner => ['granted'], partition => [ 'collection', 'month' ] }, why => 'only the owner of the tables may partition them' });

@@ -116,6 +116,13 @@ sub schema_sql
 	return $sql;
 }
 
+# Is there an archive before the stream of this number?
+sub has_archive
+{
+	my ($self, $source) = @_;
+	return $source == 0 && $self->{p}{source} eq 'archive' && $self->{sources}[0]{kind} eq 'jetstream2';
+}
+
 # Arguments of subscribe() for the source of this number.
 sub subscribe_sql
 {
@@ -131,6 +138,7 @@ sub subscribe_sql
 	$o{verify} = "'$p->{level}'" unless $Pairs::World::version{ $stream->{kind} };
 	$o{slice} = q('0/2') if $p->{slice} eq 'yes';
 	$o{collections} = q('{app.bsky.feed.*}') if $p->{filter} eq 'wider';
+	@o{qw(history archive_source allow_insecure)} = (q('archive'), "'$self->{world}{origin}'", 'true') if $self->has_archive($source);
 	return "atproto.subscribe('$name', '@{[ $self->{world}->url($stream, $behind) ]}', $cursor" . join('', map { ", $_ => $o{$_}" } sort keys %o) . ')';
 }
 
@@ -144,10 +152,11 @@ sub prepare
 	$self->{world} = Pairs::World->new(dir => "$self->{dir}/world", simulate => $plan->{simulate}, events => $plan->{events});
 	my $world = $self->{world};
 	$world->start_network;
-	my $kind = $p->{source} eq 'pds' ? 'relay' : $p->{source};
+	my $kind = { pds => 'relay', archive => 'jetstream2' }->{ $p->{source} } // $p->{source};
 	$self->{stream} = $world->serve('main', $kind, $plan->{lossy}, '--rate', $plan->{rate});
 	$self->{sources} = [ $self->{stream} ];
 	push @{ $self->{sources} }, $world->serve('second', $p->{union} eq 'relay' ? 'relay' : 'jetstream2', 0, '--rate', int($plan->{rate} * (0.6 + 0.8 * rand))) if $p->{union} ne 'none';
+	$world->archive(1 + int($plan->{events} / 40 * rand), 10 / $plan->{rate}) if $p->{source} eq 'archive';
 	if ($p->{source} eq 'pds')
 	{
 		$world->stream_behind($self->{stream});
@@ -198,6 +207,9 @@ SELECT concat_ws(', ', NULLIF((SELECT count(*) FROM atproto.held_event WHERE tar
     NULLIF((SELECT count(*) FROM $s.repo WHERE hold IS NOT NULL), 0) || ' on hold',
     NULLIF((SELECT count(*) FROM $s.repo WHERE purge_rev IS NOT NULL), 0) || ' to be purged',
     (SELECT string_agg(name || ' stopped: ' || stopped, ', ') FROM atproto.subscription WHERE target = '$s' AND stopped IS NOT NULL),
+    (SELECT string_agg(concat_ws(' ', 'archive in phase', phase, waits_for), ', ') FROM atproto.history_progress WHERE subscription IN (SELECT name FROM atproto.subscription WHERE target = '$s' AND history = 'archive') AND phase <> 'live'
+        -- the end of the sweep waits for an hour of silence, since the other stream's events are of the past
+        AND waits_for IS DISTINCT FROM 'subscription "' || (SELECT name FROM atproto.subscription WHERE target = '$s' AND history <> 'archive') || '" of the same tables is behind'),
     -- a stream that had ended before the upgrade would hide that no process runs after it
     (SELECT string_agg(name || ' does not run', ', ') FROM atproto.stat_subscription WHERE state IN ('not running', 'starting') AND '$self->{p}{server}' = 'upgrade'))
 SQL
@@ -237,6 +249,7 @@ sub rest
 
 	$self->run_timers(1);
 	$self->thaw;
+	$self->{world}->seal(0) if $self->{p}{source} eq 'archive';
 	$self->must("DROP TRIGGER IF EXISTS refuse ON $self->{name}.record");
 	for (;;)
 	{
@@ -363,7 +376,7 @@ CREATE TEMP TABLE want (did text, rev text, active boolean, status text);
 COPY want FROM STDIN;
 $repos\\.
 SELECT concat_ws(' ', w.did, w.active, w.status, 'but', r.active, r.status, r.sync) FROM want w LEFT JOIN $s.repo r ON r.did::text = w.did
-WHERE (w.active, coalesce(w.status, '')) IS DISTINCT FROM (r.active, coalesce(r.status, '')) AND (r.did IS NOT NULL OR '$p->{slice}' = 'no')
+WHERE (w.active, coalesce(w.status, '')) IS DISTINCT FROM (r.active, coalesce(r.status, '')) AND (r.did IS NOT NULL OR ('$p->{slice}' = 'no' AND '$p->{source}' <> 'archive'))
 LIMIT 5;
 DROP TABLE want;
 SQL
@@ -397,8 +410,9 @@ SQL
 		my $bad = $self->must("SELECT count(*) FROM $s.bookmarked b JOIN $s.record r USING (did, collection, rkey) LEFT JOIN $s.bookmark k USING (did, collection, rkey) WHERE k.did IS NULL AND collection <> 'app.bsky.actor.profile'");
 		$self->differ("$bad bookmarks are gone, and their records are not") if $bad ne '0';
 	}
-	# a refill tells of what it fills in, and of what it removes again
-	if ($p->{events} ne 'none' && $p->{refill} eq 'no')
+	# a refill tells of what it fills in, and of what it removes again; a relay in place of an archive is read from its beginning, and the
+	# archive's revisions do not count for the relay (H-44)
+	if ($p->{events} ne 'none' && $p->{refill} eq 'no' && !($p->{source} eq 'archive' && $p->{url} eq 'kind'))
 	{
 		my $table = $p->{events} eq 'keep' ? 'record_event' : 'handed';
 		my $bad = $self->must("SELECT concat_ws(' ', did, collection, rkey, rev, action, count(*)) FROM $s.$table WHERE rev IS NOT NULL GROUP BY did, collection, rkey, rev, action HAVING count(*) > 1 LIMIT 3");

@@ -24,6 +24,9 @@ my $json = JSON::PP->new->utf8->allow_nonref;
 my %path = (relay => '/xrpc/com.atproto.sync.subscribeRepos', jetstream1 => '/subscribe', jetstream2 => '/xrpc/network.bsky.jetstream.subscribeEvents');
 our %version = (jetstream1 => 'v1', jetstream2 => 'v2');
 
+# How an archive of the same events is cut: small, so that a program meets many of its blocks.
+my %cut = (block_rows => 10, segment_blocks => 4, page => 6, whole => 1.1, generous => 0);
+
 sub new
 {
 	my ($class, %o) = @_;
@@ -169,6 +172,21 @@ sub fill_network
 	$self->tell('repos', { '127.0.0.1' => \%repos });
 	return;
 }
+
+# The stream's events are in an archive, too, at the network's own port; its first $segments segments are sealed (0: all),
+# and each block takes so long.
+sub archive
+{
+	my ($self, $segments, $seconds) = @_;
+	my $rows = "$self->{dir}/rows";
+
+	Chaos::Cluster::run('sh', '-c', 'exec "$@" >"$0"', $rows, $python, '-B', "$test/network/archive_rows.py", $self->capture('relay', 0));
+	$self->tell('archives', { '127.0.0.1' => { rows => $rows, %cut } });
+	$self->tell('fault', { host => '127.0.0.1', path => 'getBlock', delay => $seconds });
+	return $self->seal($segments);
+}
+
+sub seal { my ($self, $segments) = @_; $self->tell('archives', { '127.0.0.1' => { do => { seal => $segments } } }); return }
 
 # WebSockets to the network's own port are this stream's.
 sub stream_behind { my ($self, $stream) = @_; $self->tell('hosts', { '127.0.0.1' => { stream => $stream->{port} } }); return }

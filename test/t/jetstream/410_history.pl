@@ -169,7 +169,7 @@ reads_all('a block that stays bad until it is mended', { whole => 2 },
 		my ($name) = @_;
 		wait_for("SELECT error LIKE '%block 3 of segment seg_0000000000.jss is refused%' FROM atproto.history WHERE subscription = '$name'");
 		is(query("SELECT seq FROM atproto.cursor WHERE subscription = '$name'"), '60', 'H-22: what comes before the block is applied, and nothing behind it');
-		wait_for("SELECT error LIKE '%refused 3 times, SHA-256 of its 550 bytes: @{[ sha256_hex($no_frame) ]}' FROM atproto.history WHERE subscription = '$name'");
+		wait_for("SELECT error ~ 'refused [0-9]+ times, SHA-256 of its 550 bytes: @{[ sha256_hex($no_frame) ]}' FROM atproto.history WHERE subscription = '$name'");
 		wait_for("SELECT state IN ('waiting', 'history') FROM atproto.stat_subscription WHERE name = '$name'");
 		query("SELECT atproto.pause('$name')");
 		wait_for("SELECT state = 'paused' FROM atproto.stat_subscription WHERE name = '$name'");
@@ -301,12 +301,14 @@ query(q{CREATE TABLE touched (what text); GRANT ALL ON touched TO PUBLIC;
 	CREATE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN INSERT INTO public.touched VALUES (lower(left(TG_OP, 1)) || ' ' || coalesce(NEW.rkey, OLD.rkey)::text); RETURN NULL; END$$;
 	CREATE TRIGGER touch AFTER INSERT OR UPDATE OR DELETE ON syncs.record FOR EACH ROW EXECUTE FUNCTION touch()});
 my $unchanged = "SELECT rev || ' ' || xmin || ' ' || ctid FROM syncs.record WHERE did = '$dids[0]' AND rkey::text = 'new0'";
-query(qq{INSERT INTO syncs.record SELECT did, collection, 'new4', cid, rev, indexed_at, value FROM syncs.record WHERE did = '$dids[0]' AND rkey::text = 'new0'; DELETE FROM touched});
+query(qq{INSERT INTO syncs.record SELECT did, collection, r::recordkey, cid, rev, indexed_at, value FROM syncs.record, unnest('{new4,new6}'::text[]) r WHERE did = '$dids[0]' AND rkey::text = 'new0'; DELETE FROM touched});
 my $before = query($unchanged);
 $archive->do(append => more_rows($last + 13, <<'EOP'));
 sync(a, b"3mdzzzzzzzz2c")
 row(CREATE_RESYNC, a, b"app.bsky.feed.post", b"new0", b"3mdzzzzzzzz2c", post("new 0"))
 row(CREATE_RESYNC, a, b"app.bsky.feed.post", b"new1", b"3mdzzzzzzzz2c", post("changed"))
+row(CREATE_RESYNC, a, b"app.bsky.feed.post", b"new2", b"3mdzzzzzzzz2c", post("between"))
+row(UPDATE, a, b"app.bsky.feed.post", b"new2", b"3mdzzzzzzzz2d", post("new 2"))
 row(CREATE_RESYNC, a, b"app.bsky.feed.post", b"new3", b"3mdzzzzzzzz2c", post("new 3"))
 row(CREATE_RESYNC, a, b"app.bsky.feed.post", b"new4", b"3mdzzzzzzzz2c", post("new 0"))
 row(UPDATE, a, b"app.bsky.feed.post", b"new4", b"3mdzzzzzzzz2d", post("last"))
@@ -317,11 +319,11 @@ sync(b, b"3mdzzzzzzzz2c")
 EOP
 $archive->do(seal => 0);
 query(q{UPDATE atproto.history SET phase = 'plan' WHERE subscription = 'syncs'; SELECT atproto.resume('syncs')});
-wait_for("SELECT seq >= $last + 22 FROM atproto.cursor WHERE subscription = 'syncs'");
+wait_for("SELECT seq >= $last + 24 FROM atproto.cursor WHERE subscription = 'syncs'");
 is(query("SELECT string_agg(rkey || ' ' || (value ->> 'text'), ',' ORDER BY rkey) FROM syncs.record WHERE did = '$dids[0]'"),
-	'new0 new 0,new1 changed,new3 new 3,new4 last,new5 second', 'H-32: a #sync and its rows are one replacement');
+	'new0 new 0,new1 changed,new2 new 2,new3 new 3,new4 last,new5 second', 'H-32: a #sync and its rows are one replacement');
 is(query($unchanged), $before, '... a record that is the same keeps its row');
-is(query(q{SELECT string_agg(what, ',' ORDER BY what) FROM touched WHERE what ~ 'new[0-24]'}), 'd new1,d new2,i new1,u new4', '... for which no trigger fires');
+is(query(q{SELECT string_agg(what, ',' ORDER BY what) FROM touched WHERE what ~ 'new[0-246]'}), 'd new1,d new2,d new6,i new1,i new2,u new2,u new4', '... for which no trigger fires');
 is(query("SELECT count(*) FROM syncs.record WHERE did = '$dids[1]'"), '0', '... and the records of the next account are removed');
 query("SELECT atproto.unsubscribe('syncs')");
 

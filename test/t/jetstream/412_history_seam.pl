@@ -15,6 +15,7 @@ use AtprotoTest::Archive;
 use AtprotoTest::Clock;
 use AtprotoTest::Jetstream;
 use JSON::PP;
+use AtprotoTest::Points;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -139,6 +140,26 @@ wait_for("SELECT settled = $last FROM atproto.history WHERE subscription = 'sett
 is(query(q{SELECT count(*) FROM atproto.subscription_log WHERE subscription = 'settled' AND detail LIKE '%are read again%'}), '0', 'the archive has the row that the stream has brought');
 end_case('settled', 'nothing was read again');
 
+# --- two subscriptions exchange their names while the archive of the first was just read ---
+
+my $points = AtprotoTest::Points->new($node);
+$archive->serve($options);
+query('CREATE SCHEMA first; CREATE SCHEMA second');
+query($archive->subscription_sql('second', target => "'second'") . q{; SELECT atproto.pause('second')});
+wait_for(q{SELECT state = 'paused' FROM atproto.stat_subscription WHERE name = 'second'});
+query(q{SELECT atproto.history_again('second')});
+$points->hold('archive read', 'atproto first');
+query($archive->subscription_sql('first', target => "'first'"));
+$points->wait('archive read', 'atproto first');
+query(q{BEGIN; UPDATE atproto.subscription SET name = 'third' WHERE name = 'first'; UPDATE atproto.subscription SET name = 'first' WHERE name = 'second';
+	UPDATE atproto.subscription SET name = 'second' WHERE name = 'third'; COMMIT});
+$points->release('archive read', 'atproto first');
+wait_for(q{SELECT phase IN ('seam', 'live') FROM atproto.history WHERE subscription = 'second'});
+is(history('phase', 'first'), 'plan', 'the archive of a subscription with a former name of the process does not count as read');
+$archive->wait_for_end('second');
+same_rows('first', 'whole', 'and the first subscription has all rows', tables => ['record']);
+query(q{SELECT atproto.unsubscribe('first'), atproto.unsubscribe('second')});
+
 # --- a batch in pieces: the process ends between two of them ---
 
 # A trigger refuses some records, so that the batch is applied in pieces, and then waits at a late record.
@@ -200,7 +221,7 @@ query($archive->subscription_sql('again', target => "'again'"));
 query(q{CALL atproto.await_history('again', '1 min')});
 is(query(q{SELECT position >= tip OR tip IS NULL, phase IN ('seam', 'live'), waits_for IS NULL OR phase = 'seam', blocks > 0, bytes > 0, cycles FROM atproto.history_progress WHERE subscription = 'again'}), 't|t|t|t|t|1', 'history_progress tells how far it is');
 $archive->wait_for_end('again');
-query('DELETE FROM again.record WHERE rkey::text < $$3m$$ OR random() < 0.3');
+query('DELETE FROM again.record WHERE rkey::text < $$3m$$ OR random() < 0.3; CREATE TABLE stood AS SELECT did, collection, rkey, ctid AS place FROM again.record');
 my $holder = $node->background_psql('postgres');
 $holder->query_safe('BEGIN; LOCK TABLE again.repo IN ROW EXCLUSIVE MODE');
 query(q{SELECT atproto.history_again('again')});
@@ -210,6 +231,22 @@ $holder->quit;
 wait_for(q{SELECT cycles = 2 AND phase IN ('seam', 'live') FROM atproto.history WHERE subscription = 'again'});
 $archive->wait_for_end('again');
 same_rows('again', 'whole', 'H-42: history_again() reads the archive once more', tables => ['record']);
+is(query('SELECT count(*) FROM again.record r JOIN stood s USING (did, collection, rkey) WHERE r.ctid <> s.place'), '0', 'H-42: ... and does not write what stands unchanged');
+
+# what stands unchanged is not written, and no status goes back
+query(q{CREATE TABLE written (op text, what text); CREATE FUNCTION note_record() RETURNS trigger LANGUAGE plpgsql AS
+	'BEGIN INSERT INTO public.written VALUES (TG_OP, COALESCE(NEW.did, OLD.did) || ''/'' || COALESCE(NEW.rkey, OLD.rkey)); RETURN NULL; END';
+	CREATE FUNCTION note_status() RETURNS trigger LANGUAGE plpgsql AS
+	'BEGIN INSERT INTO public.written VALUES (''status'', NEW.did || '' '' || NEW.active); RETURN NULL; END';
+	CREATE TRIGGER note AFTER INSERT OR UPDATE OR DELETE ON again.record FOR EACH ROW EXECUTE FUNCTION note_record();
+	CREATE TRIGGER note AFTER UPDATE ON again.repo FOR EACH ROW WHEN ((OLD.active, OLD.status) IS DISTINCT FROM (NEW.active, NEW.status)) EXECUTE FUNCTION note_status()});
+# what comes before a segment that cannot be read is committed
+$archive->network->fault({ host => $AtprotoTest::Archive::HOST, path => sprintf('getSegment.*%010d', $_), status => 503, times => 1 }) foreach 3, 6, 9, 12, 15;
+query(q{SELECT atproto.history_again('again')});
+wait_for(q{SELECT cycles = 3 AND phase IN ('seam', 'live') FROM atproto.history WHERE subscription = 'again'});
+$archive->wait_for_end('again');
+same_rows('again', 'whole', 'H-42: ... and again', tables => ['record']);
+is(query(q{SELECT string_agg(DISTINCT op, ' ') FROM written w WHERE op = 'status' OR EXISTS (SELECT FROM again.record WHERE did || '/' || rkey = w.what)}), '', 'H-42: a record that stands unchanged is not written, and no status goes back');
 like(error_of(q{CALL atproto.await_history('nobody')}), qr/does not exist, or reads no archive/, 'no such subscription');
 query(q{SELECT atproto.pause('again')});
 query(q{SELECT atproto.history_again('again')});

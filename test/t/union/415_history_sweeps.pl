@@ -12,6 +12,7 @@ use lib "$FindBin::RealBin/../../lib";
 
 use AtprotoTest;
 use AtprotoTest::Clock;
+use AtprotoTest::Exports qw(make_exports);
 use AtprotoTest::Points;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -170,6 +171,39 @@ cmp_ok(query("SELECT extract(epoch FROM passed_at - '$began'::timestamptz)::int 
 query(q{SELECT atproto.set_cursor('relay', 0)});
 is(passed_at(), '', 'H-43: with its cursor, a stream goes back before the time that it had passed');
 
+sub read_again
+{
+	my ($last) = @_;
+	query(q{BEGIN; ALTER TABLE atproto.subscription DISABLE TRIGGER subscription_check; SELECT atproto.set_cursor('archive', 0);
+		ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_check; COMMIT});
+	wait_for_seq($node, 'archive', $last);
+	return;
+}
+
+# --- the kept deletions are read behind the lock on the repository's row (guard under_lock) ---
+
+query('SELECT atproto.unsubscribe(name) FROM atproto.subscription; DROP SCHEMA s CASCADE; CREATE SCHEMA s');
+follow(archive => [ 'a 1 +b', 'hold', 'a 3 -x', 'hold', 'a 9000000 +c' ], relay => [ 'b 1 +b', 'hold', 'a 2 +x', 'hold', 'a 4 +bad' ]);
+$points->hold('records next', 'atproto archive');
+$servers{archive}->release;
+$points->wait('records next', 'atproto archive');
+$servers{relay}->release;
+wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'atproto relay' AND wait_event_type = 'Lock'});
+$points->release('records next', 'atproto archive');
+wait_for_seq($node, $_, 2) foreach qw(archive relay);
+is(records(), 'b b', 'H-43: a writer that has waited for the repository knows the deletion that was kept meanwhile');
+shift @{ $holds{$_} } foreach qw(archive relay);
+
+# --- an export is older than what the archive has shown (guard later); a letter is older than a deletion (guard letters) ---
+
+go('archive');
+my (undef, undef, $refused) = $node->psql('postgres', "SELECT atproto.load_car('" . did('a') . "', pg_read_binary_file('@{[ make_exports() ]}/first.car'), 's')");
+like($refused, qr/older than revision \S+, which the archive has shown/, 'H-43: while a sweep runs, no older export is loaded');
+query(q{ALTER TABLE s.record ADD CONSTRAINT good CHECK (rkey::text <> 'bad')});
+go('relay');
+is(query('SELECT count(*) FROM atproto.dead_letter'), '1', 'a record of the relay is refused');
+is(records(), 'b b c', '... and nothing else');
+
 # --- an account with more records than are removed at once, alone and beside a relay ---
 
 # Many records of the revision of one.
@@ -184,7 +218,7 @@ foreach my $beside (0, 1)
 {
 	query('SELECT atproto.unsubscribe(name) FROM atproto.subscription; DROP SCHEMA s CASCADE; CREATE SCHEMA s');
 	follow(archive => [ 'a 3 +many', 'a 4 +x', 'hold', 'a sync 4', 'a 4 +x', 'hold', 'a 5 +many', 'hold', 'a deleted @2026-01-01T00:00:01Z', 'hold',
-			'a active @2026-01-01T00:00:01.5Z', 'a 2000000 +y', 'c 1 +z' ],
+			'a active @2026-01-01T00:00:01.5Z', 'a 2000000 +y', 'c 1 +z', 'hold', 'c 2 =z', 'hold', 'c 2 =z', 'd 1 +v' ],
 		$beside ? (relay => [ 'b 1 +x' ]) : ());
 	add_many();
 	go('archive');
@@ -196,6 +230,22 @@ foreach my $beside (0, 1)
 	wait_for('SELECT count(*) = 0 FROM s.repo WHERE purge_rev IS NOT NULL');
 	go('archive');
 	is(records(), $beside ? 'x y z' : 'y z', 'H-33: ... and the deletion of an account, not the records of its next life');
+	go('archive');
+	my $place = query(q{SELECT ctid FROM s.record WHERE rkey::text = 'z'});
+	go('archive');
+	is(query(q{SELECT ctid FROM s.record WHERE rkey::text = 'z'}), $place, 'H-42: a row that comes twice is not written twice');
+	next if $beside;
+
+	# the deletion is read again, as if the stream had left it out the first time, and the later status stays
+	query(q{UPDATE s.repo SET deleted_rev = NULL; CREATE TABLE went_back (did text); CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO public.went_back VALUES (NEW.did); RETURN NULL; END';
+		CREATE TRIGGER note AFTER UPDATE ON s.repo FOR EACH ROW WHEN (NOT NEW.active) EXECUTE FUNCTION note()});
+	my $last = query(q{SELECT seq FROM atproto.cursor WHERE subscription = 'archive'});
+	read_again($last);
+	is(records(), 'v y z', 'H-42: an account\'s deletion that is read again removes what was before');
+	is(query('SELECT count(*) FROM went_back'), '0', '... and not the status that came afterwards');
+	query(q{UPDATE s.repo SET active = false, status = 'deactivated', status_seq = 1000, status_at = '2026-01-01' WHERE status_seq IS NOT NULL});
+	read_again($last);
+	is(query('SELECT count(*) FROM s.repo WHERE NOT active'), '0', '... unless a later event has a smaller number, after a crash of the server');
 }
 
 # --- the fetcher confirms a deletion, after the archive has brought a record of the account's next life ---

@@ -180,6 +180,14 @@ foreach my $share (0.01, 0.1, 0.5)
 query("DELETE FROM atproto.proof_result WHERE target = 'sample'; SELECT atproto.prove('sample', 0.1)");
 is(query("SELECT count(*) FROM atproto.proof_result WHERE target = 'sample'"), scalar keys %{ $shares{0.1} }, 'P-50: the seed is kept');
 is(scalar(grep { !$shares{0.1}{$_} } keys %{ $shares{0.01} }), 0, 'P-50: a larger sample contains a smaller one');
+# two subscriptions of the same accounts, with different collections
+query("UPDATE atproto.subscription SET collections = '{app.bsky.feed.post}' WHERE name = 'sample'; DELETE FROM atproto.proof_result WHERE target = 'sample'");
+query($simulated->subscribe_sql('sample2', target => "'sample'", collections => "'{app.bsky.feed.like}'"));
+query("SELECT atproto.pause('sample2')");
+like(($node->psql('postgres', "SELECT atproto.prove('sample')"))[2], qr/collections of subscription "sample2" are not compared for 2000 accounts/, 'P-50: an account has one proof, and prove() names what is left out');
+query("UPDATE atproto.subscription SET collections = '{app.bsky.feed.post}' WHERE name = 'sample2'");
+unlike(($node->psql('postgres', "SELECT atproto.prove('sample')"))[2], qr/are not compared/, 'P-50: nothing is left out of the same collections');
+query("SELECT atproto.unsubscribe('sample2'); UPDATE atproto.subscription SET collections = NULL WHERE name = 'sample'");
 query("DELETE FROM atproto.proof_result WHERE target = 'sample'; UPDATE sample.repo SET rev = NULL, history_rev = '3jzfcijpj2z2a' WHERE did::text LIKE '%1.example.org'");
 is(query("SELECT atproto.prove('sample')"), 2000, 'H-44: accounts that only an archive has shown are asked for, too');
 is(query("SELECT accounts, not_asked FROM atproto.proof WHERE target = 'sample'"), '2000|0', 'H-44: and are counted');

@@ -127,6 +127,8 @@ is(query(q{SELECT count(*) FROM (SELECT DISTINCT did FROM stream.plc_operation) 
 	'M-50: an exported log is valid');
 is(query(q{SELECT DISTINCT string_agg(k, ' ' ORDER BY k) FROM stream.plc_operation o, LATERAL atproto.plc_export(o.did, 'stream') e, jsonb_object_keys(e) k GROUP BY o.did, o.n, e}),
 	'cid createdAt did operation seq type', '... with the members of an entry');
+is(query(q{SELECT DISTINCT octet_length(o.packed) FROM stream.plc_operation o, LATERAL atproto.plc_log(o.did, 'stream') l WHERE l.n = o.n AND l.operation ->> 'type' = 'plc_tombstone'}),
+	1 + 65 + 1, 'M-20: the CID of the operation before is not stored again');
 cmp_ok(query('SELECT count(*) FROM stream.plc_text'), '>', 10, 'M-20: what several accounts have is stored once');
 
 # --- the audit ---
