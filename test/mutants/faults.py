@@ -498,6 +498,8 @@ fault("handshake-reason", "net/handshake.c", "answer->reason.len < REASON_MAX ? 
 
 # --- the clocks ---
 
+fault("process-isolation", "process/status/process.c", 'SetConfigOption("default_transaction_isolation", "read committed", PGC_SUSET, PGC_S_OVERRIDE);', ";",
+      "t/185_role_settings")
 fault("clock-of-day", "common/clock.c", "return (AtpTime) INSTR_TIME_GET_MICROSEC(now) +", "return 0 * (AtpTime) INSTR_TIME_GET_MICROSEC(now) + GetCurrentTimestamp() +",
       "t/146_clock")
 fault("not-listened", "process/consumer/consumer_loop.c", "	c->last_data = Min(now, c->last_data + (now - c->listened));\n", "", "t/180_slow")

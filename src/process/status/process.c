@@ -48,6 +48,11 @@ atp_process_connected(const char *appname)
 	SetConfigOption("plan_cache_mode", "auto", PGC_SUSET, PGC_S_OVERRIDE);
 	/* the planner takes a queue of millions of rows for an expensive query, and compiling costs a second for each look */
 	SetConfigOption("jit", "off", PGC_SUSET, PGC_S_OVERRIDE);
+	/*
+	 * As in autovacuum: a process locks a table or row, and then asks what others have committed, for example whether a sweep runs.  A
+	 * snapshot from before the lock would give an old answer.
+	 */
+	SetConfigOption("default_transaction_isolation", "read committed", PGC_SUSET, PGC_S_OVERRIDE);
 	pgstat_report_appname(appname);
 }
 

@@ -18,12 +18,15 @@ my $pds    = capture('pds.frames.gz');
 my $node   = make_node('role_settings', conf => "atproto.reconnect_delay = 50ms\natproto.reconnect_max_delay = 200ms\n");
 my $server = AtprotoTest::Server->start($pds, '--rate', 2000);
 
-query('CREATE ROLE another');
+query(q{CREATE ROLE another; CREATE TABLE public.levels (level text);
+	CREATE FUNCTION note_level() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN INSERT INTO public.levels VALUES (current_setting('transaction_isolation')); RETURN NULL; END$$;
+	CREATE TRIGGER note_level AFTER INSERT ON atproto.repo FOR EACH STATEMENT EXECUTE FUNCTION note_level()});
 for my $setting (
 	q{role = 'another'},
 	q{statement_timeout = '1ms'},
 	q{idle_in_transaction_session_timeout = '1ms'},
 	q{default_transaction_isolation = 'serializable'},
+	q{default_transaction_isolation = 'repeatable read'},
 	q{search_path = 'nowhere'},
 	q{default_transaction_deferrable = on})
 {
@@ -42,6 +45,9 @@ for my $setting (
 	is(query('SELECT events, (SELECT count(*) FROM atproto.dead_letter) FROM atproto.cursor'), "$PDS_LAST|0", "$setting: every event once");
 	query(q{SELECT atproto.unsubscribe('s'); TRUNCATE atproto.record, atproto.repo});
 }
+
+# H-43: a process asks behind a lock whether a sweep runs, and a snapshot from before the lock would hide the sweep
+is(query('SELECT string_agg(DISTINCT level, $$,$$) FROM public.levels'), 'read committed', 'the processes of a role with another isolation level see what was committed before they had a lock');
 
 # A role that may only read: the consumer applies nothing and condemns nothing until the setting changes.
 my $log = -s $node->logfile;
