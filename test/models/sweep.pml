@@ -26,7 +26,7 @@
  * step put: tables/records/record_queue.c put_records()
  * step delete: tables/records/record_queue.c delete_records()
  * step purge: tables/apply/repos_sink.c erase_in_sweep()
- * step replace: tables/apply/repos_sink.c replace_in_sweep()
+ * step replace: tables/apply/repos_sink.c replace_records()
  * step remove_then_put: tables/records/sweep_deletion.c atp_records_replace()
  * step retry: tables/apply/replay.c atp_replay()
  * step subscribe: tables/base/sweep.c atp_sweep_begins()

@@ -30,7 +30,7 @@ compare_removals(const void *a, const void *b)
 	return cmp != 0 ? cmp : (x->event < y->event) - (x->event > y->event);
 }
 
-/* Up to which revision are records removed?  As erase_in_sweep() and replace_in_sweep() do. */
+/* Up to which revision are records removed?  As erase_in_sweep() and replace_records() do. */
 static uint64
 bound_of(const Removal *r)
 {

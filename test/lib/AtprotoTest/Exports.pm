@@ -53,10 +53,15 @@ sub begin_exports
 sub stop_at_fetch
 {
 	my ($did, $target) = @_;
+	my ($name) = $did =~ /([^:]+)$/;
+	my @asked = (path => qr/getRepo\b.*\Q$name\E/);
+	my $before = () = $network->log(@asked);
 
 	$network->fault({ path => 'getRepo\\b', did => $did, hold => 'gate' });
 	query("SELECT atproto.resync('$did', '$target')");
 	wait_for("SELECT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$did' AND target = '$target' AND state = 'running')");
+	# a fetch that tries parts of the repository first is another one
+	$network->wait_for_log($before + 1, @asked);
 	return;
 }
 
