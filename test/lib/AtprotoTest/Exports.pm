@@ -60,7 +60,7 @@ sub stop_at_fetch
 	$network->fault({ path => 'getRepo\\b', did => $did, hold => 'gate' });
 	query("SELECT atproto.resync('$did', '$target')");
 	wait_for("SELECT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$did' AND target = '$target' AND state = 'running')");
-	# a fetch that tries parts of the repository first is another one
+	# not a fetch of parts, which the fault does not stop
 	$network->wait_for_log($before + 1, @asked);
 	return;
 }

@@ -91,7 +91,7 @@ go_on();
 
 # --- a filter is widened meanwhile ---
 
-make_target('wider', wider => "backfill => 'repair', collections => '{com.example.nothing}'");
+make_target('wider', wider => "backfill => 'repair', fetch_as => 'whole', collections => '{com.example.nothing}'");
 stop_at_fetch($many, 'wider');
 query("UPDATE atproto.subscription SET collections = NULL WHERE name = 'wider'");
 is(query("SELECT atproto.resync_all('wider')"), '0', 'R-02: what is being fetched is no new job');
