@@ -48,7 +48,7 @@ enum
 #define OF_RECORD	"NOT starts_with(path, '#')"
 #define NEWER	"s.did OPERATOR(@.=) u.did AND s.rev OPERATOR(@.>=) u.rev"
 #define ON_CONFLICT \
-	" ON CONFLICT (did, path) DO UPDATE SET rev = excluded.rev, within = excluded.within, kept_at = now()" \
+	" ON CONFLICT (did, path) DO UPDATE SET rev = excluded.rev, within = excluded.within, kept_at = excluded.kept_at" \
 	" WHERE s.rev OPERATOR(@.<) excluded.rev"
 
 /* did[], collection[], rkey[], and more parameters */
@@ -71,7 +71,15 @@ static const AtpStatement statements[] = {
 		" JOIN #.sweep_deletion s ON " NEWER " AND s.path > '#sync ' AND s.path < '#sync!'"
 		" WHERE " ATP_SQL_ARCHIVED("u.collection::text", "u.rkey::text", "s.within"),
 		SPI_OK_SELECT, KEYS(ATP_ARRAY(ATP_TYPE_TID), ATP_ARRAY(ATP_TYPE_INT4)), {ATP_TYPE_INT4},
-		&atp_sweep_deletion_table, ATP_BY_INDEX
+		&atp_sweep_deletion_table, ATP_BY_INDEX,
+		/* Citus sends no join with parameters to the nodes: the rows of the accounts come to the coordinator */
+		&(const AtpStatement) {
+			"WITH s AS MATERIALIZED (SELECT did, path, rev, within FROM #.sweep_deletion WHERE did OPERATOR(@.=) ANY ($1))"
+			" SELECT u.n FROM unnest($1, $2, $3, $4, $5) u (did, collection, rkey, rev, n) JOIN s ON " NEWER
+			" WHERE s.path = ANY (ARRAY[" PATH ", '#account' COLLATE \"C\"])"
+			"  OR (starts_with(s.path, '#sync ') AND " ATP_SQL_ARCHIVED("u.collection::text", "u.rkey::text", "s.within") ")",
+			SPI_OK_SELECT, KEYS(ATP_ARRAY(ATP_TYPE_TID), ATP_ARRAY(ATP_TYPE_INT4)), {ATP_TYPE_INT4}, &atp_sweep_deletion_table
+		}
 	},
 	[REMOVE] = {
 		"DELETE FROM #.sweep_deletion WHERE kept_at < $1",
@@ -86,7 +94,8 @@ static const AtpStatement statements[] = {
 		SPI_OK_SELECT, {ATP_TYPE_INT8, ATP_TYPE_INT8}, {ATP_TYPE_DID}, &atp_sweep_deletion_table
 	},
 	[COUNT] = {
-		"SELECT count(*) FROM (SELECT FROM #.sweep_deletion LIMIT $1) s",
+		/* with a column, because Citus cannot plan a subquery without columns */
+		"SELECT count(*) FROM (SELECT rev FROM #.sweep_deletion LIMIT $1) s",
 		SPI_OK_SELECT, {ATP_TYPE_INT8}, {ATP_TYPE_INT8}, &atp_sweep_deletion_table
 	},
 	[OLDER_OF] = {
