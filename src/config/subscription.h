@@ -125,7 +125,7 @@ typedef struct AtpSubscription
 	char	   *headers;		/* lines "Name: value\r\n", or "" */
 	bool		has_archive;	/* the server's archive is read before the stream ... */
 	char	   *archive;		/* ... at this server, "https://host" ... */
-	char	   *archive_headers;	/* ... with these headers, and no others */
+	char	   *archive_headers;	/* ... with the headers of request_header that are marked archive */
 	int			workers;
 	bytea	   *digest;			/* ATP_SETTINGS_DIGEST of the row */
 	AtpSettings settings;

@@ -48,7 +48,7 @@ extern void atp_plc_op_note(AtpBytes cbor, const uint8_t *prev, const AtpPlcText
 extern bool atp_plc_op_unpack(AtpBytes packed, const uint8_t *prev, const AtpPlcTexts *texts, uint8_t *out, size_t room,
 							  size_t *n);
 
-/* The signer; 0: there is none. */
+/* The number of the key that has signed the operation; 0: the bytes name no key. */
 static inline uint8_t
 atp_plc_packed_signer(AtpBytes packed)
 {

@@ -36,9 +36,9 @@
 static struct
 {
 	char		id[64];			/* of the subscription; empty: none */
-	TimestampTz since;			/* the streams have to pass this time ... */
-	bool		passed;			/* ... and have passed it ... */
-	AtpTime		passed_at;		/* ... when this process looked */
+	TimestampTz since;			/* the time that all streams of the target have to pass */
+	bool		passed;			/* the streams have passed that time */
+	AtpTime		passed_at;		/* when this process saw that the streams had passed the time */
 }			awaited;
 
 static int	sweep_max_deletions;

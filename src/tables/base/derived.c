@@ -63,8 +63,7 @@ atp_derived_prepare(AtpApply *a)
 static bool
 has_cid(const AtpChange *change, const struct varlena *cid)
 {
-	return change->old_cid != NULL && cid != NULL && VARSIZE_ANY(change->old_cid) == VARSIZE_ANY(cid) &&
-		memcmp(change->old_cid, cid, VARSIZE_ANY(cid)) == 0;
+	return change->old_cid != NULL && cid != NULL && atp_same_bytes(change->old_cid, cid);
 }
 
 /* H-42, H-43: an archive, or a source beside the archive, has brought this operation before, or a later one. */

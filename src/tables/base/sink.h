@@ -13,6 +13,14 @@
 #include "stream/batch.h"
 #include "tables/base/statements.h"
 
+/* Have two values, which are not TOASTed, the same bytes? */
+static inline bool
+atp_same_bytes(const struct varlena *a, const struct varlena *b)
+{
+	return VARSIZE_ANY_EXHDR(a) == VARSIZE_ANY_EXHDR(b) &&
+		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
+}
+
 /*
  * How a message that is processed again (retry(), a released event), or a row of the message, compares with what the
  * tables have now.

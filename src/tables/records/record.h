@@ -53,7 +53,7 @@ extern bool atp_records_last_rev(AtpApply *a, struct varlena *did, uint64 *rev);
 /* Remove some records of a deleted account up to a revision; seq is the event of the deletion. */
 extern void atp_records_erase(AtpApply *a, struct varlena *did, uint64 rev, int64 seq);
 
-/* The same for all of them. */
+/* Remove all records of a deleted account up to a revision, however many. */
 extern void atp_records_erase_all(AtpApply *a, struct varlena *did, uint64 rev, int64 seq);
 
 /*

@@ -172,12 +172,9 @@ gives_way(const RecordWriter *w, bool null, uint64 rev, const AtpRecordRow *to)
 static bool
 is_same(const RecordWriter *w, int column, const void *value)
 {
-	const struct varlena *stored;
-
 	if (value == NULL || w->nulls[column])
 		return value == NULL && w->nulls[column];
-	stored = PG_DETOAST_DATUM_PACKED(w->values[column]);
-	return VARSIZE_ANY_EXHDR(stored) == VARSIZE_ANY_EXHDR(value) && memcmp(VARDATA_ANY(stored), VARDATA_ANY(value), VARSIZE_ANY_EXHDR(stored)) == 0;
+	return atp_same_bytes(PG_DETOAST_DATUM_PACKED(w->values[column]), value);
 }
 
 /* H-42: does a record of an archive stand unchanged?  The same rule as in ATP_PUT_CHANGED_RECORDS. */

@@ -11,7 +11,7 @@
 
 #include "tables/base/sink.h"
 
-/* Records that stay, of one account; all zeros: none. */
+/* Records of one account that a #sync leaves in the table; n = 0: the #sync removes all records. */
 typedef struct AtpSameRecords
 {
 	const AtpRecordRow **rows;

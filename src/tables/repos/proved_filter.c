@@ -271,7 +271,7 @@ note_filter(const char *target, const AtpProvedSet *kept, bool exclusive)
 	atp_proved_note(target, kept);
 }
 
-/* Do all these subscriptions keep these collections, and no others? */
+/* Does each subscription keep exactly the collections of this set? */
 static bool
 keep_all_same(const List *subs, const AtpProvedSet *kept)
 {

@@ -136,13 +136,6 @@ struct AtpRepos
 	List	   *followers;		/* cache of proved_claim.c: the running subscriptions of the target; NIL: not read yet */
 };
 
-static inline bool
-atp_same_bytes(const struct varlena *a, const struct varlena *b)
-{
-	return VARSIZE_ANY_EXHDR(a) == VARSIZE_ANY_EXHDR(b) &&
-		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
-}
-
 /* The word for sync in the column sync, and the reverse. */
 extern text *atp_sync_word(AtpSync sync);
 extern bool atp_is_sync_word(const text *word, AtpSync sync);
