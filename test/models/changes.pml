@@ -219,7 +219,8 @@ inline receive()
 	skip
 }
 
-#define ANYTHING	(!built || !there || !sql || HIGHER(pos, confirmed) < READY || confirmed != pos)
+/* a reader with SQL asks again and again; the search need not know of answers that change nothing */
+#define ANYTHING	(!built || !there || !sql || HIGHER(pos, confirmed) < READY || confirmed != pos || (promoted && !on_new && pos > switched))
 
 active [READERS] proctype reader()
 {
@@ -274,6 +275,9 @@ end_start:
 		fi;
 #ifndef WITHOUT_look_last
 		slot_at = confirmed;
+#endif
+#ifndef WITHOUT_slot_known
+		gone = gone || !there;
 #endif
 #ifndef WITHOUT_moved
 		gone = gone || slot_at > my_pos;
