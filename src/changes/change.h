@@ -7,7 +7,6 @@
 
 #include "postgres.h"
 
-#include "access/htup.h"
 #include "changes/change_options.h"
 #include "changes/change_table.h"
 #include "replication/logical.h"
@@ -40,6 +39,7 @@ typedef struct AtpChangeTxn
 	MemoryContext repo_context; /* of repos */
 	HTAB	   *repos;			/* change_repo.c; NULL: none yet */
 	List	   *sources;		/* AtpChangeSource */
+	List	   *drops;			/* announce.c */
 	List	   *unknown;		/* OIDs: tables for which the reader was told that a change cannot be read */
 } AtpChangeTxn;
 
@@ -76,9 +76,11 @@ extern void atp_change_of_cursor(const AtpChange *change);
 /* The revision that this transaction has written of a repository so far; 0: none. */
 extern uint64 atp_change_rev(const AtpChangeTxn *txn, const struct varlena *did);
 
-/* The next change of the repository's row changes the handle, or the status. */
-#define ATP_CHANGE_HANDLE	1
-#define ATP_CHANGE_STATUS	2
+/* Has the reader asked for this target?  And for the kinds of messages that changes of the table are? */
+extern bool atp_change_is_wanted(const AtpChanges *changes, const AtpChangeTable *table);
+extern bool atp_change_is_asked(const AtpChanges *changes, const AtpChangeTable *table);
+
+/* The next change of the repository's row changes the handle, or the status (announce.h). */
 extern void atp_change_announce(AtpChangeTxn *txn, const struct varlena *did, int what);
 
 #endif							/* ATP_CHANGE_H */

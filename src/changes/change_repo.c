@@ -3,10 +3,11 @@
  *		Changes of the table repo: events of the kinds identity and account, and the revisions of deletions.
  *
  * Each commit of an account updates the account's row, and an UPDATE has no old row in WAL, unless the table's replica identity is
- * FULL.  So whoever changes the handle or the status announces it (tables/base/announce.h), and the message is made of the row.
+ * FULL.  So whoever changes the handle or the status announces it (announce.h), and the message is made of the row.
  */
 #include "postgres.h"
 
+#include "changes/announce.h"
 #include "changes/change.h"
 #include "changes/change_write.h"
 #include "common/hashfn.h"

@@ -17,6 +17,8 @@
 #include "catalog/pg_type.h"
 #include "changes/change_table.h"
 #include "commands/extension.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -286,4 +288,45 @@ atp_change_table(Relation relation)
 		(void) enter(table->root, &found);
 	}
 	return table;
+}
+
+bool
+atp_is_change_table(Oid relid)
+{
+	Relation	relation = RelationIdGetRelation(relid);
+	Form_pg_attribute att;
+	AtpChangeKind kind = ATP_CHANGE_NOTHING;
+	Oid			root;
+	char	   *name,
+			   *target;
+	bool		is_ours;
+
+	if (!RelationIsValid(relation))
+		return false;
+	root = root_of(relation);
+	name = get_rel_name(root);
+	target = get_namespace_name(get_rel_namespace(root));
+	if (name != NULL && target != NULL)
+		kind = kind_of(root, target, name);
+	att = kind == ATP_CHANGE_NOTHING || kind == ATP_CHANGE_CURSOR ? NULL : find_column(RelationGetDescr(relation), kinds[kind].columns[0].name);
+	is_ours = att != NULL && has_type(att, &kinds[kind].columns[0]);
+	RelationClose(relation);
+	return is_ours;
+}
+
+char *
+atp_partition_bounds(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	bool		isnull;
+	Datum		bounds;
+	char	   *result = NULL;
+
+	if (!HeapTupleIsValid(tuple))
+		return NULL;
+	bounds = SysCacheGetAttr(RELOID, tuple, Anum_pg_class_relpartbound, &isnull);
+	if (!isnull)
+		result = TextDatumGetCString(DirectFunctionCall2(pg_get_expr, bounds, ObjectIdGetDatum(relid)));
+	ReleaseSysCache(tuple);
+	return result;
 }

@@ -55,6 +55,12 @@ typedef struct AtpChangeTable
 /* Valid until the next call. */
 extern const AtpChangeTable *atp_change_table(Relation relation);
 
+/* Is this a table of a target whose changes are told, or a partition of one?  Outside of the plugin. */
+extern bool atp_is_change_table(Oid relid);
+
+/* The bounds of a partition as SQL; NULL: it is none. */
+extern char *atp_partition_bounds(Oid relid);
+
 /* A reader begins to read a slot. */
 extern void atp_change_tables_begin(void);
 

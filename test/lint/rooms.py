@@ -11,7 +11,7 @@ import re
 # all rooms inside tables.  The files of src itself (source.h) may be included by every room but core.
 PROTOCOL = ["core", "core/syntax", "core/codec", "core/repo", "core/lexicon", "core/wire", "core/archive", "core/plc"]
 GLUE = PROTOCOL + ["common", "types", "data", "config"]
-TABLES = GLUE + ["lexicon", "identity", "stream"]
+TABLES = GLUE + ["changes", "lexicon", "identity", "stream"]
 ROOMS = {
     "core": [],
     "core/syntax": ["core"],
