@@ -24,7 +24,7 @@
 #define DROP		"drop "
 
 static void
-announce(char *text)
+log_announcement(char *text)
 {
 	(void) ATP_LOG_MESSAGE(ATP_ANNOUNCE_PREFIX, text, strlen(text));
 	pfree(text);
@@ -39,7 +39,7 @@ atp_announce_account(const struct varlena *did, int what)
 	if (!XLogLogicalInfoActive())
 		return;
 	n = atp_did_text((const void *) VARDATA_ANY(did), VARSIZE_ANY_EXHDR(did), text);
-	announce(psprintf(ACCOUNT "%d %.*s", what, (int) n, text));
+	log_announcement(psprintf(ACCOUNT "%d %.*s", what, (int) n, text));
 }
 
 /* ------------------------------------------------------------------------
@@ -51,7 +51,7 @@ void
 atp_announce_drop(Oid relid)
 {
 	if (XLogLogicalInfoActive())
-		announce(psprintf(DROP "%u", relid));
+		log_announcement(psprintf(DROP "%u", relid));
 }
 
 static object_access_hook_type prev_object_access_hook = NULL;
@@ -161,7 +161,7 @@ atp_hear_announcement(const AtpChanges *changes, AtpChangeTxn *txn, const char *
 }
 
 static bool
-exists(Oid relid)
+relation_exists(Oid relid)
 {
 	return get_rel_relkind(relid) != '\0';
 }
@@ -176,8 +176,8 @@ atp_tell_drops(const AtpChanges *changes, AtpChangeTxn *txn)
 		const Dropped *dropped = lfirst(cell);
 		StringInfo	out;
 
-		/* a role may announce what it does not do; and a dropped table takes its partitions along */
-		if (exists(dropped->relid) || (dropped->partition != NULL && !exists(dropped->root)))
+		/* a role may announce a drop that never comes; and a dropped table takes the partitions along */
+		if (relation_exists(dropped->relid) || (dropped->partition != NULL && !relation_exists(dropped->root)))
 			continue;
 		out = atp_message_begin(changes, txn, "purge", dropped->target, NULL);
 		atp_append_text(out, ",", "table", dropped->table);

@@ -16,7 +16,7 @@ struct AtpChanges;
 struct AtpChangeTxn;
 
 #define ATP_ANNOUNCE_PREFIX	"atproto"
-#define ATP_ANNOUNCE_MAX	4096	/* longer than any that the extension writes */
+#define ATP_ANNOUNCE_MAX	4096	/* longer than each announcement of the extension */
 
 #define ATP_CHANGE_HANDLE	1
 #define ATP_CHANGE_STATUS	2

@@ -26,15 +26,15 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-typedef struct Column
+typedef struct TypedColumn
 {
 	const char *name;
 	const char *ours;			/* name of a type of the extension; NULL: type */
 	Oid			type;
 	bool		optional;
-} Column;
+} TypedColumn;
 
-static const Column record_columns[] = {
+static const TypedColumn record_columns[] = {
 	[ATP_RECORD_DID] = {"did", "did"},
 	[ATP_RECORD_COLLECTION] = {"collection", "nsid"},
 	[ATP_RECORD_RKEY] = {"rkey", "recordkey"},
@@ -44,7 +44,7 @@ static const Column record_columns[] = {
 	[ATP_RECORD_RAW] = {"raw", NULL, BYTEAOID, true},
 };
 
-static const Column repo_columns[] = {
+static const TypedColumn repo_columns[] = {
 	[ATP_REPO_DID] = {"did", "did"},
 	[ATP_REPO_REV] = {"rev", "tid"},
 	[ATP_REPO_ACTIVE] = {"active", NULL, BOOLOID},
@@ -52,7 +52,7 @@ static const Column repo_columns[] = {
 	[ATP_REPO_HANDLE] = {"handle", "handle"},
 };
 
-static const Column label_columns[] = {
+static const TypedColumn label_columns[] = {
 	[ATP_LABEL_SRC] = {"src", "did"},
 	[ATP_LABEL_URI] = {"uri", NULL, TEXTOID},
 	[ATP_LABEL_VAL] = {"val", NULL, TEXTOID},
@@ -64,7 +64,7 @@ static const Column label_columns[] = {
 	[ATP_LABEL_SIG] = {"sig", NULL, BYTEAOID, true},
 };
 
-static const Column cursor_columns[] = {
+static const TypedColumn cursor_columns[] = {
 	[ATP_CURSOR_SUBSCRIPTION] = {"subscription", NULL, TEXTOID},
 	[ATP_CURSOR_ENDPOINT] = {"endpoint", NULL, TEXTOID},
 	[ATP_CURSOR_SHARD] = {"shard", NULL, INT4OID},
@@ -74,7 +74,7 @@ static const Column cursor_columns[] = {
 static const struct
 {
 	const char *name;
-	const Column *columns;
+	const TypedColumn *columns;
 	int			ncolumns;
 	int			nkey;			/* the first columns are the key */
 }			kinds[] = {
@@ -104,7 +104,7 @@ atp_change_key_columns(AtpChangeKind kind)
 
 /* A table's root is an entry, too, so that a change of either is noticed. */
 static void
-relation_changed(Datum arg, Oid relid)
+table_changed(Datum arg, Oid relid)
 {
 	if (known != NULL && (!OidIsValid(relid) || hash_search(known, &relid, HASH_FIND, NULL) != NULL))
 		stale = true;
@@ -123,7 +123,7 @@ atp_change_tables_begin(void)
 
 	if (!registered)
 	{
-		CacheRegisterRelcacheCallback(relation_changed, (Datum) 0);
+		CacheRegisterRelcacheCallback(table_changed, (Datum) 0);
 		CacheRegisterSyscacheCallback(NAMESPACEOID, schema_changed, (Datum) 0);
 	}
 	registered = true;
@@ -180,18 +180,18 @@ find_column(TupleDesc desc, const char *name)
 }
 
 static bool
-has_type(Form_pg_attribute att, const Column *column)
+has_type(Form_pg_attribute att, const TypedColumn *column)
 {
 	Oid			type = getBaseType(att->atttypid);
 
 	return column->ours != NULL ? is_extension_type(type, column->ours) : type == column->type;
 }
 
-/* False: the column is missing, or has another type. */
+/* False: the table lacks the column, or the column has a wrong type. */
 static bool
 read_column(AtpChangeTable *table, TupleDesc desc, int i)
 {
-	const Column *column = &kinds[table->kind].columns[i];
+	const TypedColumn *column = &kinds[table->kind].columns[i];
 	Form_pg_attribute att = find_column(desc, column->name);
 	Oid			output;
 
@@ -261,7 +261,7 @@ read_table(AtpChangeTable *table, Relation relation)
 }
 
 static AtpChangeTable *
-enter(Oid relid, bool *found)
+enter_table(Oid relid, bool *found)
 {
 	AtpChangeTable *table = hash_search(known, &relid, HASH_ENTER, found);
 
@@ -281,11 +281,11 @@ atp_change_table(Relation relation)
 
 	if (stale)
 		forget_tables();
-	table = enter(RelationGetRelid(relation), &found);
+	table = enter_table(RelationGetRelid(relation), &found);
 	if (!OidIsValid(table->root))
 	{
 		read_table(table, relation);
-		(void) enter(table->root, &found);
+		(void) enter_table(table->root, &found);
 	}
 	return table;
 }

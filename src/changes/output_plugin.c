@@ -23,7 +23,7 @@
 extern PGDLLEXPORT void _PG_output_plugin_init(OutputPluginCallbacks *cb);
 
 static void
-startup(LogicalDecodingContext *ctx, OutputPluginOptions *options, bool is_init)
+start_reader(LogicalDecodingContext *ctx, OutputPluginOptions *options, bool is_init)
 {
 	AtpChanges *changes = palloc0(sizeof(AtpChanges));
 
@@ -63,7 +63,7 @@ commit_txn(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, XLogRecPtr commit
 	MemoryContextDelete(state->context);
 }
 
-/* The columns of a row.  A large value that the UPDATE left alone is taken from the old row, if WAL has it there (was). */
+/* The columns of a row.  A large value that the UPDATE left alone is taken from the old row (was), if WAL has the value there. */
 static void
 read_row(AtpChangeRow *row, const AtpChangeTable *table, HeapTuple tuple, TupleDesc desc, const AtpChangeRow *was)
 {
@@ -86,7 +86,7 @@ read_row(AtpChangeRow *row, const AtpChangeTable *table, HeapTuple tuple, TupleD
 	}
 }
 
-/* The owner of a table may have dropped its key, or chosen another replica identity. */
+/* The owner of a table may have dropped the primary key, or chosen another replica identity. */
 static bool
 has_key(const AtpChangeRow *row)
 {
@@ -98,7 +98,7 @@ has_key(const AtpChangeRow *row)
 }
 
 static void
-tell_row(AtpChange *change)
+tell_row(AtpRowChange *change)
 {
 	switch (change->table->kind)
 	{
@@ -164,7 +164,7 @@ change_row(AtpChanges *changes, AtpChangeTxn *txn, const AtpChangeTable *table, 
 	HeapTuple	has = ATP_CHANGE_TUPLE(change->data.tp.newtuple);
 	AtpChangeRow old_row,
 				new_row;
-	AtpChange	told = {
+	AtpRowChange	told = {
 		.changes = changes,
 		.txn = txn,
 		.table = table,
@@ -190,7 +190,7 @@ change_row(AtpChanges *changes, AtpChangeTxn *txn, const AtpChangeTable *table, 
 }
 
 static void
-change(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, Relation relation, ReorderBufferChange *change)
+tell_change(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, Relation relation, ReorderBufferChange *change)
 {
 	AtpChanges *changes = ctx->output_plugin_private;
 	const AtpChangeTable *table;
@@ -203,7 +203,7 @@ change(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, Relation relation, Re
 	MemoryContextReset(changes->row);
 }
 
-/* Was the whole table truncated, not only one of its partitions? */
+/* Was the whole table truncated, or only a partition? */
 static bool
 has_root(int nrelations, Relation relations[], Oid root)
 {
@@ -218,7 +218,7 @@ tell_truncate(const AtpChanges *changes, AtpChangeTxn *txn, const AtpChangeTable
 {
 	StringInfo	out;
 
-	/* the table's own entry stands for its partitions */
+	/* the entry of the partitioned table stands for the partitions */
 	if (whole && table->relid != table->root)
 		return;
 	out = atp_message_begin(changes, txn, whole ? "truncate" : "purge", table->target, NULL);
@@ -271,9 +271,9 @@ filter_origin(LogicalDecodingContext *ctx, AtpOriginId origin)
 void
 _PG_output_plugin_init(OutputPluginCallbacks *cb)
 {
-	cb->startup_cb = startup;
+	cb->startup_cb = start_reader;
 	cb->begin_cb = begin_txn;
-	cb->change_cb = change;
+	cb->change_cb = tell_change;
 	cb->truncate_cb = truncate_tables;
 	cb->commit_cb = commit_txn;
 	cb->message_cb = hear_message;

@@ -43,7 +43,7 @@ ROOMS = {
     "tables/check": TABLES + ["tables/base", "tables/records", "tables/plc", "tables/repos"],
     "fetch/engine": GLUE + ["net", "identity", "stream"],
     "fetch/identities": GLUE + ["net", "identity", "fetch/engine", "tables/repos"],
-    "fetch/repositories": GLUE + ["net", "identity", "stream", "tables", "fetch/engine"],
+    "fetch/repositories": GLUE + ["net", "changes", "identity", "stream", "tables", "fetch/engine"],
     "fetch/servers": GLUE + ["net", "identity", "fetch/engine"],
     "process/status": GLUE + ["net", "identity", "stream", "tables", "fetch/engine"],
     "process/workers": GLUE + ["net", "stream", "tables", "process/status"],

@@ -382,7 +382,7 @@ is_same(const struct varlena *a, const struct varlena *b)
 
 /* O-21: readers of slots are told of the account's new handle or status. */
 static void
-announce(const AtpRepoState *repo)
+announce_account(const AtpRepoState *repo)
 {
 	const AtpRepoRow *row = &repo->row;
 	const AtpRepoAccount *account = &repo->account;
@@ -449,7 +449,7 @@ atp_repos_store(AtpRepos *s)
 		s->repos[i].row.updated_at = GetCurrentTransactionStartTimestamp();
 		if (s->repos[i].row.changed)
 			atp_proved_judge(s, &s->repos[i]);
-		announce(&s->repos[i]);
+		announce_account(&s->repos[i]);
 	}
 	if (s->direct != NULL)
 		store_directly(s);
