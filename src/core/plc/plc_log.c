@@ -83,22 +83,55 @@ is_of_account(const AtpPlcLog *log, const AtpPlcOp *op, AtpSpan did)
 	return did.len == sizeof(own) && memcmp(did.ptr, own, sizeof(own)) == 0;
 }
 
+/* Could the key have signed the operation, by the forms of key and signature? */
+static AtpErr
+check_forms(const AtpPlcOp *op, const AtpPlcKey key)
+{
+	return key[0] == 0 ? ATP_E_KEY_POINT : atp_sig_check(atp_multikey_curve(key), (AtpBytes) {op->sig, sizeof(op->sig)});
+}
+
+static AtpErr
+try_key(const AtpPlcOp *op, const AtpPlcKey key, const AtpVerifier *v)
+{
+	AtpErr		err = check_forms(op, key);
+
+	return err == ATP_OK ? v->verify(v->ctx, key, op->digest, op->sig) : err;
+}
+
+/* What try_key() says of a key that has not signed, without a verification. */
+static AtpErr
+read_key(const AtpPlcOp *op, const AtpPlcKey key, const AtpVerifier *v)
+{
+	AtpErr		err = check_forms(op, key);
+
+	if (err == ATP_OK)
+		err = v->read(v->ctx, key);
+	return err == ATP_OK ? ATP_E_SIG_WRONG : err;
+}
+
 /*
  * M-07: the first of the keys that verifies the signature is the signer.  A key before the signer that cannot be read makes
  * the operation wrong: so do both public implementations.
+ *
+ * The key at guess is tried first.  If it has signed, the other keys have not, and are only read: two keys verify one signature
+ * only if one of them was computed from the signature and the digest (or if the digest is 0), and the digest covers the
+ * keys: the operation itself names them if it is a genesis, its prev (a hash) if not.  A key that stands twice counts
+ * by its first place.
  */
 static AtpErr
-find_signer(const AtpPlcOp *op, const AtpPlcKey *keys, unsigned nkeys, AtpVerifyFn verify, void *ctx, uint8_t *signer)
+find_signer(const AtpPlcOp *op, const AtpPlcKey *keys, unsigned nkeys, unsigned guess, const AtpVerifier *v, uint8_t *signer)
 {
-	AtpBytes	sig = {op->sig, sizeof(op->sig)};
+	AtpErr		guessed;
 
-	for (unsigned i = 0; i < nkeys && op->has_sig; i++)
+	if (!op->has_sig || nkeys == 0)
+		return ATP_E_PLC_SIGNATURE;
+	guess = guess < nkeys ? guess : 0;
+	guessed = try_key(op, keys[guess], v);
+	for (unsigned i = 0; i < nkeys; i++)
 	{
-		AtpErr		err;
+		bool		is_guess = memcmp(keys[i], keys[guess], sizeof(AtpPlcKey)) == 0;
+		AtpErr		err = is_guess ? guessed : guessed == ATP_OK ? read_key(op, keys[i], v) : try_key(op, keys[i], v);
 
-		err = keys[i][0] == 0 ? ATP_E_KEY_POINT : atp_sig_check(atp_multikey_curve(keys[i]), sig);
-		if (err == ATP_OK)
-			err = verify(ctx, keys[i], op->digest, op->sig);
 		if (err == ATP_E_KEY_POINT)
 			return ATP_E_PLC_KEY_TEXT;
 		*signer = (uint8_t) i;
@@ -110,7 +143,7 @@ find_signer(const AtpPlcOp *op, const AtpPlcKey *keys, unsigned nkeys, AtpVerify
 
 AtpErr
 atp_plc_judge(const AtpPlcLog *log, const AtpPlcOp *op, AtpSpan did, int64_t created_at,
-			  AtpVerifyFn verify, void *ctx, AtpPlcVerdict *verdict)
+			  const AtpVerifier *v, AtpPlcVerdict *verdict)
 {
 	const AtpPlcPlace *prev;
 	const AtpPlcPlace *replaced;
@@ -122,11 +155,12 @@ atp_plc_judge(const AtpPlcLog *log, const AtpPlcOp *op, AtpSpan did, int64_t cre
 		return ATP_E_PLC_FULL;
 	if (!is_of_account(log, op, did))
 		return ATP_E_PLC_DID;
+	/* a server puts its own key behind the keys of the owner, and signs the genesis */
 	if (verdict->prev == ATP_PLC_NONE)
-		return find_signer(op, op->keys, op->nkeys, verify, ctx, &verdict->signer);
+		return find_signer(op, op->keys, op->nkeys, op->nkeys - 1, v, &verdict->signer);
 
 	prev = &log->places[verdict->prev];
-	if ((err = find_signer(op, prev->keys, prev->nkeys, verify, ctx, &verdict->signer)) != ATP_OK)
+	if ((err = find_signer(op, prev->keys, prev->nkeys, prev->signer, v, &verdict->signer)) != ATP_OK)
 		return err;
 	/* M-09: a recovery replaces what came after prev in the present chain. */
 	replaced = prev->next != ATP_PLC_NONE ? &log->places[prev->next] : NULL;
