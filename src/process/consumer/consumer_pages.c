@@ -8,9 +8,10 @@
  * once more, and in vain costs one connection.
  *
  * Two pages are in flight, because a directory may be far away.  The next page begins behind the last number of the present
- * page, which is not known yet: so it is asked for by a guess that is right, or too low, if no page is shorter than the
- * page before.  Numbers that come twice are passed over (position.h).  If the guess was too high, because the present page
- * is short, numbers between would be missing: the answer does not count, and the page is asked for again, on a connection of its own.
+ * page, which is not known yet: so it is asked for by a guess.  The present page reaches at least so many numbers as it has
+ * lines; where the page before had fewer lines than numbers, the guess is an eighth less than its numbers.  If the guess is too low, numbers
+ * come twice, and are passed over (position.h).  If it is too high, because the present page is short, numbers between would be
+ * missing: the answer does not count, and the page is asked for again, on another connection.
  */
 #include "postgres.h"
 
@@ -44,15 +45,14 @@ atp_consumer_ask_ahead(Consumer *c)
 {
 	AtpPages   *pages = &c->pages;
 
-	if (pages->ahead > 0 || pages->alone || !atp_conn_persists(c->conn))
+	if (pages->ahead > 0 || !atp_conn_persists(c->conn))
 		return;
 	pages->ahead = pages->after + pages->step;
 	atp_conn_ask_page(c->conn, page_target(c, pages->ahead));
 }
 
-/* Close the connection, and open another one at once. */
-static void
-leave_connection(Consumer *c)
+void
+atp_consumer_leave_connection(Consumer *c)
 {
 	atp_consumer_flush(c);
 	atp_conn_free(c->conn);
@@ -81,11 +81,10 @@ atp_consumer_page_is_read(Consumer *c)
 {
 	AtpPages   *pages = &c->pages;
 	int			lines = pages->lines;
+	int64		span = c->position.last - pages->after;
 	bool		hole = pages->ahead > c->position.last;
 
-	pages->alone = hole || (pages->alone && lines < pages->step);
-	if (pages->alone)
-		pages->step = Max(lines, 1);
+	pages->step = Max(Max(lines, 1), span - span / 8);
 	if (lines == 0)
 		c->by_pages = pages->tried_stream = false;
 	else if (lines < PAGE_LINES && !pages->tried_stream)
@@ -96,15 +95,7 @@ atp_consumer_page_is_read(Consumer *c)
 	if (c->by_pages && !hole && atp_conn_persists(c->conn))
 		go_on_behind(c, pages->ahead > 0 ? pages->ahead : c->position.last);
 	else
-		leave_connection(c);
-}
-
-/* A server that closes because a page was asked for ahead would close again. */
-void
-atp_consumer_pages_again(Consumer *c)
-{
-	c->pages.alone = true;
-	leave_connection(c);
+		atp_consumer_leave_connection(c);
 }
 
 /* The close code says nothing: a directory closes with 1000 for each reason. */
@@ -113,8 +104,6 @@ atp_consumer_judge_close(Consumer *c)
 {
 	const char *reason = atp_conn_close_reason(c->conn);
 
-	if (c->by_pages)
-		c->pages.alone = true;
 	if (c->source->pages == NULL || c->by_pages)
 		return;
 	if (strcmp(reason, "FutureCursor") == 0)
@@ -124,8 +113,5 @@ atp_consumer_judge_close(Consumer *c)
 	}
 	c->by_pages = strcmp(reason, "OutdatedCursor") == 0;
 	if (c->by_pages && !c->pages.tried_stream)
-	{
 		c->pages.step = PAGE_LINES;
-		c->pages.alone = false;
-	}
 }

@@ -54,8 +54,7 @@ typedef struct AtpPages
 	int64		after;			/* the present page begins behind this number ... */
 	int			lines;			/* ... and has so many lines, as far as it has come */
 	int64		ahead;			/* the page asked for ahead begins behind this number; 0: none was asked for */
-	int			step;			/* so many numbers lie between the begins of these two pages */
-	bool		alone;			/* no page is asked for ahead, until a page has as many lines as this */
+	int64		step;			/* so many numbers lie between the begins of these two pages */
 } AtpPages;
 
 typedef struct Consumer
@@ -296,8 +295,8 @@ extern void atp_consumer_ask_ahead(Consumer *c);
 /* A page was read to its end: read or ask for the next page, or ask for the stream. */
 extern void atp_consumer_page_is_read(Consumer *c);
 
-/* The server has closed the connection between two pages: connect again, at once. */
-extern void atp_consumer_pages_again(Consumer *c);
+/* Close the connection for pages, and open another connection at once. */
+extern void atp_consumer_leave_connection(Consumer *c);
 
 /* The server has closed: are pages to be read, because the stream does not reach back to the cursor? */
 extern void atp_consumer_judge_close(Consumer *c);

@@ -324,7 +324,7 @@ atp_consumer_receive(Consumer *c)
 	}
 	if (verdict.drop == ATP_DROP_NONE && atp_conn_is_stale(c->conn))
 	{
-		atp_consumer_pages_again(c);
+		atp_consumer_leave_connection(c);
 		return;
 	}
 	if (verdict.drop == ATP_DROP_NONE && state == ATP_CONN_CLOSED)
