@@ -14,7 +14,7 @@
 static char got[1000];			/* the lines, each behind a bar */
 static size_t got_len;
 static size_t open_len;			/* bytes of the present line */
-static int	wanted;				/* lines that the receiver still wants; negative: all */
+static int	wanted;				/* lines wanted by the receiver; negative: all */
 static AtpEnd end;
 static AtpLines lines;
 static size_t calls;
@@ -48,7 +48,7 @@ message(void *arg, size_t len, bool is_text, AtpEnd *e)
 	wanted--;
 }
 
-/* Reads the body by steps of so many bytes, with this budget; the line that has not ended stays in got. */
+/* Reads the body by steps of step bytes; a line without an end stays in got. */
 static bool
 read_body(const char *head_text, const uint8_t *body, size_t n, size_t step, size_t budget)
 {
@@ -160,7 +160,7 @@ compressed(void)
 	ok(drops(head, packed, n, ATP_DROP_COMPRESSION), "M-12: compressed with a wrong sum");
 	ok(drops(head, TEXT TEXT TEXT, n, ATP_DROP_COMPRESSION), "M-12: not compressed, although the head says so");
 
-	/* the text is decoded in pieces, and a step ends with its budget */
+	/* text is decoded in pieces, and a step ends with the budget */
 	memset(text, '\n', sizeof(text));
 	n = pack(text, sizeof(text), packed, sizeof(packed));
 	(void) sprintf(head, HEAD("Content-Encoding: gzip\r\nContent-Length: %zu\r\n"), n);

@@ -175,7 +175,7 @@ entries(void)
 
 /* --- logs --- */
 
-static uint8_t no_point[ATP_MULTIKEY_LEN];	/* of KEY_C, where a test says that it is no point of its curve */
+static uint8_t no_point[ATP_MULTIKEY_LEN];	/* KEY_C, in a test where KEY_C is no point of a curve */
 
 static AtpErr
 read_key(void *ctx, const uint8_t key[ATP_MULTIKEY_LEN])
@@ -351,7 +351,7 @@ unreadable(void)
 	takes(&genesis, 3, ATP_E_PLC_SIGNATURE, "M-07: nobody may follow then");
 }
 
-/* M-07: the number of verifications, and that the result is that of the first key that verifies. */
+/* M-07: number of verifications; the result is the first key that verifies. */
 static void
 guesses(void)
 {
@@ -391,7 +391,7 @@ guesses(void)
 	takes(&two, 3, ATP_E_PLC_SIGNATURE, "M-07: none of the keys");
 	ok(verified == 1, "M-07: a key that stands thrice is tried once");
 
-	/* a key that is no point of its curve, before the signer that was guessed, and behind */
+	/* no point of a curve, before the guessed signer and behind the signer */
 	(void) atp_multikey_parse(KEY_C, strlen(KEY_C), no_point, &at);
 	make_op(&genesis, Q(KEY_C) "," Q(KEY_B), NULL, KEY_B);
 	begin_log(&genesis);

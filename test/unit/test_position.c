@@ -48,7 +48,7 @@ test_overlap(void)
 	ok(!atp_position_after(0, 0).overlap && !atp_position_after(-1, 0).overlap, "D13: there is no event 0");
 }
 
-/* M-12: the beginning of a page that was asked for ahead. */
+/* M-12: a page asked for ahead begins with numbers of the page before. */
 static void
 test_again(void)
 {

@@ -69,7 +69,7 @@ find_prev(const AtpPlcLog *log, const AtpPlcOp *op, uint32_t *prev)
 	return log->places[*prev].kind == ATP_PLC_TOMBSTONE ? ATP_E_PLC_TOMBSTONE : ATP_OK;
 }
 
-/* M-02: the directory's word for the account, and the account that the genesis makes. */
+/* M-02: does the operation belong to the log's account, by the directory's word, and by the genesis? */
 static bool
 is_of_account(const AtpPlcLog *log, const AtpPlcOp *op, AtpSpan did)
 {
@@ -98,9 +98,9 @@ try_key(const AtpPlcOp *op, const AtpPlcKey key, const AtpVerifier *v)
 	return err == ATP_OK ? v->verify(v->ctx, key, op->digest, op->sig) : err;
 }
 
-/* What try_key() says of a key that has not signed, without a verification. */
+/* The result of try_key() for a key that has not signed the operation, without a verification. */
 static AtpErr
-read_key(const AtpPlcOp *op, const AtpPlcKey key, const AtpVerifier *v)
+look_at_key(const AtpPlcOp *op, const AtpPlcKey key, const AtpVerifier *v)
 {
 	AtpErr		err = check_forms(op, key);
 
@@ -113,10 +113,10 @@ read_key(const AtpPlcOp *op, const AtpPlcKey key, const AtpVerifier *v)
  * M-07: the first of the keys that verifies the signature is the signer.  A key before the signer that cannot be read makes
  * the operation wrong: so do both public implementations.
  *
- * The key at guess is tried first.  If it has signed, the other keys have not, and are only read: two keys verify one signature
- * only if one of them was computed from the signature and the digest (or if the digest is 0), and the digest covers the
- * keys: the operation itself names them if it is a genesis, its prev (a hash) if not.  A key that stands twice counts
- * by its first place.
+ * The key at guess is tried first.  If the key at guess verifies the signature, no other key does, and the other keys are
+ * only read: two keys verify one signature only if a key was computed from signature and digest (or if the digest is 0), and
+ * the digest covers the keys: a genesis names the keys, any other operation names the CID of prev, which names the keys.  A
+ * key that stands twice counts by its first place.
  */
 static AtpErr
 find_signer(const AtpPlcOp *op, const AtpPlcKey *keys, unsigned nkeys, unsigned guess, const AtpVerifier *v, uint8_t *signer)
@@ -130,7 +130,7 @@ find_signer(const AtpPlcOp *op, const AtpPlcKey *keys, unsigned nkeys, unsigned 
 	for (unsigned i = 0; i < nkeys; i++)
 	{
 		bool		is_guess = memcmp(keys[i], keys[guess], sizeof(AtpPlcKey)) == 0;
-		AtpErr		err = is_guess ? guessed : guessed == ATP_OK ? read_key(op, keys[i], v) : try_key(op, keys[i], v);
+		AtpErr		err = is_guess ? guessed : guessed == ATP_OK ? look_at_key(op, keys[i], v) : try_key(op, keys[i], v);
 
 		if (err == ATP_E_KEY_POINT)
 			return ATP_E_PLC_KEY_TEXT;
@@ -155,7 +155,7 @@ atp_plc_judge(const AtpPlcLog *log, const AtpPlcOp *op, AtpSpan did, int64_t cre
 		return ATP_E_PLC_FULL;
 	if (!is_of_account(log, op, did))
 		return ATP_E_PLC_DID;
-	/* a server puts its own key behind the keys of the owner, and signs the genesis */
+	/* a server puts its key behind the owner's keys, and signs the genesis */
 	if (verdict->prev == ATP_PLC_NONE)
 		return find_signer(op, op->keys, op->nkeys, op->nkeys - 1, v, &verdict->signer);
 
