@@ -27,7 +27,7 @@ begin_decoding(AtpLines *lines, const AtpHttpHead *head)
 		return;
 	if (!atp_http_has_token(head, "content-encoding", "gzip"))
 	{
-		atp_end(lines->end, ATP_DROP_HTTP, "the page is compressed, but not by gzip");
+		atp_end(lines->end, ATP_DROP_COMPRESSION, "the page is compressed, but not by gzip");
 		return;
 	}
 	lines->inflate = atp_inflate_new();

@@ -404,7 +404,7 @@ fault("plc-forgiven", "tables/plc/plc_tables.c", "(void) atp_execute(w->set, &re
 fault("plc-page-empty", "process/consumer/consumer_pages.c", "if (lines == 0)\n		c->by_pages = pages->tried_stream = false;\n	else if", "if", "t/500_plc")
 fault("plc-page-hole", "process/consumer/consumer_pages.c", "hole = pages->ahead > c->position.last;", "hole = false;", "t/500_plc")
 fault("plc-page-again", "process/consumer/consumer_pages.c", "	c->position.again = pages->ahead;\n", "", "t/504_plc_pages")
-fault("plc-page-step", "process/consumer/consumer_pages.c", "	pages->step = Max(Max(lines, 1), span - span / 8);\n", "", "t/504_plc_pages")
+fault("plc-page-step", "process/consumer/consumer_pages.c", "	pages->step = Max(Max(lines, 1), (c->position.last - pages->after) / 2);\n", "", "t/504_plc_pages")
 fault("plc-page-stale", "net/connection.c", "conn->stale = conn->pages > 0 && conn->in_len == 0;", "conn->stale = false;", "t/504_plc_pages")
 fault("plc-page-close", "core/wire/http_head.c", 'if (atp_http_has_token(head, "connection", "close"))\n		return false;\n	return head', "return head", "t/504_plc_pages")
 fault("plc-page-cut", "net/lines.c", "if (lines->inflate != NULL && !atp_inflate_is_whole(lines->inflate))\n	{", "if (false)\n	{", "unit/test_lines")

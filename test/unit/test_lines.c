@@ -138,7 +138,7 @@ plain(void)
 	ok(!read_body(head, (const uint8_t *) TEXT, strlen(TEXT), 100, 100) && strcmp(got, "one|two|") == 0, "a receiver that wants no more lines");
 	ok(drops(HEAD("Content-Length: 1x\r\n"), TEXT, 4, ATP_DROP_HTTP), "a length that is no number");
 	ok(drops(HEAD("Transfer-Encoding: chunked\r\n"), "zz\r\n", 4, ATP_DROP_HTTP), "chunks that are none");
-	ok(drops(HEAD("Content-Length: 4\r\nContent-Encoding: br\r\n"), TEXT, 4, ATP_DROP_HTTP), "M-12: a compression that was not asked for");
+	ok(drops(HEAD("Content-Length: 4\r\nContent-Encoding: br\r\n"), TEXT, 4, ATP_DROP_COMPRESSION), "M-12: a compression that was not asked for");
 	wanted = -1;
 	ok(reads(HEAD("Content-Length: 0\r\n"), "x", 1, ""), "M-12: an empty page");
 }

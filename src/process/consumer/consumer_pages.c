@@ -8,10 +8,10 @@
  * once more, and in vain costs one connection.
  *
  * Two pages are in flight, because a directory may be far away.  The next page begins behind the last number of the present
- * page, which is not known yet: so it is asked for by a guess.  The present page reaches at least so many numbers as it has
- * lines; where the page before had fewer lines than numbers, the guess is an eighth less than its numbers.  If the guess is too low, numbers
- * come twice, and are passed over (position.h).  If it is too high, because the present page is short, numbers between would be
- * missing: the answer does not count, and the page is asked for again, on another connection.
+ * page, which is not known yet: so the consumer guesses.  A page has at least as many numbers as lines; where the page before
+ * had more than twice as many, the guess is half of them.  If the guess is too low, numbers come twice, and are passed over
+ * (position.h).  If the guess is too high, because the present page is short, numbers between would be missing: the answer does not
+ * count, and the page is asked for again, on another connection.
  */
 #include "postgres.h"
 
@@ -81,10 +81,9 @@ atp_consumer_page_is_read(Consumer *c)
 {
 	AtpPages   *pages = &c->pages;
 	int			lines = pages->lines;
-	int64		span = c->position.last - pages->after;
 	bool		hole = pages->ahead > c->position.last;
 
-	pages->step = Max(Max(lines, 1), span - span / 8);
+	pages->step = Max(Max(lines, 1), (c->position.last - pages->after) / 2);
 	if (lines == 0)
 		c->by_pages = pages->tried_stream = false;
 	else if (lines < PAGE_LINES && !pages->tried_stream)
