@@ -1,4 +1,4 @@
-# 504_plc_pages.pl
+# 506_plc_pages.pl
 #		Pages of a did:plc directory (M-12): they come on one connection, which stays open, and the next page is asked for before
 #		the present one was read.  Servers that close, compress, cut, or ask for a pause: nothing is lost.
 #
