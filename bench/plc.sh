@@ -77,7 +77,7 @@ X
 	pid=${pids[0]} cpu=0 memory=0
 	for p in "${pids[@]}"; do
 		cpu=$(awk "BEGIN {print $cpu + $(cpu_seconds <"/proc/$p/stat")}")
-		memory=$(awk -v most="$memory" '/^RssAnon/ {m = $2 / 1024; printf "%.0f", m > most ? m : most}' "/proc/$p/status")
+		memory=$(awk -v most="$memory" '/^RssAnon/ {m = $2 / 1024; printf "%.0f", (m > most ? m : most)}' "/proc/$p/status")
 	done
 }
 
