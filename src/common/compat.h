@@ -251,6 +251,13 @@
 #define atp_file_write(file, bytes, n, at, event)	FileWrite((file), unconstify(char *, (const char *) (bytes)), (n), (at), (event))
 #endif
 
+/* The next datum of a sort of values that are passed by value; 16 has added an argument. */
+#if PG_VERSION_NUM >= 160000
+#define atp_tuplesort_getdatum(sort, value, isnull) tuplesort_getdatum((sort), true, false, (value), (isnull), NULL)
+#else
+#define atp_tuplesort_getdatum(sort, value, isnull) tuplesort_getdatum((sort), true, (value), (isnull), NULL)
+#endif
+
 /*
  * A column of a table's row.  heap_getattr() does the same, but newer minor versions have made it call a function that
  * earlier ones lack: a library that was built with such a version could not be loaded by an earlier one.
