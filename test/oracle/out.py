@@ -6,9 +6,9 @@
     out.py car CAPTURE DID         the file, in hexadecimal
     out.py signed SEED N           a signed repository with N records, beside which some stand twice: its DID, the
                                    account's key, a stranger's key, and the file in the order of O-01, in hexadecimal
-    out.py proof FILE PATH         the proof that com.atproto.sync.getRecord would answer, of a file in hexadecimal: the nodes
-                                   on the way are found by a search from the root
-    out.py spoil FILE PATH         that proof, spoilt in each of many ways: a line each with the way's name and the file
+    out.py proofs FILE PATH...     a line for each path: the proof that com.atproto.sync.getRecord would answer, of a file in
+                                   hexadecimal: the nodes on the way are found by a search from the root
+    out.py spoil FILE PATH         the proof of a path, spoilt in each of many ways: a line each with the way's name and the file
 
 The file is the order of O-01: the commit, each node before what the node points to, a record at its first place.
 The tree is synth.py's, the commit is the one that the last message brought.
@@ -96,11 +96,12 @@ def file_of(did, records, key):
 
 
 def signed(seed, n):
-    """Records of three collections, whose names are prefixes of each other; every tenth repeats its neighbour's bytes."""
+    """Records of three collections, whose names are prefixes of each other; every tenth has the bytes of another."""
     records = {}
     for i in range(n):
         name = ("com.example.a", "com.example.a-b.c", "com.example.a.b")[i % 3]
-        records[f"{name}/{synth.tid(i * 1000)}"] = synth.encode({"$type": name, "n": i - (i % 10 == 9 and 3), "text": "é" * (i % 40)})
+        n = i - 3 if i % 10 == 9 else i
+        records[f"{name}/{synth.tid(i * 1000)}"] = synth.encode({"$type": name, "n": n, "text": "é" * (n % 40)})
     did = synth.did(len(seed) + n)
     return did, file_of(did, records, sign.Key(seed)), sign.Key(seed), sign.Key(seed + "x")
 
@@ -178,8 +179,10 @@ def main():
     elif command == "signed":
         did, file, key, stranger = signed(args[0], int(args[1]))
         print(did, key_text(key), key_text(stranger), file.hex())
-    elif command == "proof":
-        print(proof(read_hex(args[0]), args[1]).hex())
+    elif command == "proofs":
+        file = read_hex(args[0])
+        for path in args[1:]:
+            print(proof(file, path).hex())
     elif command == "spoil":
         for name, file in spoilt(read_hex(args[0]), args[1]):
             print(name, file.hex(), sep="\t")

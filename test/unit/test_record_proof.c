@@ -1,9 +1,9 @@
 /*
  * test_record_proof.c
- *		Proofs of records (O-05), and the nodes that a builder hands out for them (O-01).  All trees of ten keys:
- *		the builder's nodes are those of the tests' own builder; of each key, the marked nodes with the commit and the
- *		record prove that it is there or absent, and with one of them left out they prove nothing.  Then files of
- *		strangers: any order, twice, more than needed, and each rule broken.
+ *		Proofs of records (O-05), and the nodes that a builder hands out (O-01).  All trees of ten keys: the builder's
+ *		nodes are the nodes of the tests' own builder; for each key, the marked nodes, the commit and the record prove
+ *		that the key is there or absent, and prove nothing if a block is left out.  Then files of strangers: any order,
+ *		blocks twice, blocks too many, and each rule broken.
  */
 #include "core/repo/record_proof.h"
 #include "hex.h"
@@ -37,7 +37,7 @@ typedef struct Nodes
 static Nodes made;				/* by the builder under test */
 static Nodes other;				/* by the tests' own builder */
 
-/* The blocks of a file, from which car_of() makes the file. */
+/* The blocks of a file, for car_of(). */
 typedef struct File
 {
 	AtpCarBlock blocks[BLOCKS_MAX];
@@ -185,7 +185,7 @@ commit_of(const uint8_t root[ATP_CID_BLESSED_LEN], uint8_t cid[ATP_CID_BLESSED_L
 	return (AtpBytes) {block, w.len};
 }
 
-/* What a file with these bytes proves of a path; in memory of exactly its size. */
+/* Read a file with these bytes, in memory of exactly this size. */
 static AtpRecordProofAnswer
 read_bytes(const uint8_t *bytes, size_t n, const char *did, const char *path)
 {
@@ -271,7 +271,7 @@ all_trees(void)
 				add(&file, record, block);
 			bad_answers += prove(&file, cid, keys[k]) != (there ? ATP_PROOF_THERE : ATP_PROOF_ABSENT) || proof.rev != REPO_REV ||
 				(there && (proof.block.len != block.len || proof.cid.len != sizeof(record)));
-			/* with a block fewer, the file proves nothing: no node was too many */
+			/* no node is too many: without a block, the file proves nothing */
 			for (size_t i = 0; i < file.n; i++)
 			{
 				File		less = file;
@@ -379,7 +379,7 @@ files(void)
 	ok(read_bytes((const uint8_t *) "", 0, REPO_DID, keys[3]) == ATP_PROOF_NONE, "O-05: no file");
 }
 
-/* A signed tree that breaks a rule of trees. */
+/* Signed trees, each against a rule of trees. */
 static void
 trees(void)
 {
@@ -489,7 +489,7 @@ commits(void)
 	ok(prove(&file, cid, keys[0]) == ATP_PROOF_NONE && proof.why == ATP_E_SIG_RANGE, "V-06: a signature of zeros");
 }
 
-/* O-02: which commits their members make again. */
+/* O-02: commits that the columns of table repo can make again. */
 static void
 plain(void)
 {

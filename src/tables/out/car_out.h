@@ -12,7 +12,7 @@
 
 typedef struct AtpCarOut AtpCarOut;
 
-/* One value, in the current memory context. */
+/* A single value, in the current memory context. */
 extern AtpCarOut *atp_car_out_value(void);
 
 /*

@@ -8,4 +8,4 @@ CREATE FUNCTION atproto.repo_car_chunks(did @extschema@.did, target name DEFAULT
 COMMENT ON FUNCTION atproto.repo_car_chunks(@extschema@.did, name) IS 'the file of repo_car() in pieces of about 256 kB, in their order, for repositories of any size';
 CREATE FUNCTION atproto.record_proof(did @extschema@.did, collection @extschema@.nsid, rkey @extschema@.recordkey, target name DEFAULT 'atproto') RETURNS bytea
     LANGUAGE c STABLE STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_record_proof';
-COMMENT ON FUNCTION atproto.record_proof(@extschema@.did, @extschema@.nsid, @extschema@.recordkey, name) IS 'a proof, as com.atproto.sync.getRecord answers, that the repository has the record, or has none there: a CAR file with the signed commit, the nodes on the way and the record; see verify_record_proof()';
+COMMENT ON FUNCTION atproto.record_proof(@extschema@.did, @extschema@.nsid, @extschema@.recordkey, name) IS 'a proof that the repository has the record, or has no record there: a CAR file with the signed commit, the nodes on the way and the record, as com.atproto.sync.getRecord answers; see verify_record_proof()';

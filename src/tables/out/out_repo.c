@@ -24,12 +24,6 @@
 /* Records after which interrupts are served. */
 #define MANY	1000
 
-static AtpBytes
-bytes_of(const struct varlena *value)
-{
-	return (AtpBytes) {(const uint8_t *) VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value)};
-}
-
 static bool
 is_cid_of(AtpBytes block, AtpBytes cid)
 {
@@ -49,7 +43,7 @@ refuse(const AtpOutRepo *repo, const char *detail, const char *hint)
 			 hint != NULL ? errhint("%s", hint) : 0));
 }
 
-/* O-02, O-03: what forbids an export, in the repository's row. */
+/* O-02, O-03: raise an ERROR if the repository's row forbids an export. */
 static void
 check_row(const AtpOutRepo *repo, AtpTuple row)
 {
@@ -102,7 +96,7 @@ atp_out_repo_read(AtpOutRepo *repo, const char *target, AtpArg did)
 	repo->block = atp_commit_make(PG_DETOAST_DATUM_PACKED(did.value), rev, repo->data, sig, isnull ? NULL : DatumGetByteaPP(kept));
 	if (repo->block == NULL)
 		refuse(repo, psprintf("The last commit has more than %d bytes, which the tables do not keep.", ATP_COMMIT_KEPT_MAX), NULL);
-	if (!is_cid_of(bytes_of(repo->block), bytes_of(repo->commit)))
+	if (!is_cid_of(atp_out_bytes(repo->block), atp_out_bytes(repo->commit)))
 		refuse(repo, "The columns rev, data and sig of table repo do not make the commit whose CID is in the column commit.",
 			   "A fetch of the repository repairs the row: see atproto.resync().");
 	atp_result_free(found);
@@ -170,13 +164,13 @@ atp_out_record(const AtpOutRepo *repo, AtpBytes path, AtpBytes cid, const AtpAud
 
 	if (row->has_raw)
 	{
-		block = bytes_of((struct varlena *) DatumGetByteaPP(row->raw));
+		block = atp_out_bytes((struct varlena *) DatumGetByteaPP(row->raw));
 		if (is_cid_of(block, cid))
 			return block;
 	}
 	if (row->has_value && atp_dagcbor_of_jsonb(DatumGetJsonbP(row->value), &made) == ATP_OK)
 	{
-		block = bytes_of((struct varlena *) made);
+		block = atp_out_bytes((struct varlena *) made);
 		if (is_cid_of(block, cid))
 			return block;
 	}

@@ -1,19 +1,27 @@
 /*
  * out_repo.h
- *		A repository in the tables, as it is written out again: its signed commit, and its tree, which must be the tree
- *		that the commit signs (O-02, O-03).
+ *		A repository in the tables, for a file: the signed commit, and the tree of the rows, whose root must be
+ *		the commit's (O-02, O-03).
  *
- * Call with SPI connected, an active snapshot, and the rights of the caller of the SQL function.  Every way to a
- * file that is not the account's own repository ends with an ERROR.
+ * Call with SPI connected, an active snapshot, and the rights of the SQL function's caller.  Wherever a file would differ from
+ * the account's repository, the functions raise an ERROR.
  */
 #ifndef ATP_OUT_REPO_H
 #define ATP_OUT_REPO_H
 
 #include "postgres.h"
 
+#include "common/compat.h"
 #include "config/spi.h"
 #include "core/repo/mst_root.h"
 #include "tables/audit/audit_rows.h"
+
+/* The contents of a value that is not toasted. */
+static inline AtpBytes
+atp_out_bytes(const struct varlena *value)
+{
+	return (AtpBytes) {(const uint8_t *) VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value)};
+}
 
 typedef struct AtpOutRepo
 {
@@ -46,12 +54,11 @@ extern void atp_out_repo_build(const AtpOutRepo *repo, AtpMstNodeFn take_node, A
 extern AtpBytes atp_out_record(const AtpOutRepo *repo, AtpBytes path, AtpBytes cid, const AtpAuditRow *row);
 
 /*
- * The rows have changed between two readings: only where one snapshot does not hold for both, as on the nodes of Citus.  An
- * ERROR that asks for another call.
+ * Raise an ERROR: the rows have changed between two readings.  A snapshot prevents such changes, except on the nodes of Citus.
  */
 pg_noreturn extern void atp_out_changed(const AtpOutRepo *repo);
 
-/* The rows are not those of the commit: an ERROR that says why, as far as the tables tell. */
+/* Raise an ERROR: the rows differ from the records of the commit.  DETAIL has the reason, as far as the tables tell. */
 pg_noreturn extern void atp_out_differs(const AtpOutRepo *repo);
 
 #endif							/* ATP_OUT_REPO_H */

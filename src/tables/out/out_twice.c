@@ -28,7 +28,7 @@ typedef struct Seen
 struct AtpOutTwice
 {
 	Tuplesortstate *sort;		/* NULL after atp_twice_ready() */
-	int64	   *repeated;		/* beginnings of digests that came several times, ascending */
+	int64	   *repeated;		/* repeated beginnings of digests, ascending */
 	int			nrepeated;
 	int			room;
 	HTAB	   *seen;			/* NULL: nothing repeated */
@@ -149,7 +149,7 @@ atp_twice_is_first(AtpOutTwice *twice, AtpBytes cid)
 
 	if (twice->seen == NULL || !may_be_repeated(twice, beginning_of(cid)))
 		return true;
-	/* a CID of another form is no record's: atp_out_record() refuses it */
+	/* atp_out_record() refuses a CID of another form */
 	if (cid.len == sizeof(key.cid))
 		memcpy(key.cid, cid.ptr, cid.len);
 	(void) hash_search(twice->seen, &key, HASH_ENTER, &found);

@@ -2,8 +2,8 @@
  * out_twice.h
  *		Finds blocks that stand at several places of a repository, so that a file has each block once (O-01).
  *
- * Nearly all blocks stand at one place.  A sort of 8 bytes of each CID, bounded in memory, finds the few that may stand at
- * several: only of these the whole CIDs are remembered.
+ * Nearly all blocks stand at a single place.  A sort of 8 bytes of each CID, bounded in memory, finds the few blocks that may be
+ * repeated; the whole CIDs of these few are remembered.
  */
 #ifndef ATP_OUT_TWICE_H
 #define ATP_OUT_TWICE_H

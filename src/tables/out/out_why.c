@@ -18,7 +18,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rls.h"
 
-/* A dead letter about a record or a whole event of the repository; looked up as the table's owner, whose policy hides others' letters. */
+/* A dead letter about a record or a commit of the repository; looked up as the table's owner, because a policy hides letters of other roles. */
 static const char *
 dead_letter_of(const AtpOutRepo *repo)
 {

@@ -1,9 +1,9 @@
 /*
  * record_proof_sql.c
- *		SQL: atproto.record_proof(): a proof that a repository has a record, or has none (O-05, O-06).
+ *		SQL: atproto.record_proof(): a proof that a record is in a repository, or is absent (O-05, O-06).
  *
- * The whole tree is built of the rows, since the root must be the one that the commit signs.  The builder keeps only the
- * nodes on the way to the path.
+ * The whole tree is built of the rows, since the commit signs the root.  The builder keeps only the nodes on the way to
+ * the path.
  */
 #include "postgres.h"
 
@@ -25,7 +25,7 @@
 
 PG_FUNCTION_INFO_V1(atp_record_proof);
 
-/* The tables that a proof reads. */
+/* The tables read for a proof. */
 static const char *const read_tables[] = {"repo", "record", NULL};
 
 typedef struct WayNode
@@ -38,18 +38,12 @@ typedef struct Way
 {
 	AtpBytes	path;
 	bool		passed;			/* the rows are beyond the path */
-	struct varlena *cid;		/* of the record at the path; NULL: none */
+	struct varlena *cid;		/* of the record at the path; NULL: no record */
 	int			n;
 	WayNode		nodes[ATP_MST_LEVELS_MAX];	/* the deepest first */
 } Way;
 
-static AtpBytes
-bytes_of(const struct varlena *value)
-{
-	return (AtpBytes) {(const uint8_t *) VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value)};
-}
-
-/* A node on the way is the only one of its layer. */
+/* Of each layer, at most one node is on the way. */
 static void
 take_node(void *ctx, const AtpMstSubtree *subtree, const uint8_t *node, size_t n)
 {
@@ -65,9 +59,9 @@ take_node(void *ctx, const AtpMstSubtree *subtree, const uint8_t *node, size_t n
 	kept->block = (AtpBytes) {memcpy(palloc(n), node, n), n};
 }
 
-/* Mark the record, or if the tree has none at the path, both neighbours (atp_mst_root_mark()), of which there may be one. */
+/* Mark the record at the path, or both neighbours of the path (atp_mst_root_mark()). */
 static void
-take_row(void *ctx, AtpMstBuilder *tree, AtpBytes path, AtpBytes cid, bool added)
+mark_record(void *ctx, AtpMstBuilder *tree, AtpBytes path, AtpBytes cid, bool added)
 {
 	Way		   *way = ctx;
 	int			cmp;
@@ -108,7 +102,7 @@ block_of(const AtpOutRepo *repo, const Way *way, AtpArg collection, AtpArg rkey)
 	row.has_value = !isnull;
 	row.raw = atp_get(tuple, "raw", BYTEAOID, &isnull);
 	row.has_raw = !isnull;
-	return atp_out_record(repo, way->path, bytes_of(way->cid), &row);
+	return atp_out_record(repo, way->path, atp_out_bytes(way->cid), &row);
 }
 
 static void
@@ -121,13 +115,13 @@ write_proof(const char *target, AtpArg did, AtpArg collection, AtpArg rkey, AtpC
 	path = atp_record_path(PG_DETOAST_DATUM_PACKED(collection.value), PG_DETOAST_DATUM_PACKED(rkey.value));
 	way->path = (AtpBytes) {(const uint8_t *) path.ptr, path.len};
 	atp_out_repo_read(&repo, target, did);
-	atp_out_repo_build(&repo, take_node, take_row, way);
-	atp_car_out_header(out, bytes_of(repo.commit));
-	atp_car_out_block(out, bytes_of(repo.commit), bytes_of((struct varlena *) repo.block));
+	atp_out_repo_build(&repo, take_node, mark_record, way);
+	atp_car_out_header(out, atp_out_bytes(repo.commit));
+	atp_car_out_block(out, atp_out_bytes(repo.commit), atp_out_bytes((struct varlena *) repo.block));
 	while (way->n-- > 0)
 		atp_car_out_block(out, (AtpBytes) {way->nodes[way->n].cid, sizeof(way->nodes[way->n].cid)}, way->nodes[way->n].block);
 	if (way->cid != NULL)
-		atp_car_out_block(out, bytes_of(way->cid), block_of(&repo, way, collection, rkey));
+		atp_car_out_block(out, atp_out_bytes(way->cid), block_of(&repo, way, collection, rkey));
 }
 
 /* SQL: atproto.record_proof(did, collection, rkey, target) */

@@ -4,7 +4,7 @@
  *
  * The rows are read twice in one snapshot: without values, to build the tree and prove its root; then with values,
  * beside a walk over the finished tree from its root.  The walk enters a node before what the node points to, which is the
- * order of the file.
+ * order of the file.  O-04: each block has the hash that the signed tree names, so the block is the account's.
  */
 #include "postgres.h"
 
@@ -32,7 +32,7 @@ PG_FUNCTION_INFO_V1(atp_repo_car_chunks);
 /* The memory of records is given back after so many bytes of blocks. */
 #define RECORDS_BYTES	(256 * 1024)
 
-/* The tables that an export reads. */
+/* The tables read by an export. */
 static const char *const read_tables[] = {"repo", "record", NULL};
 
 typedef struct Export
@@ -44,12 +44,6 @@ typedef struct Export
 	unsigned	top;			/* layer of the root */
 	AtpExportWalk walk;
 } Export;
-
-static AtpBytes
-bytes_of(const struct varlena *value)
-{
-	return (AtpBytes) {(const uint8_t *) VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value)};
-}
 
 /* ------------------------------------------------------------------------
  * The rows, without values
@@ -68,7 +62,7 @@ take_node(void *ctx, const AtpMstSubtree *subtree, const uint8_t *node, size_t n
 }
 
 static void
-take_row(void *ctx, AtpMstBuilder *tree, AtpBytes path, AtpBytes cid, bool added)
+note_record(void *ctx, AtpMstBuilder *tree, AtpBytes path, AtpBytes cid, bool added)
 {
 	if (!added && path.ptr != NULL)
 		atp_twice_note(((Export *) ctx)->twice, cid);
@@ -115,7 +109,7 @@ write_records(Export *e)
 	AtpErr		err;
 
 	atp_audit_rows_of(rows, e->repo.did, e->repo.purge_rev);
-	err = atp_export_begin(&e->walk, &source, bytes_of(e->repo.data), &at);
+	err = atp_export_begin(&e->walk, &source, atp_out_bytes(e->repo.data), &at);
 	while (err == ATP_OK && (err = atp_export_next(&e->walk, &record, &at)) == ATP_OK)
 	{
 		MemoryContext old;
@@ -160,14 +154,14 @@ write_repository(const char *target, AtpArg did, AtpCarOut *out)
 	atp_out_repo_read(&e->repo, target, did);
 	e->layers = atp_layers_make();
 	e->twice = atp_twice_make();
-	cid = bytes_of(e->repo.commit);
+	cid = atp_out_bytes(e->repo.commit);
 	atp_twice_note(e->twice, cid);
-	atp_out_repo_build(&e->repo, take_node, take_row, e);
+	atp_out_repo_build(&e->repo, take_node, note_record, e);
 	atp_layers_rewind(e->layers);
 	atp_twice_ready(e->twice, &e->repo);
 	atp_car_out_header(out, cid);
 	(void) atp_twice_is_first(e->twice, cid);
-	atp_car_out_block(out, cid, bytes_of((struct varlena *) e->repo.block));
+	atp_car_out_block(out, cid, atp_out_bytes((struct varlena *) e->repo.block));
 	write_records(e);
 	atp_twice_free(e->twice);
 	atp_layers_free(e->layers);

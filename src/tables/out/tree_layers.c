@@ -13,7 +13,7 @@
 /* Bytes of nodes in memory, of all layers.  The layer that grows beyond goes into a file. */
 #define KEPT_MAX	(4 * 1024 * 1024)
 
-/* A node, with its length before it. */
+/* Nodes, each behind its length. */
 typedef struct Layer
 {
 	uint8_t    *bytes;			/* of the nodes in memory, or a buffer for the node read from the file last */
