@@ -3,6 +3,8 @@
 #		oracle builds the account's file from the messages; from the file, the same rows come into another target.  Proofs
 #		are those that the oracle finds by a search from the root, and of spoilt ones each is judged.  Wherever the tables
 #		do not have exactly the signed records, there is an error that says why, and no file.  O-01 to O-06.
+#
+#		ATPROTO_OUT_RECORDS=100000: the long form.
 
 use strict;
 use warnings FATAL => 'all';
@@ -102,7 +104,7 @@ is($answers, scalar @paths, 'O-05: and they are believed');
 
 my %wrong;
 my $judged = 0;
-foreach my $path (@paths[ 0, 7, 20, 24 ])
+foreach my $path (@paths[ 7, 20 ])
 {
 	my ($collection, $rkey) = split '/', $path;
 
@@ -116,7 +118,7 @@ foreach my $path (@paths[ 0, 7, 20, 24 ])
 		$wrong{"$path: $name: $is"} = 1 if $is ne { none => 'no proof|f|t|t', absent => 'absent|t|f|t', there => 'there|t|f|f' }->{$answer};
 	}
 }
-cmp_ok($judged, '>', 60, 'many proofs are spoilt');
+cmp_ok($judged, '>', 30, 'many proofs are spoilt');
 is(join("\n", sort keys %wrong), '', 'O-05: a spoilt file proves what is left, or nothing');
 my $proof = "atproto.record_proof('$did', 'com.example.a', 'self', 'again')";
 my $verify = 'SELECT answer, why FROM atproto.verify_record_proof';
@@ -186,14 +188,16 @@ is(query("BEGIN; UPDATE again.repo SET commit_block = jsonb_to_dagcbor(dagcbor_t
 
 # --- many records ---
 
-query(q{CREATE SCHEMA big; INSERT INTO atproto.subscription (name, url, target, enabled) VALUES ('big', 'wss://localhost:1', 'big', false); SELECT atproto.create_tables('big');
+my $many = $ENV{ATPROTO_OUT_RECORDS} || 20_000;
+
+query(qq{CREATE SCHEMA big; INSERT INTO atproto.subscription (name, url, target, enabled) VALUES ('big', 'wss://localhost:1', 'big', false); SELECT atproto.create_tables('big');
 	INSERT INTO big.record (did, collection, rkey, cid, rev, value) SELECT 'did:web:big.example', 'a.b.c', k::recordkey, cidlink_of(jsonb_to_dagcbor(v)), '3mbd3542k2222', v
-	FROM (SELECT 'k' || n AS k, jsonb_build_object('$type', 'a.b.c', 'n', n, 'text', repeat('x', n % 200)) AS v FROM generate_series(1, 100000) n) x;
+	FROM (SELECT 'k' || n AS k, jsonb_build_object('\$type', 'a.b.c', 'n', n, 'text', repeat('x', n % 200)) AS v FROM generate_series(1, $many) n) x;
 	INSERT INTO big.repo (did, rev, data, sig, sync) SELECT 'did:web:big.example', '3mbd3542k2222', atproto.repo_root('a.b.c/' || rkey::text, cid ORDER BY rkey::text COLLATE "C"), decode(repeat('01', 64), 'hex'), 'partial' FROM big.record;
 	UPDATE big.repo SET commit = cidlink_of(atproto.commit_block(did, rev, data, sig, NULL)); ANALYZE big.record});
 is(query(q{SELECT count(*), count(*) FILTER (WHERE r.value IS DISTINCT FROM c.value) FROM car_records(atproto.repo_car('did:web:big.example', 'big')) c
-	LEFT JOIN big.record r ON r.cid = c.cid AND c.uri = ('at://did:web:big.example/a.b.c/' || r.rkey::text)::aturi}), '100000|0', 'O-07: a hundred thousand records');
-is(query(q{SELECT string_agg(c, ''::bytea) = atproto.repo_car('did:web:big.example', 'big'), max(length(c)) < 300000, count(*) > 50 FROM atproto.repo_car_chunks('did:web:big.example', 'big') c}), 't|t|t', 'O-01: in pieces of a bounded size');
+	LEFT JOIN big.record r ON r.cid = c.cid AND c.uri = ('at://did:web:big.example/a.b.c/' || r.rkey::text)::aturi}), "$many|0", "O-07: $many records");
+is(query(q{SELECT string_agg(c, ''::bytea) = atproto.repo_car('did:web:big.example', 'big'), max(length(c)) < 300000, count(*) > 10 FROM atproto.repo_car_chunks('did:web:big.example', 'big') c}), 't|t|t', 'O-01: in pieces of a bounded size');
 like(fails(q{SET statement_timeout = '5ms'; SELECT length(atproto.repo_car('did:web:big.example', 'big'))}), qr/canceling statement/, 'O-07: it can be cancelled');
 
 done_testing();
