@@ -73,6 +73,7 @@ step(AtpBytes node, AtpBytes path, unsigned *height, bool top, AtpBytes *lo, Atp
 	static uint8_t ends[2][ATP_MST_KEY_MAX];
 	uint8_t		key[ATP_MST_KEY_MAX];
 	uint8_t		low[ATP_MST_KEY_MAX];
+	uint8_t		high[ATP_MST_KEY_MAX];
 	AtpBytes	before = *lo;
 	AtpBytes	after = *hi;
 	size_t		len = 0;
@@ -118,7 +119,7 @@ step(AtpBytes node, AtpBytes path, unsigned *height, bool top, AtpBytes *lo, Atp
 		if (cmp >= 0 && !passed)
 		{
 			passed = true;
-			after = (AtpBytes) {memcpy(ends[1], key, len), len};
+			after = (AtpBytes) {memcpy(high, key, len), len};
 		}
 		else if (cmp < 0)
 		{
@@ -130,6 +131,8 @@ step(AtpBytes node, AtpBytes path, unsigned *height, bool top, AtpBytes *lo, Atp
 	*next = member(&r, 'l', &item);
 	if (!left)
 		*next = link;
+	if (after.ptr != NULL)
+		after.ptr = memmove(ends[1], after.ptr, after.len);
 	*hi = after;
 }
 
