@@ -1,8 +1,8 @@
 # 341_out.pl
-#		Repositories and proofs given out again.  What a capture brought into the tables leaves them byte for byte as the
-#		oracle builds the account's file from the messages; from the file, the same rows come into another target.  Proofs
-#		are those that the oracle finds by a search from the root, and of spoilt ones each is judged.  Wherever the tables
-#		do not have exactly the signed records, there is an error that says why, and no file.  O-01 to O-06.
+#		Repositories and proofs given out.  A capture fills the tables; each account's file is, byte for byte, the file that
+#		the oracle builds from the messages, and load_car() of the file gives equal rows in a second target.  The oracle finds
+#		the same proofs by a search from the root, and spoils them.  If the tables lack a signed record or have a record too
+#		many, an error gives the reason, and no file is made.  O-01 to O-06.
 #
 #		ATPROTO_OUT_RECORDS=100000: the long form.
 

@@ -1,6 +1,6 @@
 # 342_real_out.pl
-#		What a real PDS exports (getRepo) and what the tables give out again are the same blocks, and the PDS's own
-#		proofs (getRecord) of records that are there or not are believed.  O-04, O-05.
+#		A real PDS exports (getRepo) the same blocks as repo_car(); verify_record_proof() believes the PDS's proofs (getRecord)
+#		of present and absent records.  O-04, O-05.
 
 use strict;
 use warnings FATAL => 'all';
@@ -36,7 +36,7 @@ sub write_of
 	return { '$type' => "com.atproto.repo.applyWrites#$kind", collection => $collection, rkey => $rkey, %value };
 }
 
-# Alice has many records, of which some have the same bytes; Bob has few; Carol has removed all of hers.
+# Alice has many records, some with equal bytes; Bob has a single record; Carol has removed all records.
 writes($accounts[0], map { write_of('create', ('com.example.a', 'com.example.a-b.c', $post)[ $_ % 3 ], "key$_", $_ % 7 == 0 ? 'the same' : "post $_ \x{1f600}") } 100 * $_ .. 100 * $_ + 99) foreach 1 .. 5;
 writes($accounts[0], map { write_of('delete', ('com.example.a', 'com.example.a-b.c', $post)[ $_ % 3 ], "key$_") } 150 .. 170);
 writes($accounts[0], map { write_of('update', ('com.example.a', 'com.example.a-b.c', $post)[ $_ % 3 ], "key$_", "changed $_") } 200 .. 220);
