@@ -1,6 +1,6 @@
 # 511_changes_rows.pl
-#		The output plugin, and what is done to the tables beside the stream: partitions, rows that go in bulk, large values,
-#		transactions of every kind, tables that their owner alters, and other replica identities.
+#		The output plugin, and changes of the tables beside the stream: partitions, rows removed in bulk, large values,
+#		transactions of every kind, tables altered by the owner, replica identities.
 
 use strict;
 use warnings FATAL => 'all';
@@ -30,7 +30,7 @@ sub row
 
 my $insert = 'INSERT INTO atproto.record (did, collection, rkey, cid, rev, value) VALUES ';
 
-# What a reader is told of some statements, in short; and the reader's tables are compared at the end.
+# The messages after some statements, in short.
 my @messages;
 
 sub told
