@@ -1,0 +1,278 @@
+# 504_plc_logs.pl
+#		Operations of a did:plc directory that follow an unknown one wait, and the account's log is asked for once (M-11).  With
+#		"dids" the whole log is not read (M-14).  The tables are as the second verifier of test/oracle says.
+#
+#		ATPROTO_SEED is the seed of the run.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use AtprotoTest::Network;
+use AtprotoTest::Plc;
+use AtprotoTest::Preload;
+use JSON::PP;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $seed    = seed();
+my $network = AtprotoTest::Network->start;
+my $node    = make_node(
+	'plc_logs', start => AtprotoTest::Preload->make(network => $network),
+	conf => $network->settings . <<'CONF');
+max_worker_processes = 30
+atproto.reconnect_delay = 50ms
+atproto.reconnect_max_delay = 200ms
+atproto.fetch_host_rate = 1000
+atproto.fetch_host_parallel = 8
+atproto.fetch_allow = 'http://plc.example.com'
+CONF
+my $log     = plc_export(operations => 500, wrong => 0, seed => $seed);
+my @entries = plc_entries($log);
+my $last    = $entries[-1]{seq};
+my $half    = int(@entries / 2);
+
+sub directory
+{
+	my ($what) = @_;
+	return $network->directories({ $PLC => $what })->{$PLC};
+}
+
+# A directory that has the entries before this one.
+sub begin_directory
+{
+	my ($upto) = @_;
+	directory({ log => $log, upto => $entries[ $upto - 1 ]{seq} });
+	return;
+}
+
+sub follow
+{
+	my ($name, %o) = @_;
+	my $target = delete $o{target} // $name;
+	my $more = join '', map { ", $_ => $o{$_}" } sort keys %o;
+
+	query("CREATE SCHEMA IF NOT EXISTS $target; SELECT atproto.subscribe('$name', 'ws://$PLC/export/stream', target => '$target', allow_insecure => true$more)");
+	return;
+}
+
+sub publish
+{
+	my ($name, $upto) = @_;
+
+	directory({ do => { publish => $upto } });
+	wait_for("SELECT COALESCE(max(seq), 0) >= $upto FROM atproto.cursor WHERE subscription = '$name'");
+	return;
+}
+
+# No request of the subscription is open.
+sub logs_have_come
+{
+	my ($name) = @_;
+	wait_for("SELECT count(*) = 0 FROM atproto.plc_log_request WHERE subscription = '$name' AND (answer IS NOT NULL OR next_try IS NOT NULL)");
+	return;
+}
+
+sub array
+{
+	return q{ARRAY['} . join(q{','}, @_) . q{']::did[]};
+}
+
+# The tables have the whole logs of these accounts up to a number, and nothing else.
+sub logs_are
+{
+	my ($target, $what, $upto, @dids) = @_;
+	my %of   = map { $_ => 1 } @dids;
+	my @want = grep { $of{ (split / /)[0] } } map { join ' ', (split /\t/)[ 0 .. 2 ] } split /\n/, plc_rows('operation', $log, last => $upto);
+	my $have = query("SELECT concat_ws(' ', did, n, cid) FROM $target.plc_operation");
+
+	return is_deeply([ sort split /\n/, $have ], [ sort @want ], $what);
+}
+
+my %first;
+$first{ $entries[$_]{did} } //= $_ foreach 0 .. $#entries;
+my %later;	# accounts that began before the middle, with their entries behind it
+foreach my $i ($half .. $#entries)
+{
+	push @{ $later{ $entries[$i]{did} } }, $i if $first{ $entries[$i]{did} } < $half;
+}
+my @late = sort { @{ $later{$b} } <=> @{ $later{$a} } || $a cmp $b } keys %later;
+my %seen = map { $entries[$_]{did} => 1 } $half .. $#entries;
+
+# --- a stream that begins in the middle ---
+
+begin_directory($half);
+follow('middle', cursor => $entries[ $half - 1 ]{seq});
+wait_for("SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = 'middle'");
+publish('middle', $last);
+logs_have_come('middle');
+logs_are('middle', 'M-11: the logs of all accounts that the stream names are whole', $last, keys %seen);
+is(query('SELECT count(*) FROM middle.plc_refused'), '0', '... and what waited is not refused any more');
+is(query('SELECT count(*) FROM atproto.plc_log_request'), '0', '... no request is left');
+is(directory({ do => {} })->{asked}{audit}, scalar(keys %later), '... each account was asked for once');
+is(query(q{SELECT count(*) FROM middle.plc_operation o WHERE seq IS NULL AND did = '} . $late[0] . q{'}),
+	scalar(grep { $entries[$_]{did} eq $late[0] } 0 .. $half - 1), 'M-11: an operation of a log has no number, one that waited has');
+
+
+# --- some accounts: the stream is joined, and the logs are asked for ---
+
+my ($here, $there, $added, $never) = ($late[0], $late[1], $late[2], $late[3]);
+begin_directory($half);
+my $exports = directory({ do => {} })->{asked}{export};
+follow('few', dids => array($here, $there));
+logs_have_come('few');
+logs_are('few', 'M-14: the logs of the accounts in dids', $entries[ $half - 1 ]{seq}, $here, $there);
+is(directory({ do => {} })->{asked}{export}, $exports, '... without a page of the whole log');
+is(query(q{SELECT seq IS NULL FROM atproto.cursor WHERE subscription = 'few'}), 't', '... the stream has brought nothing yet');
+my $quarter = int(($half + @entries) / 2);
+publish('few', $entries[$quarter]{seq});
+logs_have_come('few');
+logs_are('few', 'M-14: what the stream brings goes on', $entries[$quarter]{seq}, $here, $there);
+query("UPDATE atproto.subscription SET dids = @{[ array($there, $added) ]} WHERE name = 'few'");
+wait_for("SELECT count(*) = 1 FROM atproto.plc_log_request WHERE subscription = 'few' AND did = '$added' AND next_try IS NULL AND answer IS NULL");
+is(query("SELECT string_agg(did || ' ' || why, ',' ORDER BY did::text) FROM atproto.plc_log_request WHERE subscription = 'few'"),
+	join(',', map { "$_ dids" } sort $there, $added), 'M-14: a request for each account in dids, and for no other');
+publish('few', $last);
+my %counts;
+$counts{ $_->{did} }++ foreach @entries;
+is(query("SELECT count(*) FROM few.plc_operation WHERE did IN ('$there', '$added')"), $counts{$there} + $counts{$added}, 'M-14: the log of an added account is whole');
+my $before = () = grep { $_->{did} eq $here && $_->{seq} <= $entries[$quarter]{seq} } @entries;
+is(query("SELECT count(*) FROM few.plc_operation WHERE did = '$here'"), $before, '... and of a removed one nothing more is stored');
+query(q{SELECT atproto.pause('few')});
+
+# --- answers that lack the operation ---
+
+# A subscription that has seen nothing of an account before the middle, and a directory whose answers about it are wrong.
+sub answer_badly
+{
+	my ($name, $did, %change) = @_;
+
+	query("DROP SCHEMA IF EXISTS $name CASCADE");
+	begin_directory($half);
+	directory({ do => { change => { on => 'audit', did => $did, times => undef, line => 0, %change } } });
+	follow($name, cursor => $entries[ $half - 1 ]{seq});
+	publish($name, $entries[ $later{$did}[0] ]{seq});
+	wait_for("SELECT count(*) = 1 FROM atproto.plc_log_request WHERE subscription = '$name' AND did = '$did' AND tries = 1 AND answer IS NULL")
+	  if $change{what} ne 'cid';
+	return;
+}
+
+sub ask_now
+{
+	my ($name) = @_;
+	query("UPDATE atproto.plc_log_request SET next_try = now() WHERE subscription = '$name' AND next_try IS NOT NULL");
+	query("SELECT atproto.resume('$name')");
+	return;
+}
+
+# The account's refused entries, by their numbers.
+sub refused
+{
+	my ($name, $did) = @_;
+	return query("SELECT COALESCE(string_agg(seq || ' ' || reason, ',' ORDER BY seq), '') FROM $name.plc_refused WHERE did = '$did'");
+}
+
+my $first = $entries[ $later{$here}[0] ]{seq};
+answer_badly('older', $here, what => 'empty');
+is(refused('older', $here), "$first prev", 'M-11: an operation that the log lacks waits');
+is(query("SELECT next_try > now() FROM atproto.plc_log_request WHERE did = '$here' AND subscription = 'older'"), 't', '... and the log is asked for once more, later');
+directory({ do => { forget => undef } });
+ask_now('older');
+logs_have_come('older');
+is(refused('older', $here), '', 'M-11: the second answer has it');
+is(query("SELECT count(*) FROM older.plc_operation WHERE did = '$here'"), scalar(grep { $_->{did} eq $here && $_->{seq} <= $first } @entries), '... the log is whole');
+query(q{SELECT atproto.unsubscribe('older')});
+
+my %wrong = (
+	empty => [ { what => 'empty' }, undef ],
+	other => [ { what => 'none', other => $never }, qr/another account/ ],
+	unlisted => [ { what => 'without', value => 'did' }, qr/another account/ ],
+	large => [ { what => 'long', size => 9 }, qr/./ ]);
+foreach my $kind (sort keys %wrong)
+{
+	my ($change, $error) = @{ $wrong{$kind} };
+
+	answer_badly('bad', $here, %{$change});
+	ask_now('bad');
+	logs_have_come('bad');
+	is(query("SELECT tries || ' ' || why FROM atproto.plc_log_request WHERE subscription = 'bad' AND did = '$here'"), '2 prev', "M-11: $kind: asked for twice, and not again");
+	like(query("SELECT error FROM atproto.plc_log_request WHERE subscription = 'bad' AND did = '$here'"), $error, '... the row says why') if defined $error;
+	like(refused('bad', $here), qr/\b$first prev/, '... what waited is refused');
+	my $asked = directory({ do => {} })->{asked}{audit};
+	if (@{ $later{$here} } > 1)
+	{
+		my $second = $entries[ $later{$here}[1] ]{seq};
+
+		publish('bad', $second);
+		wait_for("SELECT count(*) > 0 FROM bad.plc_refused WHERE seq = $second");
+		is(query("SELECT next_try IS NULL FROM atproto.plc_log_request WHERE subscription = 'bad' AND did = '$here'"), 't',
+			'M-11: an operation that follows a refused one is not asked about');
+	}
+	directory({ do => { forget => undef } });
+	query("SELECT atproto.plc_ask('bad')");
+	logs_have_come('bad');
+	is(refused('bad', $here), '', 'M-11: plc_ask() heals');
+	is(query("SELECT string_agg(DISTINCT problem, ',') FROM (SELECT DISTINCT did FROM bad.plc_operation) d, LATERAL atproto.plc_audit(d.did, 'bad') a"), '', '... and all that is stored holds');
+	query(q{SELECT atproto.unsubscribe('bad')});
+}
+
+answer_badly('bad', $here, what => 'cid', value => 'bafyreiaaaa');
+wait_for(q{SELECT count(*) = 1 FROM bad.plc_refused WHERE reason = 'cid'});
+logs_have_come('bad');
+is(query("SELECT count(*) FROM atproto.plc_log_request WHERE subscription = 'bad' AND did = '$here'"), '0', 'M-11: what follows a refused operation of the log itself is not asked about');
+like(refused('bad', $here), qr/\b$first prev/, '... and is refused');
+directory({ do => { forget => undef } });
+query("SELECT atproto.plc_ask('bad', '$here')");
+logs_have_come('bad');
+is(refused('bad', $here), '', '... until the directory is right, and somebody asks');
+query(q{SELECT atproto.unsubscribe('bad')});
+
+# --- accounts that do not exist ---
+
+my $storm = $node->basedir . '/storm.jsonl';
+my @model = grep { defined $_->{operation}{prev} } @entries;
+my $made = join '', map {
+	my $did = 'did:plc:' . sprintf('%024d', $_) =~ tr/0-9/a-j/r;
+	JSON::PP->new->canonical->encode({ %{ $model[ $_ % @model ] }, did => $did, seq => $last + $_, nullifies => [] }) . "\n"
+} 1 .. 60;
+append_to_file($storm, $made);
+query('ALTER SYSTEM SET atproto.queue_limit = 20');
+query('SELECT pg_reload_conf()');
+begin_directory(scalar @entries);
+follow('storm', cursor => $last);
+wait_for(q{SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = 'storm'});
+directory({ do => { append => $storm } });
+publish('storm', $last + 60);
+wait_for(q{SELECT count(*) = 0 FROM atproto.plc_log_request WHERE subscription = 'storm' AND (answer IS NOT NULL OR tries = 0)});
+is(query(q{SELECT count(*) FROM storm.plc_refused WHERE reason = 'prev'}), '60', 'M-11: a storm of unknown accounts: each operation has its row');
+is(query(q{SELECT count(*) FROM atproto.plc_log_request WHERE subscription = 'storm'}), '20', '... and requests are bounded');
+is(query(q{SELECT skips ->> 'held_dropped' FROM atproto.cursor WHERE subscription = 'storm'}), '40', '... what found no room is counted');
+ask_now('storm');
+logs_have_come('storm');
+is(query(q{SELECT stopped IS NULL FROM atproto.subscription WHERE name = 'storm'}), 't', '... the subscription goes on');
+query('ALTER SYSTEM RESET atproto.queue_limit');
+query('SELECT pg_reload_conf()');
+
+# --- what happens to those that wait ---
+
+answer_badly('waits', $here, what => 'empty');
+query(q{SELECT atproto.pause('waits')});
+query(q{UPDATE atproto.subscription SET name = 'renamed' WHERE name = 'waits'});
+query('ALTER SCHEMA waits RENAME TO moved');
+is(query("SELECT string_agg(subscription, ',') FROM atproto.plc_log_request WHERE did = '$here' AND subscription IN ('waits', 'renamed')"), 'renamed', 'M-11: a request goes along with a rename');
+directory({ do => { forget => undef } });
+ask_now('renamed');
+logs_have_come('renamed');
+is(refused('moved', $here), '', '... and the log comes');
+query(q{SELECT atproto.unsubscribe('renamed')});
+answer_badly('waits', $here, what => 'empty');
+query(q{SELECT atproto.unsubscribe('waits')});
+is(refused('waits', $here), "$first prev", 'M-11: what waits stays refused when the subscription goes');
+is(query(q{SELECT count(*) FROM atproto.plc_log_request WHERE subscription = 'waits'}), '0', '... and nobody asks any more');
+
+$node->stop;
+$network->stop;
+done_testing();
