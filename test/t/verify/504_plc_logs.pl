@@ -270,6 +270,16 @@ query(q{SELECT atproto.unsubscribe('waits')});
 is(refused('waits', $here), "$first prev", 'M-11: what waits stays refused when the subscription goes');
 is(query(q{SELECT count(*) FROM atproto.plc_log_request WHERE subscription = 'waits'}), '0', '... and nobody asks any more');
 
+# --- identities follow ---
+
+begin_directory($half);
+query("INSERT INTO atproto.identity (did, state, asked_at, resolved_at, log_time) VALUES ('$here', 'invalid', '2020-01-01', '2020-01-01', '2020-01-01')");
+follow('ids', dids => array($here), identities => 'true');
+wait_for("SELECT count(*) = 1 FROM atproto.plc_log_request WHERE subscription = 'ids' AND next_try IS NULL AND answer IS NULL");
+is(query("SELECT i.log_time = h.since FROM atproto.identity i, ids.plc_history h WHERE i.did = '$here' AND h.did = i.did AND h.until IS NULL"), 't',
+	'M-30: the identity of an account follows its log, in the transaction that ends the request');
+query(q{SELECT atproto.unsubscribe('ids')});
+
 $node->stop;
 $network->stop;
 done_testing();
