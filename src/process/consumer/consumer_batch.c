@@ -251,13 +251,32 @@ note_gaps(Consumer *c)
 	atp_consumer_report(c);
 }
 
+/*
+ * M-14: a stream that was joined without a position has begun, so from now on it brings each operation: the logs are asked for again.
+ * A transaction before that of the first event: after a crash between the two there is no position, and the stream is joined anew.
+ */
+static void
+begin_logs(Consumer *c)
+{
+	if (c->source->pages == NULL || c->cursor >= 0 || c->batch->nevents == 0)
+		return;
+	atp_begin("asking for logs of accounts");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		atp_plc_request_named(c->sub, true);
+	atp_commit();
+	c->logs.waits = true;
+}
+
 static void
 hand_batch(Consumer *c, bool broken)
 {
 	AtpBatch   *batch = c->batch;
 
 	if (c->handed < 0 && batch->nevents > 0)
+	{
+		begin_logs(c);
 		begin_shards(c, Min(batch->events[0].seq, c->position.last) - 1);
+	}
 	count_later(c, batch->skips);
 	note_pace(c);
 	note_oldest(c);
@@ -317,22 +336,6 @@ obey_result(Consumer *c, AtpApplied result, const char *reason)
 			atp_consumer_stop(c, reason);
 			break;
 	}
-}
-
-/*
- * M-14: a stream that was joined without a position has begun, so from now on it brings each operation: the logs are asked for again.
- * A transaction before that of the first event: after a crash between the two there is no position, and the stream is joined anew.
- */
-static void
-begin_logs(Consumer *c)
-{
-	if (c->source->pages == NULL || c->cursor >= 0 || c->batch->nevents == 0)
-		return;
-	atp_begin("asking for logs of accounts");
-	if (atp_extension_lock() == ATP_EXTENSION_READY)
-		atp_plc_request_named(c->sub, true);
-	atp_commit();
-	c->logs.waits = true;
 }
 
 /* Apply the batch, in one transaction or in several. */
@@ -429,7 +432,7 @@ atp_consumer_purge_look(Consumer *c)
 long
 atp_consumer_release_due(const Consumer *c)
 {
-	if (c->shards != NULL || c->state == ATP_STATE_UNDECIDED || !(c->source->is_signed || c->source->by_repo))
+	if (c->shards != NULL || c->state == ATP_STATE_UNDECIDED || !atp_stream_kind_holds(c->source))
 		return -1;
 	return atp_release_due(&c->releaser, atp_now());
 }
@@ -459,6 +462,16 @@ atp_consumer_logs(Consumer *c)
 	int64		skips[ATP_SKIP_COUNT] = {0};
 	const char *reason = NULL;
 
+	if (!atp_plc_answers_look(&c->logs, c->sub))
+		return;
+	/* no worker may write an entry that waits while the answers are judged with the waiting entries */
+	if (c->shards != NULL)
+	{
+		AtpState	before = c->state;
+
+		atp_consumer_flush(c);
+		atp_consumer_is_flushed(c, before);
+	}
 	obey_result(c, atp_plc_answers_apply(&c->logs, c->sub, c->statements, c->layout, c->loop_cxt, skips, &reason), reason);
 	atp_status_skips(skips);
 	atp_consumer_report(c);

@@ -171,6 +171,7 @@ atp_consumer_read_settings(Consumer *c)
 	if (changed)
 		c->releaser = atp_releaser(0, 1, c->layout);
 	c->logs.waits = true;
+	c->logs.always = sub->workers > 1;	/* workers make requests, too */
 	c->reshard_at = cursor.shards != sub->workers ? cursor.highest : -1;
 	if (changed)
 		start_workers(c, cursor.shards);

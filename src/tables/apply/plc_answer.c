@@ -93,18 +93,6 @@ read_answers(LogAnswers *in)
 	qsort(in->answers, in->n, sizeof(LogAnswer), compare_answers);
 }
 
-/* Has the subscription open requests, so that answers may come? */
-static bool
-has_open_requests(const AtpSubscription *sub)
-{
-	AtpCaller	caller = atp_as_table_owner("plc_log_request");
-	bool		has = atp_run("SELECT FROM atproto.plc_log_request WHERE subscription = $1 AND (answer IS NOT NULL OR next_try IS NOT NULL) LIMIT 1",
-							  ATP_ARGS(atp_text_arg(sub->name))) > 0;
-
-	atp_owner_end(caller);
-	return has;
-}
-
 /* Adds an event for an entry.  False: the entry is no entry of this account. */
 static bool
 add_entry(AtpBatch *batch, const LogAnswer *answer, AtpBytes entry, int64 seq)
@@ -392,7 +380,28 @@ note_moved(AtpProgress *progress)
 long
 atp_plc_answers_due(const AtpPlcAnswers *r, AtpTime now)
 {
-	return r->more ? 0 : r->waits ? atp_remaining(now, r->look, LOOK_MS) : -1;
+	return r->more ? 0 : r->waits || r->always ? atp_remaining(now, r->look, LOOK_MS) : -1;
+}
+
+bool
+atp_plc_answers_look(AtpPlcAnswers *r, const AtpSubscription *sub)
+{
+	AtpCaller	caller;
+
+	r->look = atp_now();
+	r->more = r->waits = false;
+	atp_begin("looking for logs of accounts");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+	{
+		caller = atp_as_table_owner("plc_log_request");
+		r->more = atp_run("SELECT FROM atproto.plc_log_request WHERE subscription = $1 AND answer IS NOT NULL LIMIT 1",
+						  ATP_ARGS(atp_text_arg(sub->name))) > 0;
+		r->waits = r->more || atp_run("SELECT FROM atproto.plc_log_request WHERE subscription = $1 AND next_try IS NOT NULL LIMIT 1",
+									  ATP_ARGS(atp_text_arg(sub->name))) > 0;
+		atp_owner_end(caller);
+	}
+	atp_commit();
+	return r->more;
 }
 
 AtpApplied
@@ -406,15 +415,11 @@ atp_plc_answers_apply(AtpPlcAnswers *r, const AtpSubscription *sub, AtpStatement
 	AtpApplied	result = ATP_APPLIED;
 	AtpExtension extension;
 
-	r->look = atp_now();
 	in.batch = atp_batch_create(cxt);
 	atp_begin("looking for logs of accounts");
 	MemoryContextSwitchTo(in.batch->cxt);
 	if ((extension = atp_extension_lock()) == ATP_EXTENSION_READY)
-	{
 		read_batch(&in, set);
-		r->waits = in.n > 0 || has_open_requests(sub);
-	}
 	atp_commit();
 	MemoryContextSwitchTo(cxt);
 	r->more = in.n > 0;

@@ -19,6 +19,7 @@
 typedef struct AtpPlcAnswers
 {
 	bool		waits;			/* requests may be open: look for answers now and again */
+	bool		always;			/* other processes make requests, too */
 	bool		more;			/* the last look found answers, so the next look is due at once */
 	AtpTime		look;
 	int64		uncounted[ATP_SKIP_COUNT];	/* skips that are not written to the table yet (skips.h) */
@@ -26,6 +27,9 @@ typedef struct AtpPlcAnswers
 
 /* Milliseconds until atp_plc_answers_apply() is due; -1: no request is open. */
 extern long atp_plc_answers_due(const AtpPlcAnswers *r, AtpTime now);
+
+/* Have answers come?  Opens a transaction. */
+extern bool atp_plc_answers_look(AtpPlcAnswers *r, const AtpSubscription *sub);
 
 /*
  * Apply some answers at most.  layout: of the subscription's cursor, as this process knows it.  Sets skips to the counts of

@@ -32,6 +32,8 @@ typedef struct AtpRepoHead
 	uint64		first_rev;		/* the tables may lack commits before this revision */
 	struct varlena *commit;
 	struct varlena *data;
+	bytea	   *sig;			/* O-02: the signature in the commit */
+	bytea	   *commit_block;	/* the commit itself, if columns do not make it again (commit_keep.h) */
 	bytea	   *rev_paths;		/* the operations of rev that were applied (repo_paths.h); NULL: all */
 	bool		verified;		/* at level full: the account has signed the commit */
 	bool		has_history;
@@ -96,6 +98,9 @@ typedef struct AtpRepoRow
 	ItemPointerData place;		/* where the row was, if the row was read without a statement */
 	bool		audited;		/* the state as read fulfilled ATP_IS_AUDITED */
 	bool		synchronized;	/* sync was synchronized in the row as read */
+	bool		active;			/* the account in the row as read */
+	text	   *status;
+	struct varlena *handle;
 	bool		changed;		/* the row has to be written */
 	bool		added;			/* the row was inserted for this batch */
 	bool		stranger;		/* H-34: only statuses of an account without records came, so there is to be no row */
