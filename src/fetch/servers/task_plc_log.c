@@ -110,7 +110,7 @@ change_request(const LogRequest *asking, const char *set, AtpArg value, AtpArg m
 
 /* False: the directory cannot be asked now. */
 static bool
-send_request(LogRequest *asking, TimestampTz now)
+ask_directory(LogRequest *asking, TimestampTz now)
 {
 	long		wait_ms = WAIT_MIN_MS;
 	AtpHttp    *http = atp_fetch_start(&(AtpHttpRequest) {
@@ -126,7 +126,7 @@ send_request(LogRequest *asking, TimestampTz now)
 }
 
 static void
-send_requests(void)
+ask_directories(void)
 {
 	TimestampTz now = atp_time_of_day();
 	List	   *claimed = NIL;
@@ -139,7 +139,7 @@ send_requests(void)
 	{
 		LogRequest	   *asking = lfirst(cell);
 
-		if (send_request(asking, now))
+		if (ask_directory(asking, now))
 			nasked++;
 		else
 			MemoryContextDelete(asking->cxt);
@@ -206,7 +206,7 @@ step_logs(AtpTime now)
 	if (nasked < ASKED_MAX)
 	{
 		looked = now;
-		send_requests();
+		ask_directories();
 	}
 	return idle ? IDLE_LOOK_MS : LOOK_MS;
 }

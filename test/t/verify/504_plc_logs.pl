@@ -41,7 +41,7 @@ sub directory
 	return $network->directories({ $PLC => $what })->{$PLC};
 }
 
-# A directory that has the entries before this one.
+# A directory with the first entries of the log.
 sub begin_directory
 {
 	my ($upto) = @_;
@@ -102,7 +102,7 @@ foreach my $i ($half .. $#entries)
 my @late = sort { @{ $later{$b} } <=> @{ $later{$a} } || $a cmp $b } keys %later;
 my %seen = map { $entries[$_]{did} => 1 } $half .. $#entries;
 
-# --- a stream that begins in the middle ---
+# --- the stream from the middle on ---
 
 begin_directory($half);
 follow('middle', cursor => $entries[ $half - 1 ]{seq});
@@ -145,9 +145,9 @@ my $before = () = grep { $_->{did} eq $here && $_->{seq} <= $entries[$quarter]{s
 is(query("SELECT count(*) FROM few.plc_operation WHERE did = '$here'"), $before, '... and of a removed one nothing more is stored');
 query(q{SELECT atproto.pause('few')});
 
-# --- answers that lack the operation ---
+# --- answers without the operation, and wrong answers ---
 
-# A subscription that has seen nothing of an account before the middle, and a directory whose answers about it are wrong.
+# A subscription from the middle on, and a directory with wrong answers about an account.
 sub answer_badly
 {
 	my ($name, $did, %change) = @_;
@@ -227,7 +227,7 @@ logs_have_come('bad');
 is(refused('bad', $here), '', '... until the directory is right, and somebody asks');
 query(q{SELECT atproto.unsubscribe('bad')});
 
-# --- accounts that do not exist ---
+# --- a storm of invented accounts ---
 
 my $storm = $node->basedir . '/storm.jsonl';
 my @model = grep { defined $_->{operation}{prev} } @entries;
@@ -253,7 +253,7 @@ is(query(q{SELECT stopped IS NULL FROM atproto.subscription WHERE name = 'storm'
 query('ALTER SYSTEM RESET atproto.queue_limit');
 query('SELECT pg_reload_conf()');
 
-# --- what happens to those that wait ---
+# --- renames and removals while an operation waits ---
 
 answer_badly('waits', $here, what => 'empty');
 query(q{SELECT atproto.pause('waits')});
