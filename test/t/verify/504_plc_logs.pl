@@ -28,7 +28,7 @@ atproto.reconnect_delay = 50ms
 atproto.reconnect_max_delay = 200ms
 atproto.fetch_host_rate = 1000
 atproto.fetch_host_parallel = 8
-atproto.fetch_allow = 'http://plc.example.com'
+atproto.fetch_allow = 'http://plc.example.com, http://plc2.example.com'
 CONF
 my $log     = plc_export(operations => 500, wrong => 0, seed => $seed);
 my @entries = plc_entries($log);
@@ -37,8 +37,9 @@ my $half    = int(@entries / 2);
 
 sub directory
 {
-	my ($what) = @_;
-	return $network->directories({ $PLC => $what })->{$PLC};
+	my ($what, $host) = @_;
+	$host //= $PLC;
+	return $network->directories({ $host => $what })->{$host};
 }
 
 # A directory with the first entries of the log.
@@ -53,9 +54,10 @@ sub follow
 {
 	my ($name, %o) = @_;
 	my $target = delete $o{target} // $name;
+	my $host   = delete $o{host}   // $PLC;
 	my $more = join '', map { ", $_ => $o{$_}" } sort keys %o;
 
-	query("CREATE SCHEMA IF NOT EXISTS $target; SELECT atproto.subscribe('$name', 'ws://$PLC/export/stream', target => '$target', allow_insecure => true$more)");
+	query("CREATE SCHEMA IF NOT EXISTS $target; SELECT atproto.subscribe('$name', 'ws://$host/export/stream', target => '$target', allow_insecure => true$more)");
 	return;
 }
 
@@ -269,6 +271,48 @@ answer_badly('waits', $here, what => 'empty');
 query(q{SELECT atproto.unsubscribe('waits')});
 is(refused('waits', $here), "$first prev", 'M-11: what waits stays refused when the subscription goes');
 is(query(q{SELECT count(*) FROM atproto.plc_log_request WHERE subscription = 'waits'}), '0', '... and nobody asks any more');
+
+query('DROP SCHEMA waits CASCADE');
+answer_badly('waits', $here, what => 'empty');
+directory({ log => $log, upto => $first }, 'plc2.example.com');
+query(q{UPDATE atproto.subscription SET url = 'ws://plc2.example.com/export/stream' WHERE name = 'waits'});
+ask_now('waits');
+logs_have_come('waits');
+is(refused('waits', $here), '', 'M-11: after a change of the URL, the new directory is asked');
+query(q{SELECT atproto.unsubscribe('waits')});
+
+# --- dump and restore ---
+
+answer_badly('dumped', $here, what => 'empty');
+query(q{SELECT atproto.pause('dumped')});
+my $dump = $node->basedir . '/waiting.sql';
+$node->command_ok([ 'pg_dump', '-f', $dump, $node->connstr('postgres') ], 'pg_dump');
+query('CREATE DATABASE restored TEMPLATE template0');
+$node->command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-f', $dump, $node->connstr('restored') ], 'restored');
+is(query("SELECT why || ' ' || tries || ' ' || (next_try IS NOT NULL) FROM atproto.plc_log_request WHERE subscription = 'dumped' AND did = '$here'", database => 'restored'),
+	'prev 1 true', 'M-11: requests are in a dump');
+is(query("SELECT seq || ' ' || reason FROM dumped.plc_refused WHERE did = '$here'", database => 'restored'), "$first prev", '... and what waits');
+query('DROP DATABASE restored');
+query(q{SELECT atproto.unsubscribe('dumped')});
+
+# --- two directories, one target ---
+
+begin_directory($half);
+directory({ do => { change => { on => 'audit', did => $here, times => undef, line => 0, what => 'empty' } } });
+directory({ log => $log, upto => $entries[ $half - 1 ]{seq} }, 'plc2.example.com');
+follow('pair_a', cursor => $entries[ $half - 1 ]{seq}, target => 'pair');
+follow('pair_b', cursor => $entries[ $half - 1 ]{seq}, target => 'pair', host => 'plc2.example.com');
+publish('pair_a', $first);
+wait_for("SELECT count(*) = 1 FROM atproto.plc_log_request WHERE subscription = 'pair_a' AND did = '$here' AND tries = 1 AND answer IS NULL");
+directory({ do => { publish => $first } }, 'plc2.example.com');
+wait_for("SELECT seq >= $first FROM atproto.cursor WHERE subscription = 'pair_b'");
+ask_now('pair_b') if refused('pair', $here) ne '' and query(q{SELECT atproto.plc_ask('pair_b')}) > 0;
+wait_for("SELECT count(*) = 0 FROM pair.plc_refused WHERE did = '$here'");
+ask_now('pair_a');
+logs_have_come($_) foreach qw(pair_a pair_b);
+is(refused('pair', $here), '', 'M-11: of two directories of one target, one that has the log is enough');
+is(query("SELECT string_agg(DISTINCT problem, ',') FROM atproto.plc_audit('$here', 'pair') a"), '', '... and the log holds');
+query("SELECT atproto.unsubscribe('$_')") foreach qw(pair_a pair_b);
 
 # --- identities follow ---
 

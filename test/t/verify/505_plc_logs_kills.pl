@@ -25,7 +25,7 @@ my $preload = AtprotoTest::Preload->make(network => $network);
 my $node    = make_node(
 	'plc_logs_kills', start => $preload,
 	conf => $network->settings . <<'CONF');
-max_worker_processes = 20
+max_worker_processes = 30
 atproto.reconnect_delay = 50ms
 atproto.reconnect_max_delay = 200ms
 atproto.fetch_host_rate = 1000
@@ -70,21 +70,24 @@ query(<<"EOSQL");
 SET synchronous_commit = on;
 CREATE SCHEMA few;
 CREATE SCHEMA mid;
+CREATE SCHEMA two;
 SELECT atproto.subscribe('few', 'ws://$PLC/export/stream', target => 'few', allow_insecure => true, dids => ARRAY['$dids']::did[]);
 SELECT atproto.subscribe('mid', 'ws://$PLC/export/stream', target => 'mid', allow_insecure => true, cursor => $entries[ $told - 1 ]{seq});
+SELECT atproto.subscribe('two', 'ws://$PLC/export/stream', target => 'two', allow_insecure => true, cursor => $entries[ $told - 1 ]{seq}, workers => 2);
 EOSQL
 # a request that failed is due again after a minute, which the test does not wait for
 my $killer = AtprotoTest::Kills->new($node, $preload, [ 'the directory grows', sub { publish($told + 40) } ]);
 $killer->settle($kills, sub {
 	publish($told + 20);
 	try_query('UPDATE atproto.plc_log_request SET next_try = now() WHERE next_try > now()');
-	return try_query("SELECT concat_ws(' ', (SELECT count(*) FROM atproto.cursor WHERE seq = $last),"
+	return try_query("SELECT concat_ws(' ', (SELECT count(*) FROM (SELECT FROM atproto.cursor GROUP BY subscription HAVING min(seq) = $last) c),"
 		. ' (SELECT count(*) FROM atproto.plc_log_request WHERE answer IS NOT NULL OR next_try IS NOT NULL))');
-}, '2 0', sub { });
+}, '3 0', sub { });
 
 is_deeply(stored('few'), whole_logs(map { $_ => 1 } @few), 'M-14: the logs of some accounts are whole');
 is_deeply(stored('mid'), whole_logs(%seen), 'M-11: the logs of all accounts that the stream named are whole');
-is(query('SELECT (SELECT count(*) FROM few.plc_refused) + (SELECT count(*) FROM mid.plc_refused)'), '0', '... and nothing is refused');
+is_deeply(stored('two'), whole_logs(%seen), '... by two workers, too');
+is(query('SELECT (SELECT count(*) FROM few.plc_refused) + (SELECT count(*) FROM mid.plc_refused) + (SELECT count(*) FROM two.plc_refused)'), '0', '... and nothing is refused');
 is(query(q{SELECT count(*) FROM atproto.subscription WHERE stopped IS NOT NULL}), '0', 'none did stop');
 
 $node->stop;
