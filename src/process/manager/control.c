@@ -534,7 +534,7 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 					ATP_ARGS(name, seq));
 	sub = atp_subscription_get(TextDatumGetCString(name.value), CurrentMemoryContext);
 	if (sub != NULL && sub->source->pages != NULL)
-		atp_plc_request_again(sub->name);
+		(void) atp_plc_request_again(sub->name);
 	if (sub != NULL && !sub->source->by_repo && !seq.isnull)
 		atp_gap_read_again(TextDatumGetCString(name.value), DatumGetInt64(seq.value));
 	SPI_finish();

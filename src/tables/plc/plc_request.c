@@ -124,15 +124,18 @@ atp_plc_request_named(const AtpSubscription *sub, bool all)
 	atp_owner_end(caller);
 }
 
-void
+int64
 atp_plc_request_again(const char *name)
 {
 	AtpCaller	caller = atp_as_table_owner("plc_log_request");
+	int64		asked;
 
-	if (atp_run("UPDATE atproto.plc_log_request SET requested_at = $2, next_try = $2, answer = NULL, tries = 0, failures = 0, error = NULL"
-				" WHERE subscription = $1 AND why = 'dids'", ATP_ARGS(atp_text_arg(name), now_arg())) > 0)
+	asked = atp_run("UPDATE atproto.plc_log_request SET requested_at = $2, next_try = $2, answer = NULL, tries = 0, failures = 0, error = NULL"
+				" WHERE subscription = $1 AND why = 'dids'", ATP_ARGS(atp_text_arg(name), now_arg()));
+	if (asked > 0)
 		atp_wake_fetcher();
 	atp_owner_end(caller);
+	return asked;
 }
 
 /* Asks for the logs of these accounts, whatever was asked before; returns for how many, within the limit. */
@@ -156,7 +159,7 @@ ask_now(const AtpSubscription *sub, Datum *dids, int n)
 	return asked;
 }
 
-/* The accounts with entries that follow an unknown operation, read with the caller's rights; without more than can be asked for. */
+/* Accounts with entries that follow an unknown operation, read with the caller's rights, at most atproto.queue_limit. */
 static Datum *
 accounts_with_letters(const char *target, int *n)
 {
@@ -177,7 +180,7 @@ atp_plc_ask(PG_FUNCTION_ARGS)
 {
 	char	   *name;
 	AtpSubscription *sub;
-	int64		asked = 0;
+	int64		asked;
 	Datum		did = PG_ARGISNULL(1) ? (Datum) 0 : PG_GETARG_DATUM(1);
 	Datum	   *dids = &did;
 	int			n = 1;
@@ -197,13 +200,14 @@ atp_plc_ask(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("subscription \"%s\" follows no directory of did:plc", atp_quotable(name))));
-	if (PG_ARGISNULL(1))
+	if (PG_ARGISNULL(1) && sub->settings.ndids >= 0)
+		asked = atp_plc_request_again(name);
+	else
 	{
-		atp_plc_request_again(name);
-		asked = Max(sub->settings.ndids, 0);
-		dids = accounts_with_letters(sub->target, &n);
+		if (PG_ARGISNULL(1))
+			dids = accounts_with_letters(sub->target, &n);
+		asked = ask_now(sub, dids, n);
 	}
-	asked += ask_now(sub, dids, n);
 	SPI_finish();
 	PG_RETURN_INT64(asked);
 }

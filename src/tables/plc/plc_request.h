@@ -42,7 +42,7 @@ extern int	atp_plc_request_logs(const AtpSubscription *sub, struct varlena *cons
  */
 extern void atp_plc_request_named(const AtpSubscription *sub, bool all);
 
-/* After set_cursor(): ask again for the accounts in "dids". */
-extern void atp_plc_request_again(const char *name);
+/* After set_cursor(): ask again for the accounts in "dids"; returns their number. */
+extern int64 atp_plc_request_again(const char *name);
 
 #endif							/* ATP_PLC_REQUEST_H */

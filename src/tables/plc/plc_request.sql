@@ -46,5 +46,5 @@ CREATE FUNCTION atproto.plc_ask(subscription text, did @extschema@.did DEFAULT N
 	AS 'MODULE_PATHNAME', 'atp_plc_ask'
 	LANGUAGE C;
 COMMENT ON FUNCTION atproto.plc_ask(text, @extschema@.did) IS
-	'asks the directory of a subscription for the log of an account; without an account, for the logs of all accounts in dids, and of accounts with entries in plc_refused that follow an unknown operation; returns the number of accounts';
+	'asks the directory of a subscription for the log of an account; without an account, for the logs of all accounts in dids, or, without dids, of accounts with entries in plc_refused that follow an unknown operation; returns the number of accounts';
 REVOKE ALL ON FUNCTION atproto.plc_ask(text, @extschema@.did) FROM PUBLIC;

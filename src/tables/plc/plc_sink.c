@@ -221,6 +221,8 @@ judge_event(AtpApply *a, Account *account, AtpEvent *event, AtpPlcWriter *w, Unk
 	if (row->op != NULL && atp_plc_log_find(&account->log, row->op->cid) != ATP_PLC_NONE)
 	{
 		a->skips[ATP_SKIP_OLD]++;	/* M-10 */
+		if (a->sink != &atp_plc_sink)
+			atp_plc_put_known(w, account->did, row->op->cid);
 		return;
 	}
 	if (err == ATP_OK)

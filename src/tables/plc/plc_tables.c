@@ -349,6 +349,13 @@ atp_plc_writer(AtpStatements *set, const char *subscription, int max)
 }
 
 void
+atp_plc_put_known(AtpPlcWriter *w, struct varlena *did, const uint8_t *cid)
+{
+	atp_put_ref(w->forgiven, did);
+	atp_put_ref(w->forgiven, atp_varlena(cid + 4, 32));
+}
+
+void
 atp_plc_put_operation(AtpPlcWriter *w, const AtpPlcStored *row, int64 seq)
 {
 	AtpRows    *rows = w->operations;
@@ -361,8 +368,7 @@ atp_plc_put_operation(AtpPlcWriter *w, const AtpPlcStored *row, int64 seq)
 	atp_put(rows, TimestampTzGetDatum(row->created_at - ATP_UNIX_TO_POSTGRES), false);
 	atp_put(rows, Int64GetDatum(seq), seq == 0);
 	atp_put_ref(rows, row->packed);
-	atp_put_ref(w->forgiven, row->did);
-	atp_put_ref(w->forgiven, atp_varlena(row->cid + 4, 32));
+	atp_plc_put_known(w, row->did, row->cid);
 }
 
 /* The number of nullified operations has no bound but the lengths of the logs. */
@@ -413,6 +419,9 @@ atp_plc_write(AtpPlcWriter *w)
 			ereport(ERROR,
 					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 					 errmsg("another source of the same tables has written operations of the same accounts")));
+	}
+	if (w->forgiven->n > 0)
+	{
 		atp_rows_bind(w->forgiven, args);
 		(void) atp_execute(w->set, &refused_statements[FORGIVE], args, NULL);
 	}

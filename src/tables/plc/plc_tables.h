@@ -60,6 +60,8 @@ typedef struct AtpPlcWriter AtpPlcWriter;
 
 extern AtpPlcWriter *atp_plc_writer(AtpStatements *set, const char *subscription, int max);
 extern void atp_plc_put_operation(AtpPlcWriter *w, const AtpPlcStored *row, int64 seq);
+/* The operation is stored, so plc_refused must not have the operation: two sources of a target may have judged at the same moment. */
+extern void atp_plc_put_known(AtpPlcWriter *w, struct varlena *did, const uint8_t *cid);
 extern void atp_plc_put_nullified(AtpPlcWriter *w, struct varlena *did, int32 n, int32 by);
 extern void atp_plc_put_refused(AtpPlcWriter *w, const AtpEvent *event, const AtpPlcRow *row, AtpErr err);
 

@@ -312,6 +312,11 @@ ask_now('pair_a');
 logs_have_come($_) foreach qw(pair_a pair_b);
 is(refused('pair', $here), '', 'M-11: of two directories of one target, one that has the log is enough');
 is(query("SELECT string_agg(DISTINCT problem, ',') FROM atproto.plc_audit('$here', 'pair') a"), '', '... and the log holds');
+query("INSERT INTO pair.plc_refused (did, digest, reason, detail, subscription) SELECT did, cidlink_digest(cid), 'prev', 'written at the same moment', 'pair_a'"
+	. " FROM pair.plc_operation WHERE did = '$here' AND n = 1");
+is(query("SELECT atproto.plc_ask('pair_b', '$here')"), '1', 'M-11: plc_ask() says for how many accounts');
+logs_have_come('pair_b');
+is(refused('pair', $here), '', '... and a stored operation does not stay refused');
 query("SELECT atproto.unsubscribe('$_')") foreach qw(pair_a pair_b);
 
 # --- identities follow ---
