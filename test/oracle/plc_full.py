@@ -32,10 +32,10 @@ def handle_of(name, n=1):
 class Log:
     """The operations of one account, each behind the one before unless prev says otherwise."""
 
-    def __init__(self, name, created):
+    def __init__(self, name, created, keys=FIRST):
         self.name, self.entries = name, []
         self.did = None
-        self.add(created, FIRST, SERVER, None)
+        self.add(created, keys, SERVER, None)
 
     def add(self, created, keys, signer, prev, tombstone=False, server="pds.example.com", handle=1):
         if tombstone:

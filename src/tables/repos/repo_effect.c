@@ -474,6 +474,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 		repo->head.commit = event->commit;
 		repo->head.data = event->data;
 		repo->head.verified = event->signature != NULL;
+		repo->head.former_key = event->verdict.former_key;
 	}
 	repo->head.rev_paths = paths_with(repo, event, rest);
 	repo->row.changed = true;

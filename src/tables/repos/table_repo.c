@@ -90,6 +90,8 @@ static const AtpColumn columns[] = {
 	MEMBER(proved.rev), MEMBER(proved.has_rev)},
 	{"history_rev", ATP_TYPE_TID, ATP_VALUE, NULL,
 	"the newest revision, or time of a deletion, that an archive has shown of the account: an older export is not written", MEMBER(head.history_rev), MEMBER(head.has_history)},
+	{"former_key", ATP_TYPE_BYTEA, ATP_VALUE, NULL,
+	"if the signature was verified by a former key of the account: this key, as in atproto.identity; null: by the key in the account's document", MEMBER(head.former_key)},
 };
 
 StaticAssertDecl(lengthof(columns) <= ATP_REPO_COLUMNS_MAX, "more columns than ATP_REPO_COLUMNS_MAX");
