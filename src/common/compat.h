@@ -251,6 +251,13 @@
 #define atp_file_write(file, bytes, n, at, event)	FileWrite((file), unconstify(char *, (const char *) (bytes)), (n), (at), (event))
 #endif
 
+/* A tuple of a decoded change; NULL: there is none.  Before 17 the tuple is inside of a buffer. */
+#if PG_VERSION_NUM >= 170000
+#define ATP_CHANGE_TUPLE(buffer)	(buffer)
+#else
+#define ATP_CHANGE_TUPLE(buffer)	((buffer) == NULL ? NULL : &(buffer)->tuple)
+#endif
+
 /*
  * A column of a table's row.  heap_getattr() does the same, but newer minor versions have made it call a function that
  * earlier ones lack: a library that was built with such a version could not be loaded by an earlier one.

@@ -27,6 +27,7 @@ ROOMS = {
     "archive": PROTOCOL + ["common", "net"],
     "data": PROTOCOL + ["common", "types"],
     "config": PROTOCOL + ["common", "types", "net"],
+    "changes": GLUE,
     "lexicon": GLUE,
     "identity": GLUE,
     "stream": GLUE + ["net"],

@@ -23,6 +23,7 @@ my %run_by = (
 	'doc/use/cookbook.md' => '420_cookbook',
 	'doc/use/queries.md' => '295_queries',
 	'doc/operate/managed.md' => '462_managed',
+	'doc/use/plugin.md'      => '511_plugin_page',
 	'doc/operate/scale.md'   => '360_slices_fdw',
 	'doc/use/simulator.md' => '452_simulator_page',
 	'doc/use/own-pds.md' => '471_own_pds');

@@ -1,0 +1,84 @@
+/*
+ * change.h
+ *		What the output plugin keeps while it decodes: for a reader, and for a transaction.
+ */
+#ifndef ATP_CHANGE_H
+#define ATP_CHANGE_H
+
+#include "postgres.h"
+
+#include "access/htup.h"
+#include "changes/change_options.h"
+#include "changes/change_table.h"
+#include "replication/logical.h"
+#include "replication/output_plugin.h"
+#include "utils/hsearch.h"
+
+/* A reader of a slot: LogicalDecodingContext.output_plugin_private. */
+typedef struct AtpChanges
+{
+	LogicalDecodingContext *ctx;
+	AtpChangeOptions options;
+	MemoryContext row;			/* reset after each change */
+} AtpChanges;
+
+/* How far the transaction has moved in the stream of a source. */
+typedef struct AtpChangeSource
+{
+	char	   *subscription;
+	char	   *endpoint;
+	int32		shard;
+	int64		seq;
+} AtpChangeSource;
+
+/* A committed transaction: ReorderBufferTXN.output_plugin_private. */
+typedef struct AtpChangeTxn
+{
+	MemoryContext context;
+	XLogRecPtr	lsn;			/* end of the commit record */
+	int64		n;				/* messages so far */
+	MemoryContext repo_context; /* of repos */
+	HTAB	   *repos;			/* change_repo.c; NULL: none yet */
+	List	   *sources;		/* AtpChangeSource */
+	List	   *unknown;		/* OIDs: tables for which the reader was told that a change cannot be read */
+} AtpChangeTxn;
+
+/*
+ * A row, old or new: the columns of its table's kind, in the order of change_table.h.  unchanged: a large value that an UPDATE
+ * left alone, which WAL does not have; nulls is true, too.
+ */
+typedef struct AtpChangeRow
+{
+	const AtpChangeTable *table;
+	Datum		values[ATP_CHANGE_COLUMNS];
+	bool		nulls[ATP_CHANGE_COLUMNS];
+	bool		unchanged[ATP_CHANGE_COLUMNS];
+} AtpChangeRow;
+
+/* A change of a row.  had, has: the row before and after; NULL: none, or none in WAL. */
+typedef struct AtpChange
+{
+	AtpChanges *changes;
+	AtpChangeTxn *txn;
+	const AtpChangeTable *table;
+	bool		update;
+	AtpChangeRow *had;
+	AtpChangeRow *has;
+	bool		whole;			/* had has all columns, not only the key (REPLICA IDENTITY FULL) */
+} AtpChange;
+
+/* What a change of each kind of table tells. */
+extern void atp_change_of_record(const AtpChange *change);
+extern void atp_change_of_repo(const AtpChange *change);
+extern void atp_change_of_label(const AtpChange *change);
+extern void atp_change_of_cursor(const AtpChange *change);
+
+/* The revision that this transaction has written of a repository so far; 0: none. */
+extern uint64 atp_change_rev(const AtpChangeTxn *txn, const struct varlena *did);
+
+/* The next change of the repository's row changes the handle, or the status. */
+#define ATP_CHANGE_HANDLE	1
+#define ATP_CHANGE_STATUS	2
+extern void atp_change_announce(AtpChangeTxn *txn, const struct varlena *did, int what);
+
+#endif							/* ATP_CHANGE_H */

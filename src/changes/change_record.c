@@ -1,0 +1,168 @@
+/*
+ * change_record.c
+ *		Changes of the table record, as events of the kind commit.
+ */
+#include "postgres.h"
+
+#include "changes/change.h"
+#include "changes/change_write.h"
+#include "core/atp.h"
+#include "core/syntax/tid.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/jsonb.h"
+
+/* The key of a row; did_value is the DID as it is stored. */
+typedef struct Key
+{
+	char	   *did;
+	char	   *collection;
+	char	   *rkey;
+	struct varlena *did_value;
+} Key;
+
+/* False: the reader has not asked for this repository or collection. */
+static bool
+read_key(const AtpChange *change, const AtpChangeRow *row, Key *key)
+{
+	const AtpChangeOptions *options = &change->changes->options;
+
+	key->did_value = PG_DETOAST_DATUM_PACKED(row->values[ATP_RECORD_DID]);
+	if (!atp_change_has_did(options, key->did_value))
+		return false;
+	key->collection = atp_change_text(row, ATP_RECORD_COLLECTION);
+	if (!atp_change_has_collection(options, key->collection))
+		return false;
+	key->did = atp_change_text(row, ATP_RECORD_DID);
+	key->rkey = atp_change_text(row, ATP_RECORD_RKEY);
+	return true;
+}
+
+static bool
+same_key(const Key *a, const Key *b)
+{
+	return strcmp(a->did, b->did) == 0 && strcmp(a->collection, b->collection) == 0 && strcmp(a->rkey, b->rkey) == 0;
+}
+
+static bool
+same_value(const AtpChange *change, int column)
+{
+	Datum		a,
+				b;
+
+	if (change->had->nulls[column] || change->has->nulls[column])
+		return change->had->nulls[column] && change->has->nulls[column];
+	a = PointerGetDatum(PG_DETOAST_DATUM_PACKED(change->had->values[column]));
+	b = PointerGetDatum(PG_DETOAST_DATUM_PACKED(change->has->values[column]));
+	return datumIsEqual(a, b, false, -1);
+}
+
+/*
+ * Has an UPDATE written only columns that are no part of the record, such as fault?  Without the old row, only a large
+ * value that was left alone tells so.
+ */
+static bool
+is_bookkeeping(const AtpChange *change)
+{
+	if (change->whole)
+		return same_value(change, ATP_RECORD_CID) && same_value(change, ATP_RECORD_VALUE);
+	return change->has->unchanged[ATP_RECORD_VALUE] || change->has->unchanged[ATP_RECORD_RAW];
+}
+
+static void
+append_record(StringInfo out, const char *before, const AtpChangeRow *row)
+{
+	atp_append_text(out, before, "cid", atp_change_text(row, ATP_RECORD_CID));
+	if (row->unchanged[ATP_RECORD_VALUE])
+		appendStringInfoString(out, ",\"record\":\"unchanged\"");
+	else if (!row->nulls[ATP_RECORD_VALUE])
+	{
+		Jsonb	   *value = DatumGetJsonbP(row->values[ATP_RECORD_VALUE]);
+
+		appendStringInfoString(out, ",\"record\":");
+		JsonbToCString(out, &value->root, VARSIZE(value));
+	}
+	else if (row->unchanged[ATP_RECORD_RAW])
+		appendStringInfoString(out, ",\"raw\":\"unchanged\"");
+	else if (!row->nulls[ATP_RECORD_RAW])
+	{
+		appendStringInfoString(out, ",\"raw\":");
+		atp_append_base64(out, row->values[ATP_RECORD_RAW]);
+	}
+	else
+		appendStringInfoString(out, ",\"record\":null");
+}
+
+static StringInfo
+begin(const AtpChange *change, const Key *key, const char *rev, const char *operation)
+{
+	StringInfo	out = atp_message_begin(change->changes, change->txn, "commit", change->table->target, key->did);
+
+	appendStringInfoString(out, ",\"commit\":{");
+	if (rev != NULL)
+		appendStringInfo(out, "\"rev\":\"%s\",", rev);
+	appendStringInfo(out, "\"operation\":\"%s\",\"collection\":\"%s\",\"rkey\":\"%s\"", operation, key->collection, key->rkey);
+	return out;
+}
+
+static void
+append_old(const AtpChange *change, StringInfo out)
+{
+	if (!change->changes->options.old || change->had == NULL || !change->whole)
+		return;
+	appendStringInfoString(out, ",\"old\":{");
+	append_record(out, "", change->had);
+	appendStringInfoChar(out, '}');
+}
+
+static void
+tell_written(const AtpChange *change, const Key *key, const char *operation)
+{
+	StringInfo	out = begin(change, key, atp_change_text(change->has, ATP_RECORD_REV), operation);
+
+	append_record(out, ",", change->has);
+	append_old(change, out);
+	appendStringInfoChar(out, '}');
+	atp_message_end(change->changes);
+}
+
+/* The row has the revision that wrote the record.  That of the deletion is in the repository's row, if the transaction has written it. */
+static void
+tell_deleted(const AtpChange *change, const Key *key)
+{
+	uint64		rev = atp_change_rev(change->txn, key->did_value);
+	char		text[ATP_TID_TEXT + 1] = "";
+	StringInfo	out;
+
+	if (rev != 0)
+		atp_tid_format(rev, text);
+	out = begin(change, key, rev != 0 ? text : NULL, "delete");
+	append_old(change, out);
+	appendStringInfoChar(out, '}');
+	atp_message_end(change->changes);
+}
+
+/* An UPDATE of the key is a deletion and a new record. */
+void
+atp_change_of_record(const AtpChange *change)
+{
+	Key			had,
+				has;
+	bool		tell_had = change->had != NULL && read_key(change, change->had, &had);
+	bool		tell_has = change->has != NULL && read_key(change, change->has, &has);
+	bool		same = change->had == NULL || (tell_had && tell_has && same_key(&had, &has));
+
+	if ((change->changes->options.kinds & ATP_CHANGE_COMMITS) == 0)
+		return;
+	if (change->update && same)
+	{
+		if (tell_has && !is_bookkeeping(change))
+			tell_written(change, &has, "update");
+		return;
+	}
+	if (tell_had)
+		tell_deleted(change, &had);
+	if (tell_has)
+		tell_written(change, &has, "create");
+}

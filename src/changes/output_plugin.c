@@ -1,0 +1,194 @@
+/*
+ * output_plugin.c
+ *		The output plugin "atproto": the changes of the tables of all targets, for readers of a logical replication slot.
+ *
+ * doc/use/changes.md has the messages and the options.  The plugin has no callbacks for transactions in progress: PostgreSQL
+ * then keeps a large transaction on disk, and hands it over after its commit.  So each message can have the end of the commit
+ * record, where a reader begins again.  Likewise a prepared transaction comes with COMMIT PREPARED.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "changes/change.h"
+#include "changes/change_position.h"
+#include "changes/change_write.h"
+#include "common/compat.h"
+#include "types/types.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+extern PGDLLEXPORT void _PG_output_plugin_init(OutputPluginCallbacks *cb);
+
+static void
+startup(LogicalDecodingContext *ctx, OutputPluginOptions *options, bool is_init)
+{
+	AtpChanges *changes = palloc0(sizeof(AtpChanges));
+
+	changes->ctx = ctx;
+	changes->options = atp_change_options(ctx->output_plugin_options);
+	changes->row = AllocSetContextCreate(ctx->context, "atproto change", ALLOCSET_DEFAULT_SIZES);
+	ctx->output_plugin_private = changes;
+	options->output_type = OUTPUT_PLUGIN_TEXTUAL_OUTPUT;
+	atp_change_tables_begin();
+}
+
+static void
+begin_txn(LogicalDecodingContext *ctx, ReorderBufferTXN *txn)
+{
+	MemoryContext context = AllocSetContextCreate(ctx->context, "atproto transaction", ALLOCSET_SMALL_SIZES);
+	AtpChangeTxn *state = MemoryContextAllocZero(context, sizeof(AtpChangeTxn));
+
+	state->context = context;
+	state->repo_context = AllocSetContextCreate(context, "atproto repositories", ALLOCSET_SMALL_SIZES);
+	state->lsn = txn->end_lsn;
+	txn->output_plugin_private = state;
+}
+
+static void
+commit_txn(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, XLogRecPtr commit_lsn)
+{
+	AtpChanges *changes = ctx->output_plugin_private;
+	AtpChangeTxn *state = txn->output_plugin_private;
+	bool		tell = state->n > 0 || (changes->options.positions && state->sources != NIL);
+
+	OutputPluginUpdateProgress(ctx, !tell);
+	if (tell)
+		atp_change_tell_position(changes, state, txn->xact_time.commit_time);
+	txn->output_plugin_private = NULL;
+	MemoryContextDelete(state->context);
+}
+
+/* The columns of a row.  A large value that the UPDATE left alone is taken from the old row, if WAL has it there (was). */
+static void
+read_row(AtpChangeRow *row, const AtpChangeTable *table, HeapTuple tuple, TupleDesc desc, const AtpChangeRow *was)
+{
+	Datum	   *values = palloc(sizeof(Datum) * desc->natts);
+	bool	   *nulls = palloc(sizeof(bool) * desc->natts);
+
+	heap_deform_tuple(tuple, desc, values, nulls);
+	row->table = table;
+	for (int i = 0; i < atp_change_columns(table->kind); i++)
+	{
+		AttrNumber	attnum = table->attnums[i];
+		bool		isnull = attnum == 0 || nulls[attnum - 1];
+		Datum		value = isnull ? (Datum) 0 : values[attnum - 1];
+		bool		left = !isnull && table->varlena[i] && VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(value));
+		bool		found = left && was != NULL && !was->nulls[i];
+
+		row->unchanged[i] = left && !found;
+		row->nulls[i] = isnull || row->unchanged[i];
+		row->values[i] = found ? was->values[i] : value;
+	}
+}
+
+/* The owner of a table may have dropped its key, or chosen another replica identity. */
+static bool
+has_key(const AtpChangeRow *row)
+{
+	bool		all = true;
+
+	for (int i = 0; row != NULL && i < atp_change_key_columns(row->table->kind); i++)
+		all &= !row->nulls[i];
+	return all;
+}
+
+static void
+tell_row(AtpChange *change)
+{
+	switch (change->table->kind)
+	{
+		case ATP_CHANGE_RECORD:
+			atp_change_of_record(change);
+			break;
+		case ATP_CHANGE_REPO:
+			atp_change_of_repo(change);
+			break;
+		case ATP_CHANGE_LABEL:
+			atp_change_of_label(change);
+			break;
+		case ATP_CHANGE_CURSOR:
+			atp_change_of_cursor(change);
+			break;
+		case ATP_CHANGE_NOTHING:
+			break;
+	}
+}
+
+static bool
+is_wanted(const AtpChanges *changes, const AtpChangeTable *table)
+{
+	return table->kind == ATP_CHANGE_CURSOR ||
+		(table->kind != ATP_CHANGE_NOTHING && atp_change_has_target(&changes->options, table->target));
+}
+
+/* The owner has altered the table, or WAL does not say which row was deleted: a reader has to read the table anew. */
+static void
+tell_unknown(const AtpChanges *changes, AtpChangeTxn *txn, const AtpChangeTable *table)
+{
+	MemoryContext before;
+	StringInfo	out;
+
+	if (list_member_oid(txn->unknown, table->root))
+		return;
+	before = MemoryContextSwitchTo(txn->context);
+	txn->unknown = lappend_oid(txn->unknown, table->root);
+	MemoryContextSwitchTo(before);
+	out = atp_message_begin(changes, txn, "unknown", table->target, NULL);
+	atp_append_text(out, ",", "table", table->name);
+	atp_message_end(changes);
+}
+
+static void
+change_row(AtpChanges *changes, AtpChangeTxn *txn, const AtpChangeTable *table, Relation relation, ReorderBufferChange *change)
+{
+	HeapTuple	had = ATP_CHANGE_TUPLE(change->data.tp.oldtuple);
+	HeapTuple	has = ATP_CHANGE_TUPLE(change->data.tp.newtuple);
+	AtpChangeRow old_row,
+				new_row;
+	AtpChange	told = {
+		.changes = changes,
+		.txn = txn,
+		.table = table,
+		.update = change->action == REORDER_BUFFER_CHANGE_UPDATE,
+		.had = had != NULL ? &old_row : NULL,
+		.has = has != NULL ? &new_row : NULL,
+		.whole = relation->rd_rel->relreplident == REPLICA_IDENTITY_FULL
+	};
+
+	if (!table->readable || (had == NULL && has == NULL))
+	{
+		tell_unknown(changes, txn, table);
+		return;
+	}
+	if (had != NULL)
+		read_row(&old_row, table, had, RelationGetDescr(relation), NULL);
+	if (has != NULL)
+		read_row(&new_row, table, has, RelationGetDescr(relation), told.had);
+	if (has_key(told.had) && has_key(told.has))
+		tell_row(&told);
+	else
+		tell_unknown(changes, txn, table);
+}
+
+static void
+change(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, Relation relation, ReorderBufferChange *change)
+{
+	AtpChanges *changes = ctx->output_plugin_private;
+	const AtpChangeTable *table;
+	MemoryContext before = MemoryContextSwitchTo(changes->row);
+
+	table = atp_change_table(relation);
+	if (is_wanted(changes, table))
+		change_row(changes, txn->output_plugin_private, table, relation, change);
+	MemoryContextSwitchTo(before);
+	MemoryContextReset(changes->row);
+}
+
+void
+_PG_output_plugin_init(OutputPluginCallbacks *cb)
+{
+	cb->startup_cb = startup;
+	cb->begin_cb = begin_txn;
+	cb->change_cb = change;
+	cb->commit_cb = commit_txn;
+}
