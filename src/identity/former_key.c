@@ -1,6 +1,6 @@
 /*
  * former_key.c
- *		Signing keys that an account of did:plc had, and has no more: see former_key.h.
+ *		Former signing keys of an account of did:plc: see former_key.h.
  */
 #include "postgres.h"
 
@@ -67,7 +67,7 @@ atp_former_keys(struct varlena *did)
 														  " ORDER BY h.n DESC LIMIT " OPERATIONS_MAX, log->target),
 									 ATP_ARGS(atp_did_arg(did)));
 
-		/* two logs may differ while one of them lags: the log with the later operation counts */
+		/* two logs may differ while one log lags: the log with the later operation counts */
 		if (rows.n > 0 && time_of(atp_result_row(rows, 0), "since") > newest)
 		{
 			newest = time_of(atp_result_row(rows, 0), "since");

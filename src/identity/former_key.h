@@ -1,10 +1,10 @@
 /*
  * former_key.h
- *		Signing keys that an account of did:plc had, and has no more, by a log that the database follows (M-40).
+ *		Former signing keys of an account of did:plc, by a log that the database follows (M-40).
  *
- * A signature by a former key says little: the holder of a stolen key can sign at any time, and the revision, which says when
- * the commit was signed, is the signer's own word.  So a commit is believed only if something newer confirms it: the account's
- * present server (fetch/repositories/repo_signer.c), or the commits that continue it (tables/repos/confirm.c).
+ * A signature by a former key says little: the holder of a stolen key can sign at any time, and the signer writes the revision,
+ * which says when the commit was signed.  So a commit is believed only if something newer confirms the commit: the account's
+ * present server (fetch/repositories/repo_signer.c), or the commits that continue its tree (tables/repos/confirm.c).
  *
  * The caller has SPI connected, in a transaction with a snapshot.
  */
@@ -17,7 +17,7 @@ typedef struct AtpFormerKey
 {
 	uint8_t		key[ATP_MULTIKEY_LEN];
 	TimestampTz since;			/* when the operation with this key came ... */
-	TimestampTz until;			/* ... and the operation that follows it in the chain */
+	TimestampTz until;			/* ... and the next operation of the chain */
 } AtpFormerKey;
 
 typedef struct AtpFormerKeys
@@ -28,8 +28,8 @@ typedef struct AtpFormerKeys
 } AtpFormerKeys;
 
 /*
- * Read the former keys of an account from a fresh log; without one, or after a tombstone, there are none.  Operations that a
- * recovery has nullified are left out, and so are operations before the last 200.
+ * Read the former keys of an account from a fresh log; no keys without a fresh log, and after a tombstone.  The keys are of the
+ * last 200 operations of the chain that holds now: operations nullified by a recovery are left out.
  */
 extern AtpFormerKeys atp_former_keys(struct varlena *did);
 

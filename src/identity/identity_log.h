@@ -66,7 +66,7 @@ typedef struct AtpIdentityLog
 extern List *atp_identity_fresh_logs(void);
 extern char *atp_identity_log_sql(const char *sql, const char *target);
 
-/* SQL: columns of plc_history h; and what these columns of a row say of the account. */
+/* SQL: columns of plc_history h; the function puts these columns of a row into the identity. */
 #define ATP_LOG_STATE	"h.since, h.key, h.label_key, h.server, h.handle AS log_handle, h.gone"
 extern void atp_identity_take_state(AtpIdentity *identity, AtpTuple row, TimestampTz now);
 

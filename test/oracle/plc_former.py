@@ -4,6 +4,9 @@
     plc_former.py log NOW > FILE        the entries of the directory; NOW: milliseconds since 1970
     plc_former.py stream NOW > FILE     the commits
     plc_former.py names NOW             name, did, first key, present key, records at the end, sync, dead letters
+    plc_former.py exports NOW > FILE    commits of accounts that are fetched: one that nothing confirms, then, after a fetch, one by a second key
+    plc_former.py car NOW NAME > FILE   the export of such an account
+    plc_former.py labels NOW > FILE     labels of an account, by its first label key and by its second
     plc_former.py counts NOW            entries before the rotations, all entries, messages before the rotations, all messages
 
 Each account is a case of the law: a commit by a former key counts if its revision is of the key's time, and if what
@@ -15,9 +18,11 @@ import json
 import sys
 
 import full
+import full_labels
 import plc_full
 import sign
 import synth
+import wire
 
 MINUTE = 60_000
 DAY = 24 * 60
@@ -64,7 +69,16 @@ CASES = {
     "refilled": Case("1,2,3", "synchronized", 0, [(7 * DAY + 60, 1, "x", "theft")], [(n * DAY, 1, str(10 - n), "") for n in (9, 8, 7)]),
     "continued": Case("1,2,3", "synchronized", 0, [(DAY, 2, "3", "")], [(9 * DAY, 1, "1", ""), (8 * DAY, 1, "2", "")]),
 }
-for name, case in CASES.items():
+# Whose exports are fetched: only one commit, of records 1 and 2.
+EXPORTS = {
+    "moved": Case("1,2", "synchronized", 0, [(8 * DAY, 1)]),
+    "misdated": Case("", None, 0, [(2 * DAY, 1)]),
+    "retaken": Case("", None, 0, [(4 * DAY + 600, 2)], chain="1x3"),
+    "waiting": Case("1,2", "synchronized", 0, [(8 * DAY, 1)]),
+    "labeler": Case("", None, 0, []),
+}
+LABELS = {n: sign.Key(f"former label {n}") for n in (1, 2)}
+for name, case in {**CASES, **EXPORTS}.items():
     case.name = name
     for n in (1, 2, 3):
         KEYS[n][name] = sign.Key(f"former {name} {n}", "p256" if (len(name) + n) % 3 == 0 else "k256")
@@ -73,10 +87,11 @@ for name, case in CASES.items():
 def logs_of(now):
     """The logs: the geneses, and what follows."""
     logs, rest = {}, []
-    for i, (name, case) in enumerate(CASES.items()):
-        log = logs[name] = plc_full.Log(name, now - GENESIS * MINUTE + i, KEYS[1])
+    for i, (name, case) in enumerate({**CASES, **EXPORTS}.items()):
+        log = logs[name] = plc_full.Log(name, now - GENESIS * MINUTE + i, KEYS[1], LABELS[1] if name == "labeler" else None)
         genesis = log.entries[0]["cid"]
-        prev = log.add(now - ROTATION * MINUTE, KEYS[2], plc_full.SERVER, genesis)
+        prev = log.add(now - ROTATION * MINUTE, KEYS[2], plc_full.SERVER, genesis, server="new.example.com" if name in EXPORTS else "pds.example.com",
+                       label=LABELS[2] if name == "labeler" else None)
         if case.chain == "1x3":
             log.add(now - 4 * DAY * MINUTE, KEYS[3], plc_full.OWNER, genesis)
         elif case.chain == "123":
@@ -106,6 +121,31 @@ def messages(s, now, logs):
         yield [m for case in CASES.values() for m in [make(case, *one) for one in getattr(case, which)] if m]
 
 
+def exported(s, now, logs, name):
+    """The commit of the export as a message, which the account's next commit follows."""
+    (minutes, key), = EXPORTS[name].after
+    s.keys[logs[name].did] = KEYS[key][name]
+    return s.commit(logs[name].did, synth.tid((now - minutes * MINUTE) * 1000 - synth.EPOCH), [full.post("1"), full.post("2")])
+
+
+def export(now, logs, name):
+    """A first commit has all blocks of the repository."""
+    return wire.frame(exported(full.Stream(), now, logs, name))[1]["blocks"]
+
+
+def messages_beside(s, now, logs):
+    yield exported(s, now, logs, "waiting")
+    exported(s, now, logs, "moved")
+    s.seq -= 1
+    s.keys[logs["moved"].did] = KEYS[2]["moved"]
+    yield s.commit(logs["moved"].did, synth.tid((now - DAY * MINUTE) * 1000 - synth.EPOCH), [full.post("3")])
+
+
+def labels(s, logs):
+    yield s.labels(full_labels.label(logs["labeler"].did, "present", LABELS[2]))
+    yield s.labels(full_labels.label(logs["labeler"].did, "former", LABELS[1]))
+
+
 def main():
     what, now = sys.argv[1], int(sys.argv[2])
     logs, geneses, rest = logs_of(now)
@@ -114,8 +154,14 @@ def main():
         for n, entry in enumerate(geneses + rest):
             print(json.dumps({"seq": 10 * n + 10, **entry}))
     elif what == "names":
-        for name, case in CASES.items():
+        for name, case in {**CASES, **EXPORTS}.items():
             print(name, logs[name].did, KEYS[1][name].multikey.hex(), KEYS[int(case.chain[-1])][name].multikey.hex(), case.records, case.sync or "", case.letters, sep="\t")
+    elif what == "car":
+        sys.stdout.buffer.write(export(now, logs, sys.argv[3]))
+    elif what == "exports":
+        synth.write(messages_beside(full.Stream(), now, logs), sys.stdout.buffer)
+    elif what == "labels":
+        synth.write(labels(full_labels.Stream(), logs), sys.stdout.buffer)
     elif what == "counts":
         print(10 * len(geneses), 10 * len(geneses + rest), len(before), len(before + after), sep="\t")
     else:

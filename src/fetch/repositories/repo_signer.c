@@ -12,7 +12,7 @@
 #define NOT_THEN		"the commit is signed by a former key of the account, but its revision is not of the time of this key"
 #define NOT_PRESENT		"the commit is signed by a former key of the account, and was not sent by the account's present server"
 
-/* Is this URL the one of a server in the form of identity.pds? */
+/* Is this URL the URL of the server pds, which has the form of identity.pds? */
 static bool
 is_url_of(const char *url, const char *pds)
 {

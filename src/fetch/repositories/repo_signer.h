@@ -1,6 +1,6 @@
 /*
  * repo_signer.h
- *		Which key of the account has signed the commit of a repository that its server has sent (V-05 to V-08, M-40).
+ *		Which key of the account has signed the commit of a fetched repository (V-05 to V-08, M-40).
  */
 #ifndef ATP_REPO_SIGNER_H
 #define ATP_REPO_SIGNER_H
@@ -15,11 +15,11 @@ typedef struct AtpRepoSigner
 } AtpRepoSigner;
 
 /*
- * Is the commit signed by the account?  NULL: it is; else the reason against it.  Runs a transaction.
+ * NULL: the commit is signed by the account; else the reason against the signature.  Runs a transaction.
  *
- * M-40: a signature by a former key counts if the followed log of a directory names the asked server as the account's present
- * one: then the account's own server says that this commit is the newest, as after a move to that server, until the account
- * makes a commit there.  The server is the URL that was asked, with the scheme.
+ * M-40: a signature by a former key counts if the asked server is the account's present server, by the followed log of a
+ * directory.  After a move, the new server sends a commit signed by the former key until the account makes its next commit.
+ * server: the URL that was asked, scheme and host.
  */
 extern const char *atp_repo_signer(const AtpExport *e, struct varlena *did, const char *server, AtpRepoSigner *signer);
 

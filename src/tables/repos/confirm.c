@@ -1,6 +1,6 @@
 /*
  * confirm.c
- *		M-40: commits that a former key of the account has signed, and that later events confirm: see confirm.h.
+ *		M-40: commits signed by a former key of the account, and confirmed by later events: see confirm.h.
  */
 #include "postgres.h"
 
@@ -10,15 +10,15 @@
 #include "types/types.h"
 #include "utils/timestamp.h"
 
-#define NAMED_MAX	16			/* former keys that are tried for the text of a letter */
+#define NAMED_MAX	16			/* former keys tried for the text of a letter */
 
-/* What is known of the held events of one repository in the batch. */
+/* The former keys of a repository, and the confirmed ones of its held events in the batch. */
 struct AtpConfirmation
 {
 	AtpFormerKeys former;
 	int			first;			/* index of the repository's first event in the batch; -1: not looked at yet */
 	int			n;
-	const AtpFormerKey **by;	/* of each event that is confirmed: the key */
+	const AtpFormerKey **by;	/* for each event: the key, if the event is confirmed */
 };
 
 static AtpConfirmation *
@@ -44,7 +44,7 @@ is_same(const struct varlena *a, const struct varlena *b)
 	return a != NULL && b != NULL && atp_same_bytes(a, b);
 }
 
-/* Is the event a commit, or a #sync, whose tree is known to follow from the tree before? */
+/* Is the event a commit or #sync with a proof of how its tree follows from the tree before? */
 static bool
 is_proven(const AtpEvent *event)
 {
@@ -61,7 +61,7 @@ signer_of(const AtpFormerKeys *former, const AtpEvent *event)
 	return NULL;
 }
 
-/* Does the next event begin with the tree that the event has made?  Two sources may bring one commit. */
+/* Does the next event begin with the tree of the event?  Two sources may bring the same commit. */
 static bool
 is_continued(const AtpEvent *event, const AtpEvent *next)
 {
@@ -84,9 +84,9 @@ is_held_of(const AtpEvent *event, const struct varlena *did)
 
 /* Look at the held events from the last to the first.  They stand together in the batch, in the order of their revisions. */
 static void
-look(AtpConfirmation *c, const AtpRepoState *repo, AtpBatch *batch, int index, const uint8_t *present)
+confirm_events(AtpConfirmation *c, const AtpRepoState *repo, AtpBatch *batch, int index, const uint8_t *present)
 {
-	const AtpEvent *next = NULL;	/* the next event that is the account's; forged events between count for nothing */
+	const AtpEvent *next = NULL;	/* the next genuine event; forged events between are passed over */
 	int			hi = index + 1;
 
 	c->first = index;
@@ -130,7 +130,7 @@ atp_confirmed_key(AtpRepos *s, const AtpRepoState *repo, AtpEvent *event, const 
 	if (c->former.n == 0)
 		return NULL;
 	if (c->first < 0)
-		look(c, repo, batch, index, present);
+		confirm_events(c, repo, batch, index, present);
 	if (c->by[index - c->first] == NULL)
 		return NULL;
 	old = MemoryContextSwitchTo(batch->cxt);

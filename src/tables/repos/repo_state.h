@@ -34,7 +34,7 @@ typedef struct AtpRepoHead
 	struct varlena *data;
 	bytea	   *rev_paths;		/* the operations of rev that were applied (repo_paths.h); NULL: all */
 	bool		verified;		/* at level full: the account has signed the commit */
-	bytea	   *former_key;		/* M-40: ... with this key, which was not its present key any more; NULL: with the key of its document */
+	bytea	   *former_key;		/* M-40: ... with this former key; NULL: with the present key */
 	bool		has_history;
 	uint64		history_rev;	/* the newest revision, or time of a deletion, shown by an archive */
 } AtpRepoHead;
@@ -134,7 +134,7 @@ struct AtpRepos
 	text	   *endpoint;
 	AtpDirect  *direct;			/* direct access to the table repo; NULL: statements are used */
 	AtpIdentity *identities;	/* in the order of repos; NULL: below level full */
-	AtpConfirmation **confirmations;	/* in the order of repos (confirm.c); NULL: none was needed */
+	AtpConfirmation **confirmations;	/* in the order of repos (confirm.c); NULL: not needed so far */
 	TimestampTz now;			/* when the identities were read */
 	bool		judged;			/* the events have verdicts already */
 	List	   *others;			/* cache for atp_multi_source_has_other() */

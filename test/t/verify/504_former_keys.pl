@@ -24,7 +24,7 @@ my (@cases, %who);
 foreach (split /\n/, slurp_file(make_capture('plc_former.py', 'names', $now)))
 {
 	my ($name, $did, $key, $present, $records, $sync, $letters) = split /\t/;
-	push @cases, $name;
+	push @cases, $name unless $name =~ /^(?:moved|misdated|retaken|waiting|labeler)$/;		# of 505_former_exports
 	$who{$name} = { did => $did, key => $key, present => $present, is => "$records|$sync|$letters" };
 }
 my $network = AtprotoTest::Network->start;
