@@ -61,13 +61,18 @@ signer_of(const AtpFormerKeys *former, const AtpEvent *event)
 	return NULL;
 }
 
-/* Does the next event begin with the tree of the event?  Two sources may bring the same commit. */
+/*
+ * Does the next event begin with the tree of the event?  If the event is applied, the next event must not be left out: the next
+ * event may undo what a thief has inserted.  So both came by the same stream, and the next event waits for no missing commit.
+ */
 static bool
 is_continued(const AtpEvent *event, const AtpEvent *next)
 {
-	if (next->rev == event->rev)
-		return is_same(next->commit, event->commit);
-	return is_same(next->kind == ATP_REPOS_SYNC ? next->data : next->prev_data, event->data);
+	if (!is_same(next->held->subscription, event->held->subscription) || !is_same(next->held->endpoint, event->held->endpoint))
+		return false;
+	if (next->kind == ATP_REPOS_SYNC)
+		return is_same(next->data, event->data);
+	return next->has_since && next->since == event->rev && is_same(next->prev_data, event->data);
 }
 
 static bool
@@ -84,8 +89,9 @@ is_held_of(const AtpEvent *event, const struct varlena *did)
 
 /* Look at the held events from the last to the first.  They stand together in the batch, in the order of their revisions. */
 static void
-confirm_events(AtpConfirmation *c, const AtpRepoState *repo, AtpBatch *batch, int index, const uint8_t *present)
+confirm_events(AtpRepos *s, AtpConfirmation *c, const AtpRepoState *repo, int index, const uint8_t *present)
 {
+	const AtpBatch *batch = s->apply->batch;
 	const AtpEvent *next = NULL;	/* the next genuine event; forged events between are passed over */
 	int			hi = index + 1;
 
@@ -100,15 +106,13 @@ confirm_events(AtpConfirmation *c, const AtpRepoState *repo, AtpBatch *batch, in
 	{
 		const AtpEvent *event = &batch->events[c->first + i];
 
-		if (event->ignored || !is_proven(event))
+		if (event->ignored || !is_proven(event) || atp_repo_is_inactive(s, repo, event))
 			continue;
 		if (!atp_signed_fits(event->signature, present))
 		{
-			bool		stored = is_stored(repo, event);
-
-			if (stored || (next != NULL && is_continued(event, next)))
+			if (is_stored(repo, event) || (next != NULL && is_continued(event, next)))
 				c->by[i] = signer_of(&c->former, event);
-			if (!stored && c->by[i] == NULL)
+			if (c->by[i] == NULL)
 				continue;
 		}
 		next = event;
@@ -130,7 +134,7 @@ atp_confirmed_key(AtpRepos *s, const AtpRepoState *repo, AtpEvent *event, const 
 	if (c->former.n == 0)
 		return NULL;
 	if (c->first < 0)
-		confirm_events(c, repo, batch, index, present);
+		confirm_events(s, c, repo, index, present);
 	if (c->by[index - c->first] == NULL)
 		return NULL;
 	old = MemoryContextSwitchTo(batch->cxt);
