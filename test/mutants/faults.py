@@ -403,7 +403,7 @@ fault("plc-future", "process/consumer/consumer_pages.c", 'strcmp(reason, "Future
 fault("plc-follow-all", "tables/plc/plc_sink.c", "		n = -1;\n	}\n	if (n == 0)", "	}\n	if (n == 0)", "t/503_plc_identities")
 fault("plc-log-believed", "identity/identity_log.c", " WHERE believed AND fresh GROUP BY", " WHERE fresh GROUP BY", "t/503_plc_identities")
 fault("plc-log-waits", "fetch/identities/identity_queue.c", "if (until > now && request->requested_at", "if (until < 0 && request->requested_at", "t/503_plc_identities")
-fault("former-confirmed", "tables/repos/confirm.c", "if (is_stored(repo, event) || (next != NULL && is_continued(event, next)))", "if (true)", "t/504_former_keys")
+fault("former-confirmed", "tables/repos/confirm.c", "if (atp_is_verified_commit(repo, event) || (next != NULL && is_continued(event, next)))", "if (true)", "t/504_former_keys")
 fault("former-time", "tables/repos/confirm.c", "if (atp_former_key_is_of(&former->keys[i], event->rev) && atp_signed_fits", "if (atp_signed_fits", "t/504_former_keys")
 fault("former-stored", "tables/repos/confirm.c", "return repo->head.verified && repo->head.has_rev", "return repo->head.has_rev", "t/504_former_keys")
 fault("former-passed", "tables/repos/confirm.c", "			if (c->by[i] == NULL)\n				continue;\n", "", "t/504_former_keys")

@@ -75,8 +75,8 @@ is_continued(const AtpEvent *event, const AtpEvent *next)
 	return next->has_since && next->since == event->rev && is_same(next->prev_data, event->data);
 }
 
-static bool
-is_stored(const AtpRepoState *repo, const AtpEvent *event)
+bool
+atp_is_verified_commit(const AtpRepoState *repo, const AtpEvent *event)
 {
 	return repo->head.verified && repo->head.has_rev && event->rev == repo->head.rev && is_same(event->commit, repo->head.commit);
 }
@@ -110,7 +110,7 @@ confirm_events(AtpRepos *s, AtpConfirmation *c, const AtpRepoState *repo, int in
 			continue;
 		if (!atp_signed_fits(event->signature, present))
 		{
-			if (is_stored(repo, event) || (next != NULL && is_continued(event, next)))
+			if (atp_is_verified_commit(repo, event) || (next != NULL && is_continued(event, next)))
 				c->by[i] = signer_of(&c->former, event);
 			if (c->by[i] == NULL)
 				continue;

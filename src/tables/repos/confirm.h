@@ -19,6 +19,9 @@
 /* The former key that has signed the held event, if later events confirm the event; else NULL.  In the batch's memory. */
 extern bytea *atp_confirmed_key(AtpRepos *s, const AtpRepoState *repo, AtpEvent *event, const uint8_t present[ATP_MULTIKEY_LEN]);
 
+/* Is the event the stored commit, whose signature was verified? */
+extern bool atp_is_verified_commit(const AtpRepoState *repo, const AtpEvent *event);
+
 /* The text of a letter about an event signed by a former key and not confirmed; NULL: no former key has signed.  In the batch's memory. */
 extern const char *atp_unconfirmed_text(AtpRepos *s, const AtpRepoState *repo, AtpEvent *event);
 
