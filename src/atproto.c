@@ -10,6 +10,7 @@
  */
 #include "postgres.h"
 
+#include "changes/announce.h"
 #include "common/clock.h"
 #include "fetch/repositories/task_audit.h"
 #include "fetch/engine/task.h"
@@ -86,6 +87,7 @@ _PG_init(void)
 	atp_progress_init();
 	atp_shared_init();
 	atp_drop_hook_init();
+	atp_announce_init();
 	atp_manager_init();
 	MarkGUCPrefixReserved("atproto");
 }

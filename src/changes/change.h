@@ -1,13 +1,12 @@
 /*
  * change.h
- *		What the output plugin keeps while it decodes: for a reader, and for a transaction.
+ *		What the output plugin keeps while decoding: for a reader, and for a transaction.
  */
 #ifndef ATP_CHANGE_H
 #define ATP_CHANGE_H
 
 #include "postgres.h"
 
-#include "access/htup.h"
 #include "changes/change_options.h"
 #include "changes/change_table.h"
 #include "replication/logical.h"
@@ -38,8 +37,9 @@ typedef struct AtpChangeTxn
 	XLogRecPtr	lsn;			/* end of the commit record */
 	int64		n;				/* messages so far */
 	MemoryContext repo_context; /* of repos */
-	HTAB	   *repos;			/* change_repo.c; NULL: none yet */
+	HTAB	   *repos;			/* change_repo.c; NULL: no repository yet */
 	List	   *sources;		/* AtpChangeSource */
+	List	   *drops;			/* announce.c */
 	List	   *unknown;		/* OIDs: tables for which the reader was told that a change cannot be read */
 } AtpChangeTxn;
 
@@ -55,8 +55,8 @@ typedef struct AtpChangeRow
 	bool		unchanged[ATP_CHANGE_COLUMNS];
 } AtpChangeRow;
 
-/* A change of a row.  had, has: the row before and after; NULL: none, or none in WAL. */
-typedef struct AtpChange
+/* A change of a row.  had, has: the row before and after; NULL: no row, or no row in WAL. */
+typedef struct AtpRowChange
 {
 	AtpChanges *changes;
 	AtpChangeTxn *txn;
@@ -65,20 +65,22 @@ typedef struct AtpChange
 	AtpChangeRow *had;
 	AtpChangeRow *has;
 	bool		whole;			/* had has all columns, not only the key (REPLICA IDENTITY FULL) */
-} AtpChange;
+} AtpRowChange;
 
-/* What a change of each kind of table tells. */
-extern void atp_change_of_record(const AtpChange *change);
-extern void atp_change_of_repo(const AtpChange *change);
-extern void atp_change_of_label(const AtpChange *change);
-extern void atp_change_of_cursor(const AtpChange *change);
+/* The messages of a change, by the kind of table. */
+extern void atp_change_of_record(const AtpRowChange *change);
+extern void atp_change_of_repo(const AtpRowChange *change);
+extern void atp_change_of_label(const AtpRowChange *change);
+extern void atp_change_of_cursor(const AtpRowChange *change);
 
-/* The revision that this transaction has written of a repository so far; 0: none. */
+/* The revision of a repository that the transaction has written so far; 0: no revision. */
 extern uint64 atp_change_rev(const AtpChangeTxn *txn, const struct varlena *did);
 
-/* The next change of the repository's row changes the handle, or the status. */
-#define ATP_CHANGE_HANDLE	1
-#define ATP_CHANGE_STATUS	2
+/* Has the reader asked for this target?  And for the kinds of messages that changes of the table are? */
+extern bool atp_change_is_wanted(const AtpChanges *changes, const AtpChangeTable *table);
+extern bool atp_change_is_asked(const AtpChanges *changes, const AtpChangeTable *table);
+
+/* The next change of the repository's row changes the handle, or the status (announce.h). */
 extern void atp_change_announce(AtpChangeTxn *txn, const struct varlena *did, int what);
 
 #endif							/* ATP_CHANGE_H */

@@ -43,7 +43,7 @@ append_rest(StringInfo out, const AtpChangeRow *row)
 }
 
 void
-atp_change_of_label(const AtpChange *change)
+atp_change_of_label(const AtpRowChange *change)
 {
 	const AtpChangeRow *row = change->has != NULL ? change->has : change->had;
 	StringInfo	out;

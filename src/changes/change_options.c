@@ -24,7 +24,7 @@ static const struct
 };
 
 static void
-refuse(const char *option, const char *value, const char *why)
+refuse_value(const char *option, const char *value, const char *why)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -34,7 +34,7 @@ refuse(const char *option, const char *value, const char *why)
 
 /* The parts of a list a,b,c, without spaces around them. */
 static List *
-split(const char *option, const char *value)
+split_list(const char *option, const char *value)
 {
 	List	   *parts = NIL;
 	const char *rest = value;
@@ -49,7 +49,7 @@ split(const char *option, const char *value)
 		while (last > rest && last[-1] == ' ')
 			last--;
 		if (rest == last)
-			refuse(option, value, "Write values with commas between them.");
+			refuse_value(option, value, "Write values with commas between them.");
 		parts = lappend(parts, pnstrdup(rest, last - rest));
 		rest = *end == ',' ? end + 1 : NULL;
 	} while (rest != NULL);
@@ -62,14 +62,14 @@ read_targets(const char *value)
 	List	   *names;
 
 	if (!SplitIdentifierString(pstrdup(value), ',', &names) || names == NIL)
-		refuse("targets", value, "Write names of schemas with commas between them, as in SQL.");
+		refuse_value("targets", value, "Write names of schemas with commas between them, as in SQL.");
 	return names;
 }
 
 static List *
 read_collections(const char *value)
 {
-	List	   *patterns = split("collections", value);
+	List	   *patterns = split_list("collections", value);
 	ListCell   *cell;
 	size_t		at;
 
@@ -78,7 +78,7 @@ read_collections(const char *value)
 		const char *pattern = lfirst(cell);
 
 		if (atp_nsid_pattern_check(pattern, strlen(pattern), &at) != ATP_OK)
-			refuse("collections", pattern, "Write NSIDs, or patterns like app.bsky.*, with commas between them.");
+			refuse_value("collections", pattern, "Write NSIDs, or patterns like app.bsky.*, with commas between them.");
 	}
 	return patterns;
 }
@@ -86,7 +86,7 @@ read_collections(const char *value)
 static void
 read_dids(AtpChangeOptions *result, const char *value)
 {
-	List	   *texts = split("dids", value);
+	List	   *texts = split_list("dids", value);
 	ListCell   *cell;
 
 	result->dids = palloc(sizeof(struct varlena *) * list_length(texts));
@@ -97,7 +97,7 @@ read_dids(AtpChangeOptions *result, const char *value)
 		Datum		did;
 
 		if (!atp_try_did(text, strlen(text), &did))
-			refuse("dids", text, "Write DIDs with commas between them.");
+			refuse_value("dids", text, "Write DIDs with commas between them.");
 		result->dids[result->ndids++] = (struct varlena *) DatumGetPointer(did);
 	}
 	qsort(result->dids, result->ndids, sizeof(struct varlena *), atp_compare_did_refs);
@@ -106,7 +106,7 @@ read_dids(AtpChangeOptions *result, const char *value)
 static int
 read_kinds(const char *value)
 {
-	List	   *names = split("kinds", value);
+	List	   *names = split_list("kinds", value);
 	ListCell   *cell;
 	int			result = 0;
 
@@ -118,7 +118,7 @@ read_kinds(const char *value)
 		while (i < lengthof(kinds) && strcmp(kinds[i].name, name) != 0)
 			i++;
 		if (i == lengthof(kinds))
-			refuse("kinds", name, "Kinds are commit, identity, account and label.");
+			refuse_value("kinds", name, "Kinds are commit, identity, account and label.");
 		result |= kinds[i].kind;
 	}
 	return result;
@@ -130,7 +130,7 @@ read_bool(const char *option, const char *value)
 	bool		result = false;
 
 	if (!parse_bool(value, &result))
-		refuse(option, value, "Write true or false.");
+		refuse_value(option, value, "Write true or false.");
 	return result;
 }
 
@@ -138,7 +138,7 @@ static bool
 read_positions(const char *value)
 {
 	if (strcmp(value, "all") != 0 && strcmp(value, "changes") != 0)
-		refuse("positions", value, "Write all, or changes for no message after a transaction that has no other.");
+		refuse_value("positions", value, "Write all, or changes for no message after a transaction that has no other.");
 	return strcmp(value, "all") == 0;
 }
 

@@ -21,7 +21,7 @@ typedef struct AtpChangeOptions
 	struct varlena **dids;		/* sorted */
 	int			ndids;			/* 0: all */
 	int			kinds;			/* ATP_CHANGE_... */
-	bool		old;			/* tell what a row was before */
+	bool		old;			/* tell the old row */
 	bool		positions;		/* tell the position also after a transaction that only moved a source's cursor */
 } AtpChangeOptions;
 

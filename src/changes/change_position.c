@@ -1,6 +1,6 @@
 /*
  * change_position.c
- *		The position that a transaction has reached: its end in WAL, and its place in the streams of the sources.
+ *		The position after a transaction: in WAL, and in the streams of the sources.
  */
 #include "postgres.h"
 
@@ -39,7 +39,7 @@ add_source(AtpChangeTxn *txn, const char *subscription, const char *endpoint, in
 
 /* A cursor without a seq has not begun. */
 void
-atp_change_of_cursor(const AtpChange *change)
+atp_change_of_cursor(const AtpRowChange *change)
 {
 	const AtpChangeRow *row = change->has;
 	char	   *subscription,

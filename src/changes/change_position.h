@@ -1,6 +1,6 @@
 /*
  * change_position.h
- *		The position that a transaction has reached: its end in WAL, and its place in the streams of the sources.
+ *		The position after a transaction: in WAL, and in the streams of the sources.
  */
 #ifndef ATP_CHANGE_POSITION_H
 #define ATP_CHANGE_POSITION_H

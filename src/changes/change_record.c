@@ -24,7 +24,7 @@ typedef struct Key
 
 /* False: the reader has not asked for this repository or collection. */
 static bool
-read_key(const AtpChange *change, const AtpChangeRow *row, Key *key)
+read_record_key(const AtpRowChange *change, const AtpChangeRow *row, Key *key)
 {
 	const AtpChangeOptions *options = &change->changes->options;
 
@@ -46,7 +46,7 @@ same_key(const Key *a, const Key *b)
 }
 
 static bool
-same_value(const AtpChange *change, int column)
+same_value(const AtpRowChange *change, int column)
 {
 	Datum		a,
 				b;
@@ -63,7 +63,7 @@ same_value(const AtpChange *change, int column)
  * value that was left alone tells so.
  */
 static bool
-is_bookkeeping(const AtpChange *change)
+is_bookkeeping(const AtpRowChange *change)
 {
 	if (change->whole)
 		return same_value(change, ATP_RECORD_CID) && same_value(change, ATP_RECORD_VALUE);
@@ -95,7 +95,7 @@ append_record(StringInfo out, const char *before, const AtpChangeRow *row)
 }
 
 static StringInfo
-begin(const AtpChange *change, const Key *key, const char *rev, const char *operation)
+begin_commit(const AtpRowChange *change, const Key *key, const char *rev, const char *operation)
 {
 	StringInfo	out = atp_message_begin(change->changes, change->txn, "commit", change->table->target, key->did);
 
@@ -107,7 +107,7 @@ begin(const AtpChange *change, const Key *key, const char *rev, const char *oper
 }
 
 static void
-append_old(const AtpChange *change, StringInfo out)
+append_old(const AtpRowChange *change, StringInfo out)
 {
 	if (!change->changes->options.old || change->had == NULL || !change->whole)
 		return;
@@ -117,9 +117,9 @@ append_old(const AtpChange *change, StringInfo out)
 }
 
 static void
-tell_written(const AtpChange *change, const Key *key, const char *operation)
+tell_written(const AtpRowChange *change, const Key *key, const char *operation)
 {
-	StringInfo	out = begin(change, key, atp_change_text(change->has, ATP_RECORD_REV), operation);
+	StringInfo	out = begin_commit(change, key, atp_change_text(change->has, ATP_RECORD_REV), operation);
 
 	append_record(out, ",", change->has);
 	append_old(change, out);
@@ -127,9 +127,9 @@ tell_written(const AtpChange *change, const Key *key, const char *operation)
 	atp_message_end(change->changes);
 }
 
-/* The row has the revision that wrote the record.  That of the deletion is in the repository's row, if the transaction has written it. */
+/* A record's row has the revision of the last write.  The revision of the deletion is in the repository's row, if the transaction has written that row. */
 static void
-tell_deleted(const AtpChange *change, const Key *key)
+tell_deleted(const AtpRowChange *change, const Key *key)
 {
 	uint64		rev = atp_change_rev(change->txn, key->did_value);
 	char		text[ATP_TID_TEXT + 1] = "";
@@ -137,7 +137,7 @@ tell_deleted(const AtpChange *change, const Key *key)
 
 	if (rev != 0)
 		atp_tid_format(rev, text);
-	out = begin(change, key, rev != 0 ? text : NULL, "delete");
+	out = begin_commit(change, key, rev != 0 ? text : NULL, "delete");
 	append_old(change, out);
 	appendStringInfoChar(out, '}');
 	atp_message_end(change->changes);
@@ -145,12 +145,12 @@ tell_deleted(const AtpChange *change, const Key *key)
 
 /* An UPDATE of the key is a deletion and a new record. */
 void
-atp_change_of_record(const AtpChange *change)
+atp_change_of_record(const AtpRowChange *change)
 {
 	Key			had,
 				has;
-	bool		tell_had = change->had != NULL && read_key(change, change->had, &had);
-	bool		tell_has = change->has != NULL && read_key(change, change->has, &has);
+	bool		tell_had = change->had != NULL && read_record_key(change, change->had, &had);
+	bool		tell_has = change->has != NULL && read_record_key(change, change->has, &has);
 	bool		same = change->had == NULL || (tell_had && tell_has && same_key(&had, &has));
 
 	if ((change->changes->options.kinds & ATP_CHANGE_COMMITS) == 0)

@@ -3,17 +3,18 @@
  *		Changes of the table repo: events of the kinds identity and account, and the revisions of deletions.
  *
  * Each commit of an account updates the account's row, and an UPDATE has no old row in WAL, unless the table's replica identity is
- * FULL.  So whoever changes the handle or the status announces it (tables/base/announce.h), and the message is made of the row.
+ * FULL.  So whoever changes the handle or the status announces it (announce.h), and the message is made of the row.
  */
 #include "postgres.h"
 
+#include "changes/announce.h"
 #include "changes/change.h"
 #include "changes/change_write.h"
 #include "common/hashfn.h"
 #include "types/types.h"
 #include "utils/memutils.h"
 
-/* What a transaction has told of a repository. */
+/* A repository that the transaction has written. */
 typedef struct Repo
 {
 	const struct varlena *did;	/* key */
@@ -89,7 +90,7 @@ atp_change_announce(AtpChangeTxn *txn, const struct varlena *did, int what)
 }
 
 static bool
-same_text(const AtpChange *change, int column)
+same_text(const AtpRowChange *change, int column)
 {
 	const char *had = atp_change_text(change->had, column);
 	const char *has = atp_change_text(change->has, column);
@@ -99,7 +100,7 @@ same_text(const AtpChange *change, int column)
 
 /* The old row decides, where WAL has it; an insertion tells what is not as with a new repository. */
 static int
-what_changed(const AtpChange *change, const Repo *repo)
+what_changed(const AtpRowChange *change, const Repo *repo)
 {
 	const AtpChangeRow *has = change->has;
 	bool		handle,
@@ -121,7 +122,7 @@ what_changed(const AtpChange *change, const Repo *repo)
 }
 
 static void
-tell_identity(const AtpChange *change, const char *did)
+tell_identity(const AtpRowChange *change, const char *did)
 {
 	StringInfo	out = atp_message_begin(change->changes, change->txn, "identity", change->table->target, did);
 
@@ -132,7 +133,7 @@ tell_identity(const AtpChange *change, const char *did)
 }
 
 static void
-tell_account(const AtpChange *change, const char *did)
+tell_account(const AtpRowChange *change, const char *did)
 {
 	StringInfo	out = atp_message_begin(change->changes, change->txn, "account", change->table->target, did);
 	bool		active = !change->has->nulls[ATP_REPO_ACTIVE] && DatumGetBool(change->has->values[ATP_REPO_ACTIVE]);
@@ -144,7 +145,7 @@ tell_account(const AtpChange *change, const char *did)
 }
 
 void
-atp_change_of_repo(const AtpChange *change)
+atp_change_of_repo(const AtpRowChange *change)
 {
 	struct varlena *did;
 	Repo	   *repo;

@@ -17,6 +17,8 @@
 #include "catalog/pg_type.h"
 #include "changes/change_table.h"
 #include "commands/extension.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -24,15 +26,15 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-typedef struct Column
+typedef struct TypedColumn
 {
 	const char *name;
 	const char *ours;			/* name of a type of the extension; NULL: type */
 	Oid			type;
 	bool		optional;
-} Column;
+} TypedColumn;
 
-static const Column record_columns[] = {
+static const TypedColumn record_columns[] = {
 	[ATP_RECORD_DID] = {"did", "did"},
 	[ATP_RECORD_COLLECTION] = {"collection", "nsid"},
 	[ATP_RECORD_RKEY] = {"rkey", "recordkey"},
@@ -42,7 +44,7 @@ static const Column record_columns[] = {
 	[ATP_RECORD_RAW] = {"raw", NULL, BYTEAOID, true},
 };
 
-static const Column repo_columns[] = {
+static const TypedColumn repo_columns[] = {
 	[ATP_REPO_DID] = {"did", "did"},
 	[ATP_REPO_REV] = {"rev", "tid"},
 	[ATP_REPO_ACTIVE] = {"active", NULL, BOOLOID},
@@ -50,7 +52,7 @@ static const Column repo_columns[] = {
 	[ATP_REPO_HANDLE] = {"handle", "handle"},
 };
 
-static const Column label_columns[] = {
+static const TypedColumn label_columns[] = {
 	[ATP_LABEL_SRC] = {"src", "did"},
 	[ATP_LABEL_URI] = {"uri", NULL, TEXTOID},
 	[ATP_LABEL_VAL] = {"val", NULL, TEXTOID},
@@ -62,7 +64,7 @@ static const Column label_columns[] = {
 	[ATP_LABEL_SIG] = {"sig", NULL, BYTEAOID, true},
 };
 
-static const Column cursor_columns[] = {
+static const TypedColumn cursor_columns[] = {
 	[ATP_CURSOR_SUBSCRIPTION] = {"subscription", NULL, TEXTOID},
 	[ATP_CURSOR_ENDPOINT] = {"endpoint", NULL, TEXTOID},
 	[ATP_CURSOR_SHARD] = {"shard", NULL, INT4OID},
@@ -72,7 +74,7 @@ static const Column cursor_columns[] = {
 static const struct
 {
 	const char *name;
-	const Column *columns;
+	const TypedColumn *columns;
 	int			ncolumns;
 	int			nkey;			/* the first columns are the key */
 }			kinds[] = {
@@ -102,7 +104,7 @@ atp_change_key_columns(AtpChangeKind kind)
 
 /* A table's root is an entry, too, so that a change of either is noticed. */
 static void
-relation_changed(Datum arg, Oid relid)
+table_changed(Datum arg, Oid relid)
 {
 	if (known != NULL && (!OidIsValid(relid) || hash_search(known, &relid, HASH_FIND, NULL) != NULL))
 		stale = true;
@@ -121,7 +123,7 @@ atp_change_tables_begin(void)
 
 	if (!registered)
 	{
-		CacheRegisterRelcacheCallback(relation_changed, (Datum) 0);
+		CacheRegisterRelcacheCallback(table_changed, (Datum) 0);
 		CacheRegisterSyscacheCallback(NAMESPACEOID, schema_changed, (Datum) 0);
 	}
 	registered = true;
@@ -178,18 +180,18 @@ find_column(TupleDesc desc, const char *name)
 }
 
 static bool
-has_type(Form_pg_attribute att, const Column *column)
+has_type(Form_pg_attribute att, const TypedColumn *column)
 {
 	Oid			type = getBaseType(att->atttypid);
 
 	return column->ours != NULL ? is_extension_type(type, column->ours) : type == column->type;
 }
 
-/* False: the column is missing, or has another type. */
+/* False: the table lacks the column, or the column has a wrong type. */
 static bool
 read_column(AtpChangeTable *table, TupleDesc desc, int i)
 {
-	const Column *column = &kinds[table->kind].columns[i];
+	const TypedColumn *column = &kinds[table->kind].columns[i];
 	Form_pg_attribute att = find_column(desc, column->name);
 	Oid			output;
 
@@ -259,7 +261,7 @@ read_table(AtpChangeTable *table, Relation relation)
 }
 
 static AtpChangeTable *
-enter(Oid relid, bool *found)
+enter_table(Oid relid, bool *found)
 {
 	AtpChangeTable *table = hash_search(known, &relid, HASH_ENTER, found);
 
@@ -279,11 +281,52 @@ atp_change_table(Relation relation)
 
 	if (stale)
 		forget_tables();
-	table = enter(RelationGetRelid(relation), &found);
+	table = enter_table(RelationGetRelid(relation), &found);
 	if (!OidIsValid(table->root))
 	{
 		read_table(table, relation);
-		(void) enter(table->root, &found);
+		(void) enter_table(table->root, &found);
 	}
 	return table;
+}
+
+bool
+atp_is_change_table(Oid relid)
+{
+	Relation	relation = RelationIdGetRelation(relid);
+	Form_pg_attribute att;
+	AtpChangeKind kind = ATP_CHANGE_NOTHING;
+	Oid			root;
+	char	   *name,
+			   *target;
+	bool		is_ours;
+
+	if (!RelationIsValid(relation))
+		return false;
+	root = root_of(relation);
+	name = get_rel_name(root);
+	target = get_namespace_name(get_rel_namespace(root));
+	if (name != NULL && target != NULL)
+		kind = kind_of(root, target, name);
+	att = kind == ATP_CHANGE_NOTHING || kind == ATP_CHANGE_CURSOR ? NULL : find_column(RelationGetDescr(relation), kinds[kind].columns[0].name);
+	is_ours = att != NULL && has_type(att, &kinds[kind].columns[0]);
+	RelationClose(relation);
+	return is_ours;
+}
+
+char *
+atp_partition_bounds(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	bool		isnull;
+	Datum		bounds;
+	char	   *result = NULL;
+
+	if (!HeapTupleIsValid(tuple))
+		return NULL;
+	bounds = SysCacheGetAttr(RELOID, tuple, Anum_pg_class_relpartbound, &isnull);
+	if (!isnull)
+		result = TextDatumGetCString(DirectFunctionCall2(pg_get_expr, bounds, ObjectIdGetDatum(relid)));
+	ReleaseSysCache(tuple);
+	return result;
 }

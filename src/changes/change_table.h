@@ -44,7 +44,7 @@ typedef struct AtpChangeTable
 	Oid			relid;			/* of the table or partition that is written; key of a hash table */
 	Oid			root;			/* the partitioned table, or relid */
 	AtpChangeKind kind;
-	bool		readable;		/* false: a table of a target has been changed so that its rows cannot be told */
+	bool		readable;		/* false: the owner has altered the table, and rows cannot be told */
 	char	   *target;			/* name of the schema */
 	char	   *name;			/* of the table, not of the partition */
 	AttrNumber	attnums[ATP_CHANGE_COLUMNS];	/* 0: the table lacks the column */
@@ -55,10 +55,16 @@ typedef struct AtpChangeTable
 /* Valid until the next call. */
 extern const AtpChangeTable *atp_change_table(Relation relation);
 
+/* Is this a table of a target whose changes are told, or a partition of one?  Outside of the plugin. */
+extern bool atp_is_change_table(Oid relid);
+
+/* The bounds of a partition as SQL; NULL: no partition. */
+extern char *atp_partition_bounds(Oid relid);
+
 /* A reader begins to read a slot. */
 extern void atp_change_tables_begin(void);
 
-/* Number of columns of a kind, and of those at their begin that are the key. */
+/* Number of columns of a kind, and of the key's columns, which come first. */
 extern int	atp_change_columns(AtpChangeKind kind);
 extern int	atp_change_key_columns(AtpChangeKind kind);
 

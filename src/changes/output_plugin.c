@@ -9,18 +9,21 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "changes/announce.h"
 #include "changes/change.h"
 #include "changes/change_position.h"
 #include "changes/change_write.h"
+#include "changes/untold.h"
 #include "common/compat.h"
 #include "types/types.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
 extern PGDLLEXPORT void _PG_output_plugin_init(OutputPluginCallbacks *cb);
 
 static void
-startup(LogicalDecodingContext *ctx, OutputPluginOptions *options, bool is_init)
+start_reader(LogicalDecodingContext *ctx, OutputPluginOptions *options, bool is_init)
 {
 	AtpChanges *changes = palloc0(sizeof(AtpChanges));
 
@@ -49,8 +52,10 @@ commit_txn(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, XLogRecPtr commit
 {
 	AtpChanges *changes = ctx->output_plugin_private;
 	AtpChangeTxn *state = txn->output_plugin_private;
-	bool		tell = state->n > 0 || (changes->options.positions && state->sources != NIL);
+	bool		tell;
 
+	atp_tell_drops(changes, state);
+	tell = state->n > 0 || (changes->options.positions && state->sources != NIL);
 	OutputPluginUpdateProgress(ctx, !tell);
 	if (tell)
 		atp_change_tell_position(changes, state, txn->xact_time.commit_time);
@@ -58,7 +63,7 @@ commit_txn(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, XLogRecPtr commit
 	MemoryContextDelete(state->context);
 }
 
-/* The columns of a row.  A large value that the UPDATE left alone is taken from the old row, if WAL has it there (was). */
+/* The columns of a row.  A large value that the UPDATE left alone is taken from the old row (was), if WAL has the value there. */
 static void
 read_row(AtpChangeRow *row, const AtpChangeTable *table, HeapTuple tuple, TupleDesc desc, const AtpChangeRow *was)
 {
@@ -81,7 +86,7 @@ read_row(AtpChangeRow *row, const AtpChangeTable *table, HeapTuple tuple, TupleD
 	}
 }
 
-/* The owner of a table may have dropped its key, or chosen another replica identity. */
+/* The owner of a table may have dropped the primary key, or chosen another replica identity. */
 static bool
 has_key(const AtpChangeRow *row)
 {
@@ -93,7 +98,7 @@ has_key(const AtpChangeRow *row)
 }
 
 static void
-tell_row(AtpChange *change)
+tell_row(AtpRowChange *change)
 {
 	switch (change->table->kind)
 	{
@@ -114,11 +119,25 @@ tell_row(AtpChange *change)
 	}
 }
 
-static bool
-is_wanted(const AtpChanges *changes, const AtpChangeTable *table)
+bool
+atp_change_is_wanted(const AtpChanges *changes, const AtpChangeTable *table)
 {
 	return table->kind == ATP_CHANGE_CURSOR ||
 		(table->kind != ATP_CHANGE_NOTHING && atp_change_has_target(&changes->options, table->target));
+}
+
+bool
+atp_change_is_asked(const AtpChanges *changes, const AtpChangeTable *table)
+{
+	static const int kinds[] = {
+		[ATP_CHANGE_NOTHING] = 0,
+		[ATP_CHANGE_RECORD] = ATP_CHANGE_COMMITS,
+		[ATP_CHANGE_REPO] = ATP_CHANGE_IDENTITIES | ATP_CHANGE_ACCOUNTS,
+		[ATP_CHANGE_LABEL] = ATP_CHANGE_LABELS,
+		[ATP_CHANGE_CURSOR] = 0
+	};
+
+	return (changes->options.kinds & kinds[table->kind]) != 0 && atp_change_is_wanted(changes, table);
 }
 
 /* The owner has altered the table, or WAL does not say which row was deleted: a reader has to read the table anew. */
@@ -128,7 +147,7 @@ tell_unknown(const AtpChanges *changes, AtpChangeTxn *txn, const AtpChangeTable 
 	MemoryContext before;
 	StringInfo	out;
 
-	if (list_member_oid(txn->unknown, table->root))
+	if (list_member_oid(txn->unknown, table->root) || !atp_change_is_asked(changes, table))
 		return;
 	before = MemoryContextSwitchTo(txn->context);
 	txn->unknown = lappend_oid(txn->unknown, table->root);
@@ -145,7 +164,7 @@ change_row(AtpChanges *changes, AtpChangeTxn *txn, const AtpChangeTable *table, 
 	HeapTuple	has = ATP_CHANGE_TUPLE(change->data.tp.newtuple);
 	AtpChangeRow old_row,
 				new_row;
-	AtpChange	told = {
+	AtpRowChange	told = {
 		.changes = changes,
 		.txn = txn,
 		.table = table,
@@ -171,24 +190,92 @@ change_row(AtpChanges *changes, AtpChangeTxn *txn, const AtpChangeTable *table, 
 }
 
 static void
-change(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, Relation relation, ReorderBufferChange *change)
+tell_change(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, Relation relation, ReorderBufferChange *change)
 {
 	AtpChanges *changes = ctx->output_plugin_private;
 	const AtpChangeTable *table;
 	MemoryContext before = MemoryContextSwitchTo(changes->row);
 
 	table = atp_change_table(relation);
-	if (is_wanted(changes, table))
+	if (atp_change_is_wanted(changes, table))
 		change_row(changes, txn->output_plugin_private, table, relation, change);
 	MemoryContextSwitchTo(before);
 	MemoryContextReset(changes->row);
 }
 
+/* Was the whole table truncated, or only a partition? */
+static bool
+has_root(int nrelations, Relation relations[], Oid root)
+{
+	for (int i = 0; i < nrelations; i++)
+		if (RelationGetRelid(relations[i]) == root)
+			return true;
+	return false;
+}
+
+static void
+tell_truncate(const AtpChanges *changes, AtpChangeTxn *txn, const AtpChangeTable *table, bool whole)
+{
+	StringInfo	out;
+
+	/* the entry of the partitioned table stands for the partitions */
+	if (whole && table->relid != table->root)
+		return;
+	out = atp_message_begin(changes, txn, whole ? "truncate" : "purge", table->target, NULL);
+	atp_append_text(out, ",", "table", table->name);
+	if (!whole)
+	{
+		atp_append_text(out, ",", "partition", get_rel_name(table->relid));
+		atp_append_text(out, ",", "bounds", atp_partition_bounds(table->relid));
+	}
+	atp_message_end(changes);
+}
+
+static void
+truncate_tables(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, int nrelations, Relation relations[], ReorderBufferChange *change)
+{
+	AtpChanges *changes = ctx->output_plugin_private;
+	MemoryContext before = MemoryContextSwitchTo(changes->row);
+
+	for (int i = 0; i < nrelations; i++)
+	{
+		const AtpChangeTable *table = atp_change_table(relations[i]);
+
+		if (atp_change_is_asked(changes, table))
+			tell_truncate(changes, txn->output_plugin_private, table, has_root(nrelations, relations, table->root));
+	}
+	MemoryContextSwitchTo(before);
+	MemoryContextReset(changes->row);
+}
+
+static void
+hear_message(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, XLogRecPtr lsn, bool transactional, const char *prefix, Size n, const char *message)
+{
+	AtpChanges *changes = ctx->output_plugin_private;
+	MemoryContext before;
+
+	if (!transactional || strcmp(prefix, ATP_ANNOUNCE_PREFIX) != 0 || n > ATP_ANNOUNCE_MAX)
+		return;
+	before = MemoryContextSwitchTo(changes->row);
+	atp_hear_announcement(changes, txn->output_plugin_private, message, n);
+	MemoryContextSwitchTo(before);
+	MemoryContextReset(changes->row);
+}
+
+static bool
+filter_origin(LogicalDecodingContext *ctx, AtpOriginId origin)
+{
+	return atp_is_untold(origin);
+}
+
 void
 _PG_output_plugin_init(OutputPluginCallbacks *cb)
 {
-	cb->startup_cb = startup;
+	cb->startup_cb = start_reader;
 	cb->begin_cb = begin_txn;
-	cb->change_cb = change;
+	cb->change_cb = tell_change;
+	cb->truncate_cb = truncate_tables;
 	cb->commit_cb = commit_txn;
+	cb->message_cb = hear_message;
+	cb->filter_by_origin_cb = filter_origin;
 }

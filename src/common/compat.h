@@ -251,6 +251,22 @@
 #define atp_file_write(file, bytes, n, at, event)	FileWrite((file), unconstify(char *, (const char *) (bytes)), (n), (at), (event))
 #endif
 
+/* The origin that the session's changes have in WAL. */
+#if PG_VERSION_NUM >= 190000
+#define AtpOriginId ReplOriginId
+#define ATP_SESSION_ORIGIN	replorigin_xact_state.origin
+#else
+#define AtpOriginId RepOriginId
+#define ATP_SESSION_ORIGIN	replorigin_session_origin
+#endif
+
+/* Write a message for output plugins, as a part of the transaction.  Since 17 the caller says whether to flush. */
+#if PG_VERSION_NUM >= 170000
+#define ATP_LOG_MESSAGE(prefix, text, n)	LogLogicalMessage((prefix), (text), (n), true, false)
+#else
+#define ATP_LOG_MESSAGE(prefix, text, n)	LogLogicalMessage((prefix), (text), (n), true)
+#endif
+
 /* A tuple of a decoded change; NULL: there is none.  Before 17 the tuple is inside of a buffer. */
 #if PG_VERSION_NUM >= 170000
 #define ATP_CHANGE_TUPLE(buffer)	(buffer)

@@ -11,7 +11,7 @@ import re
 # all rooms inside tables.  The files of src itself (source.h) may be included by every room but core.
 PROTOCOL = ["core", "core/syntax", "core/codec", "core/repo", "core/lexicon", "core/wire", "core/archive", "core/plc"]
 GLUE = PROTOCOL + ["common", "types", "data", "config"]
-TABLES = GLUE + ["lexicon", "identity", "stream"]
+TABLES = GLUE + ["changes", "lexicon", "identity", "stream"]
 ROOMS = {
     "core": [],
     "core/syntax": ["core"],
@@ -43,7 +43,7 @@ ROOMS = {
     "tables/check": TABLES + ["tables/base", "tables/records", "tables/plc", "tables/repos"],
     "fetch/engine": GLUE + ["net", "identity", "stream"],
     "fetch/identities": GLUE + ["net", "identity", "fetch/engine", "tables/repos"],
-    "fetch/repositories": GLUE + ["net", "identity", "stream", "tables", "fetch/engine"],
+    "fetch/repositories": GLUE + ["net", "changes", "identity", "stream", "tables", "fetch/engine"],
     "fetch/servers": GLUE + ["net", "identity", "fetch/engine"],
     "process/status": GLUE + ["net", "identity", "stream", "tables", "fetch/engine"],
     "process/workers": GLUE + ["net", "stream", "tables", "process/status"],

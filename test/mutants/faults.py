@@ -811,7 +811,7 @@ fault("progress-caught", "common/command_progress.c", "GetCurrentTransactionNest
 fault("progress-foreign", "common/command_progress.c", "if (!has_privs_of_role(GetUserId(), copy[i].role) &&", "if (copy[i].pid == 0 &&", "t/273_progress")
 fault("progress-trigger", "common/command_progress.c", "DirectFunctionCall1(pg_trigger_depth, (Datum) 0)) == depth", "DirectFunctionCall1(pg_trigger_depth, (Datum) 0)) >= depth", "t/273_progress")
 fault("revalidate-memory", "tables/commands/revalidate.c", "		MemoryContextReset(r->row);\n", "", "t/361_validate")
-fault("revalidate-left", "tables/commands/revalidate.c", "r->left += d->n - changed;", "r->left += 0;", "t/361_validate")
+fault("revalidate-left", "tables/commands/revalidate.c", "r->left += d->n - w.changed;", "r->left += 0;", "t/361_validate")
 fault("revalidate-settings", "tables/commands/revalidate.c", "if (value == NULL || !is_validated(r, name))", "if (value == NULL || (r->target == NULL && !is_validated(r, name)))", "t/361_validate")
 fault("settings-due", "fetch/repositories/task_settings.c", "\tif (changed)\n\t\tatp_make_due(", "\tif (changed && looked == 0)\n\t\tatp_make_due(", "t/349_await")
 fault("revalidate-range", "tables/commands/revalidate.c", "KEY \" OPERATOR(@.<=) ($5, $6, $7)", "KEY \" OPERATOR(@.<) ($5, $6, $7)", "t/361_validate")

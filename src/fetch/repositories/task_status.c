@@ -20,6 +20,7 @@
  */
 #include "postgres.h"
 
+#include "changes/announce.h"
 #include "common/clock.h"
 #include "config/extension.h"
 #include "config/spi.h"
@@ -400,6 +401,7 @@ apply_answer(void *arg)
 	 * H-43: while a sweep runs, an archive may have brought records of the account's next life, so the
 	 * time of the deletion is the limit, as in repos_sink.c, and the deletion is kept.
 	 */
+	atp_announce_account(asking->did, ATP_CHANGE_STATUS);
 	if (asking->gone)
 	{
 		AtpArg		limit = sweep_limit(asking);

@@ -13,6 +13,7 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/pg_class.h"
+#include "changes/announce.h"
 #include "config/extension.h"
 #include "config/spi.h"
 #include "miscadmin.h"
@@ -292,6 +293,7 @@ drop_partition(AtpParting *w, const char *part)
 	/* the first links of all may have been written since */
 	if (!d.links && has_links(w))
 		remove_all_links(w, part);
+	atp_announce_drop(atp_parting_relid(w, part));
 	/* fails if a foreign key refers to a row of the partition */
 	atp_run(psprintf("ALTER TABLE %s DETACH PARTITION %s", w->name, name), ATP_NO_ARGS);
 	atp_run(psprintf("DROP TABLE %s", name), ATP_NO_ARGS);

@@ -10,7 +10,7 @@
  * is not a partition yet, so subscribers would lose the rows: nothing may be sent.  Inserts are
  * marked with TABLE_INSERT_NO_LOGICAL.  Deletions without an old row are skipped by pgoutput, and
  * with REPLICA IDENTITY NOTHING there is no old row.  Without such a publication, rows are decoded
- * as usual, as moved between two tables.
+ * as usual, as moved between two tables.  The extension's own output plugin passes over both (changes/untold.h).
  */
 #include "postgres.h"
 
@@ -19,6 +19,7 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/pg_class.h"
+#include "changes/untold.h"
 #include "common/command_progress.h"
 #include "config/spi.h"
 #include "executor/executor.h"
@@ -50,7 +51,7 @@
 	" WHERE NOT p.pubviaroot OR EXISTS (SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = $2)" \
 	" UNION ALL SELECT format('replication slot %s, by %s, beside publication %I', s.slot_name, s.plugin, p.pubname)" \
 	"  FROM pg_replication_slots s, (SELECT min(pubname) AS pubname " PUBLICATIONS ") p" \
-	"  WHERE p.pubname IS NOT NULL AND s.slot_type = 'logical' AND s.database = current_database() AND s.plugin <> 'pgoutput' ORDER BY 1"
+	"  WHERE p.pubname IS NOT NULL AND s.slot_type = 'logical' AND s.database = current_database() AND s.plugin NOT IN ('pgoutput', 'atproto') ORDER BY 1"
 
 /* ------------------------------------------------------------------------
  * Publications and slots
@@ -228,17 +229,34 @@ move_rows(Oid rest, Oid part, const char *condition, bool quietly)
 	return moved;
 }
 
+/* Arguments and result of move_untold(). */
+typedef struct Moved
+{
+	Oid			rest;
+	Oid			part;
+	const char *condition;
+	bool		quietly;
+	uint64		rows;
+} Moved;
+
+static void
+move_untold(void *arg)
+{
+	Moved	   *moved = arg;
+
+	moved->rows = move_rows(moved->rest, moved->part, moved->condition, moved->quietly);
+}
+
 uint64
 atp_move_rows(Oid table, Oid rest, Oid part, const char *condition)
 {
-	bool		quietly = is_published(table, rest);
+	Moved		moved = {rest, part, condition, is_published(table, rest)};
 	char	   *identity = identity_of(rest);
-	uint64		moved;
 
-	if (quietly)
+	if (moved.quietly)
 		atp_run(psprintf("ALTER TABLE %s REPLICA IDENTITY NOTHING", quoted_name(rest)), ATP_NO_ARGS);
-	moved = move_rows(rest, part, condition, quietly);
-	if (quietly)
+	atp_write_untold(move_untold, &moved);
+	if (moved.quietly)
 		atp_run(identity, ATP_NO_ARGS);
-	return moved;
+	return moved.rows;
 }

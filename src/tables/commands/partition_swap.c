@@ -9,6 +9,7 @@
 #include "postgres.h"
 
 #include "catalog/namespace.h"
+#include "changes/untold.h"
 #include "commands/tablespace.h"
 #include "common/command_progress.h"
 #include "config/spi.h"
@@ -23,6 +24,7 @@ struct AtpSwap
 	char	   *old;
 	Oid			relid;			/* of the old table */
 	char	   *columns;
+	uint64		rows;			/* that were copied */
 	List	   *rest;			/* SQL for the new table: keys, indexes, comments, privileges */
 	List	   *views;			/* SQL; run after the keys, since a view may GROUP BY a primary key,
 								 * and before the old table is dropped */
@@ -293,14 +295,22 @@ atp_swap_old(const AtpSwap *swap)
 	return swap->old;
 }
 
+/* Readers of slots have been told of these rows. */
+static void
+copy_rows(void *arg)
+{
+	AtpSwap    *swap = arg;
+
+	swap->rows = atp_run(psprintf("INSERT INTO %s (%s) SELECT %s FROM %s", swap->name, swap->columns, swap->columns, swap->old), ATP_NO_ARGS);
+}
+
 uint64
 atp_swap_end(AtpSwap *swap)
 {
-	uint64		rows;
 	ListCell   *cell;
 
 	atp_progress_reads(psprintf("copying the rows of %s", swap->name), swap->relid);
-	rows = atp_run(psprintf("INSERT INTO %s (%s) SELECT %s FROM %s", swap->name, swap->columns, swap->columns, swap->old), ATP_NO_ARGS);
+	atp_write_untold(copy_rows, swap);
 	atp_progress_phase(psprintf("making keys, indexes and grants of %s", swap->name), list_length(swap->rest));
 	foreach(cell, swap->rest)
 	{
@@ -309,5 +319,5 @@ atp_swap_end(AtpSwap *swap)
 	}
 	run_all(swap->views);
 	atp_run(psprintf("DROP TABLE %s", swap->old), ATP_NO_ARGS);
-	return rows;
+	return swap->rows;
 }

@@ -12,6 +12,7 @@
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "common/clock.h"
+#include "changes/untold.h"
 #include "common/command_progress.h"
 #include "config/extension.h"
 #include "config/option.h"
@@ -171,25 +172,44 @@ judge_row(Revalidation *r, AtpTuple row, Differences *d)
 #define SAME(a, b) \
 	a ".did OPERATOR(@.=) " b ".did AND " a ".collection OPERATOR(@.=) " b ".collection AND " a ".rkey OPERATOR(@.=) " b ".rkey"
 
+/* Arguments and result of write_faults(). */
+typedef struct Writing
+{
+	Revalidation *r;
+	Differences *d;
+	uint64		changed;
+} Writing;
+
 /* Citus cannot SELECT ... FOR UPDATE across nodes. */
 static void
-write_differences(Revalidation *r, Differences *d)
+write_faults(void *arg)
 {
-	const char *sql = atp_is_distributed(atp_table_in(r->target, "record"))
+	Writing    *w = arg;
+	Differences *d = w->d;
+	const char *target = w->r->target;
+	const char *sql = atp_is_distributed(atp_table_in(target, "record"))
 	? "UPDATE #.record r SET fault = u.fault FROM " DIFFERENT " WHERE " SAME("r", "u") " AND r.cid OPERATOR(@.=) u.cid"
 	: "WITH free AS (SELECT r.did, r.collection, r.rkey, u.fault FROM " DIFFERENT
 	"  JOIN #.record r ON " SAME("r", "u") " AND r.cid OPERATOR(@.=) u.cid FOR NO KEY UPDATE OF r SKIP LOCKED)"
 	" UPDATE #.record r SET fault = f.fault FROM free f WHERE " SAME("r", "f");
-	uint64		changed;
+
+	w->changed = atp_run(atp_expand_sql(sql, target),
+						 ATP_ARGS(atp_array_arg(atp_type("did"), d->keys[0], NULL, d->n), atp_array_arg(atp_type("nsid"), d->keys[1], NULL, d->n),
+								  atp_array_arg(atp_type("recordkey"), d->keys[2], NULL, d->n), atp_array_arg(atp_type("cidlink"), d->cids, NULL, d->n),
+								  atp_array_arg(TEXTOID, d->faults, d->no_fault, d->n)));
+}
+
+/* The records stay what they are: readers of slots are not told. */
+static void
+write_differences(Revalidation *r, Differences *d)
+{
+	Writing		w = {r, d};
 
 	if (d->n == 0)
 		return;
-	changed = atp_run(atp_expand_sql(sql, r->target),
-					  ATP_ARGS(atp_array_arg(atp_type("did"), d->keys[0], NULL, d->n), atp_array_arg(atp_type("nsid"), d->keys[1], NULL, d->n),
-							   atp_array_arg(atp_type("recordkey"), d->keys[2], NULL, d->n), atp_array_arg(atp_type("cidlink"), d->cids, NULL, d->n),
-							   atp_array_arg(TEXTOID, d->faults, d->no_fault, d->n)));
-	r->changed += changed;
-	r->left += d->n - changed;
+	atp_write_untold(write_faults, &w);
+	r->changed += w.changed;
+	r->left += d->n - w.changed;
 	d->n = 0;
 }
 

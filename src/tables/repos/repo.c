@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "changes/announce.h"
 #include "common/injection.h"
 #include "core/syntax/did.h"
 #include "executor/spi.h"
@@ -118,6 +119,9 @@ read_repo(const AtpRepos *s, AtpRepoState *repo, const Datum *values, const bool
 	atp_hold_read(&repo->hold);
 	repo->row.audited = atp_repo_is_audited(repo);
 	repo->row.synchronized = atp_repo_is_sync(repo, ATP_SYNC_SYNCHRONIZED);
+	repo->row.active = repo->account.active;
+	repo->row.status = repo->account.status;
+	repo->row.handle = repo->account.handle;
 }
 
 static void
@@ -370,6 +374,25 @@ store_directly(AtpRepos *s)
 	atp_direct_close(s->direct);
 }
 
+static bool
+is_same(const struct varlena *a, const struct varlena *b)
+{
+	return a == b || (a != NULL && b != NULL && atp_same_bytes(a, b));
+}
+
+/* O-21: readers of slots are told of the account's new handle or status. */
+static void
+announce_account(const AtpRepoState *repo)
+{
+	const AtpRepoRow *row = &repo->row;
+	const AtpRepoAccount *account = &repo->account;
+	int			what = (is_same(row->handle, account->handle) ? 0 : ATP_CHANGE_HANDLE) |
+		(row->active == account->active && is_same(row->status, account->status) ? 0 : ATP_CHANGE_STATUS);
+
+	if (row->found && row->changed && what != 0)
+		atp_announce_account(repo->did, what);
+}
+
 /* H-34: delete the rows that were inserted for statuses of accounts without records. */
 static void
 forget_strangers(AtpRepos *s)
@@ -426,6 +449,7 @@ atp_repos_store(AtpRepos *s)
 		s->repos[i].row.updated_at = GetCurrentTransactionStartTimestamp();
 		if (s->repos[i].row.changed)
 			atp_proved_judge(s, &s->repos[i]);
+		announce_account(&s->repos[i]);
 	}
 	if (s->direct != NULL)
 		store_directly(s);

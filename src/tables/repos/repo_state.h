@@ -97,6 +97,9 @@ typedef struct AtpRepoRow
 	ItemPointerData place;		/* where the row was, if the row was read without a statement */
 	bool		audited;		/* the state as read fulfilled ATP_IS_AUDITED */
 	bool		synchronized;	/* sync was synchronized in the row as read */
+	bool		active;			/* the account in the row as read */
+	text	   *status;
+	struct varlena *handle;
 	bool		changed;		/* the row has to be written */
 	bool		added;			/* the row was inserted for this batch */
 	bool		stranger;		/* H-34: only statuses of an account without records came, so there is to be no row */

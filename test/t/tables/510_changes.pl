@@ -1,6 +1,6 @@
 # 510_changes.pl
 #		The output plugin: a reader who applies all messages in their order has what the tables have, whether the rows were
-#		written directly or by statements.
+#		written directly or by statements; and the reader's options.
 
 use strict;
 use warnings FATAL => 'all';
@@ -13,45 +13,58 @@ use AtprotoTest::Changes;
 use JSON::PP;
 use Test::More;
 
-my $node = make_node('main', changes_conf());
+my $node   = make_node('main', changes_conf("max_worker_processes = 30\n"));
+my $pds    = AtprotoTest::Server->start(capture('pds.frames.gz'));
+my $labels = AtprotoTest::Server->start(capture('labels.frames.gz'));
 
 make_slot('app');
 
-# --- a capture, with filters of every kind ---
+# --- two targets: a generated column has rows written by statements ---
 
-my $server = AtprotoTest::Server->start(capture('pds.frames.gz'));
-
-query(subscribe_sql('s', $server, cursor => 0));
-wait_for_seq($node, 's', $PDS_LAST);
+query(q{CREATE SCHEMA stated; SELECT atproto.create_tables('stated');
+	ALTER TABLE stated.record ADD length int GENERATED ALWAYS AS (octet_length(rkey::text)) STORED;
+	ALTER TABLE stated.repo ADD length int GENERATED ALWAYS AS (octet_length(did::text)) STORED});
+foreach my $target ('atproto', 'stated')
+{
+	query(subscribe_sql($target, $pds, cursor => 0, target => "'$target'"));
+	query(subscribe_sql("${target}_labels", $labels, nsid => 'com.atproto.label.subscribeLabels', cursor => 0, target => "'$target'"));
+}
+wait_for_seq($node, $_, $PDS_LAST) foreach 'atproto', 'stated';
+wait_for(q{SELECT bool_and(state = 'streaming') AND min(seq) = max(seq) AND min(seq) > 0 FROM atproto.stat_subscription WHERE name LIKE '%labels'});
 tables_match($node, capture('pds.frames.gz'), 'the tables');
 
 my @messages = peek('app');
+my %of       = map { my $target = $_; $target => [ grep { /"target":"$target"/ } @messages ] } 'atproto', 'stated';
 
 cmp_ok(scalar(@messages), '>', 1000, 'there are messages') or BAIL_OUT('none');
-reader_matches($node, \@messages, 'a reader has the tables of the capture', modes => ['record']);
+reader_matches($node, \@messages, "a reader has the tables of $_", schema => $_) foreach 'atproto', 'stated';
+is(grep({ /"operation":"delete"/ && !/"rev":/ } @messages), 0, 'each deletion of a commit has a revision');
 
-my %kinds;
-my @positions = map { decode_json($_) } grep { /^\{"kind":"position"/ } @messages;
+my ($position) = map { decode_json($_) } reverse grep { /^\{"kind":"position".*"subscription":"atproto"/ } @messages;
 
-$kinds{ $_->{kind} }++ foreach decoded(@messages);
-note(join ', ', map { "$_: $kinds{$_}" } sort keys %kinds);
-is($positions[-1]{sources}[0]{cursor}, $PDS_LAST, 'the last position is at the end of the stream');
-is($positions[-1]{sources}[0]{subscription}, 's', 'of the subscription');
-like($positions[-1]{time}, qr/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/, 'with a time');
-is((grep { $_->{commit}{operation} eq 'delete' && !$_->{commit}{rev} } grep { $_->{kind} eq 'commit' } decoded(@messages)), 0, 'each deletion of a commit has a revision');
+is($position->{sources}[0]{cursor}, $PDS_LAST, 'the last position is at the end of the stream');
+like($position->{time}, qr/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/, 'with a time');
 
-my $likes = grep { $_->{kind} eq 'commit' && $_->{commit}{collection} eq 'app.bsky.feed.like' } decoded(@messages);
+# --- options ---
 
-cmp_ok($likes, '>', 0, 'likes are among them');
-is(scalar(decoded(peek('app', collections => 'app.bsky.feed.like', kinds => 'commit'))), $likes, 'option collections');
-is(scalar(decoded(peek('app', collections => 'app.bsky.*, com.example.x', kinds => 'commit'))),
-	scalar(grep { $_->{kind} eq 'commit' && $_->{commit}{collection} =~ /^app\.bsky\./ } decoded(@messages)), 'option collections with a pattern');
+my @commits = grep { /^\{"kind":"commit"/ } @{ $of{atproto} };
+my ($did)   = $commits[0] =~ /"did":"([^"]+)"/;
 
-my ($did) = map { $_->{did} } grep { $_->{kind} eq 'commit' } decoded(@messages);
+sub same_changes
+{
+	my ($expected, $name, %options) = @_;
+	my @told = peek('app', targets => 'atproto', positions => 'changes', %options);
+	my @changes = map { s/^(.*?)"n":\d+/$1/r } @$expected;
 
-is(scalar(decoded(peek('app', dids => $did))), scalar(grep { $_->{did} eq $did } decoded(@messages)), 'option dids');
-is(scalar(peek('app', targets => 'other', positions => 'changes')), 0, 'option targets, and positions => changes');
-is(scalar(peek('app', targets => 'other, "atproto"')), scalar(@messages), 'two targets');
+	return is(join("\n", map { s/^(.*?)"n":\d+/$1/r } grep { !/^\{"kind":"position"/ } @told), join("\n", @changes), $name);
+}
+
+same_changes([ grep { /"collection":"app\.bsky\.feed\.like"/ } @commits ], 'collections, kinds', collections => 'app.bsky.feed.like', kinds => 'commit');
+same_changes([ grep { /"collection":"app\.bsky\.graph\./ } @commits ], 'a pattern', collections => 'app.bsky.graph.*, com.example.x', kinds => 'commit');
+same_changes([ grep { /"did":"$did"/ } @{ $of{atproto} } ], 'dids', dids => $did);
+same_changes([ grep { /^\{"kind":"(account|label)"/ } @{ $of{atproto} } ], 'two kinds', kinds => 'account,label');
+is(scalar(peek('app', targets => 'other', positions => 'changes')), 0, 'no target, no position');
+is(join("\n", peek('app', targets => 'stated, "atproto"')), join("\n", @messages), 'two targets');
 
 # --- wrong options ---
 

@@ -1,0 +1,164 @@
+# 511_changes_rows.pl
+#		The output plugin, and what is done to the tables beside the stream: partitions, rows that go in bulk, large values,
+#		transactions of every kind, tables that their owner alters, and other replica identities.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use AtprotoTest::Changes;
+use Test::More;
+
+my $node = make_node('main', changes_conf("max_prepared_transactions = 4\nlogical_decoding_work_mem = '64kB'\n"));
+my ($a, $b) = map { did($_) } 'a', 'b';
+my $cid = 'bafyreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy';
+my $other_cid = 'bafyreibdrtu6xzbiplupbsv6jmzsxzgj2syvnqsnm2v33yzk6g3f6dyk6a';
+my %all;
+
+make_slot('app');
+
+# A row of record, as SQL.
+sub row
+{
+	my ($did, $rkey, $value) = @_;
+	$value //= qq('{"\$type": "com.example.x", "n": 1}');
+	return "('$did', 'com.example.x', '$rkey', '$cid', '3lb2222222222', $value)";
+}
+
+my $insert = 'INSERT INTO atproto.record (did, collection, rkey, cid, rev, value) VALUES ';
+
+# What a reader is told of some statements, in short; and the reader's tables are compared at the end.
+my @messages;
+
+sub told
+{
+	my ($sql, %options) = @_;
+	my @new;
+
+	$node->safe_psql('postgres', $sql) if $sql ne '';
+	@new = changes('app', %options);
+	push @messages, @new;
+	return join '; ', map { short($_) } decoded(@new);
+}
+
+sub short
+{
+	my ($m) = @_;
+	my $kind = $m->{kind};
+
+	return "$m->{commit}{operation} $m->{commit}{rkey}" . (defined $m->{commit}{rev} ? '' : ' without rev') if $kind eq 'commit';
+	return join ' ', $kind, map { $m->{$_} // () } 'target', 'table', 'partition', 'bounds' if $kind =~ /^(truncate|purge|unknown)$/;
+	return "identity " . ($m->{identity}{handle} // 'none') if $kind eq 'identity';
+	return "account " . ($m->{account}{active} ? 'active' : 'inactive') . ' ' . ($m->{account}{status} // '') if $kind eq 'account';
+	return $kind;
+}
+
+# --- rows ---
+
+is(told($insert . row($a, 'one') . ', ' . row($a, 'two')), 'create one; create two', 'rows are created');
+is(told("UPDATE atproto.record SET cid = '$other_cid' WHERE rkey = 'one'"), 'update one', 'a row is updated');
+is(told("UPDATE atproto.record SET rkey = 'three' WHERE rkey = 'two'"), 'delete two without rev; create three', 'another key is another record');
+is(told("DELETE FROM atproto.record WHERE rkey = 'three'"), 'delete three without rev', 'a row is deleted');
+is(told("BEGIN; INSERT INTO atproto.repo (did, rev) VALUES ('$a', '3lb3333333333'); DELETE FROM atproto.record WHERE rkey = 'one'; COMMIT"),
+	'delete one', 'the revision of a deletion is that of the repository');
+like($messages[-2], qr/"rev":"3lb3333333333"/, 'as it was written');
+is(told("BEGIN; $insert" . row($a, 'x') . '; ROLLBACK'), '', 'nothing of a transaction that is rolled back');
+is(told("BEGIN; $insert" . row($a, 'x1') . "; SAVEPOINT s; $insert" . row($a, 'x2') . "; ROLLBACK TO s; $insert" . row($a, 'x3') . '; COMMIT'),
+	'create x1; create x3', 'nor of a subtransaction');
+is(told("BEGIN; $insert" . row($a, 'p') . "; PREPARE TRANSACTION 'p'"), '', 'nothing of a prepared transaction');
+is(told("COMMIT PREPARED 'p'"), 'create p', 'until it is committed');
+is(told("BEGIN; $insert" . row($a, 'q') . "; DELETE FROM atproto.record WHERE rkey = 'q'; $insert" . row($a, 'q') . '; COMMIT'),
+	'create q; delete q without rev; create q', 'a path may be written several times');
+is(told("CREATE TABLE record (did text, value int); INSERT INTO record VALUES ('x', 1)"), '', "a user's table of the same name");
+
+# --- large values ---
+
+my $large = q{jsonb_build_object('$type', 'com.example.x', 'text', (SELECT string_agg(md5(i::text), '') FROM generate_series(1, 400) i))};
+
+is(told($insert . row($a, 'large', $large)), 'create large', 'a large value');
+cmp_ok(length($messages[-2]), '>', 12_000, 'is told as a whole');
+is(told("UPDATE atproto.record SET fault = 'x' WHERE rkey = 'large'"), '', 'bookkeeping beside a large value is no change');
+is(told("UPDATE atproto.record SET rkey = 'larger' WHERE rkey = 'large'"), 'delete large without rev; create larger', 'a new key of a large value');
+like($messages[-2], qr/"record":"unchanged"/, 'says that the value is the old one');
+told("DELETE FROM atproto.record WHERE rkey = 'larger'");
+@messages = ();
+is(told("UPDATE atproto.record SET value = NULL, raw = '\\xa0' WHERE rkey = 'p'"), 'update p', 'a record that jsonb cannot hold');
+like($messages[0], qr/"raw":"oA=="/, 'is told as its bytes');
+
+# --- replica identity ---
+
+told('ALTER TABLE atproto.record REPLICA IDENTITY FULL');
+is(told("UPDATE atproto.record SET fault = 'x', indexed_at = now() WHERE rkey = 'q'", old => 'true'), '', 'FULL: bookkeeping is no change');
+is(told("UPDATE atproto.record SET cid = '$other_cid' WHERE rkey = 'q'", old => 'true'), 'update q', 'FULL: an update');
+like($messages[-2], qr/"old":\{"cid":"$cid","record":\{"n": 1, "\$type": "com\.example\.x"\}\}/, 'tells the old record');
+is(told("DELETE FROM atproto.record WHERE rkey = 'q'", old => 'true'), 'delete q without rev', 'FULL: a deletion');
+like($messages[-2], qr/"old":\{"cid":"$other_cid"/, 'tells the old record');
+told('ALTER TABLE atproto.record REPLICA IDENTITY NOTHING');
+is(told("DELETE FROM atproto.record WHERE rkey IN ('p', 'x1')"), 'unknown atproto record', 'NOTHING: a deletion cannot be told, once in a transaction');
+told('ALTER TABLE atproto.record REPLICA IDENTITY DEFAULT');
+
+# --- accounts ---
+
+told('');
+is(told("INSERT INTO atproto.repo (did, active, status, handle) VALUES ('$b', false, 'takendown', 'b.example.com')"),
+	'identity b.example.com; account inactive takendown', 'an account that comes with a handle and a status');
+is(told("UPDATE atproto.repo SET sync = 'partial', active = true WHERE did = '$b'"), '', 'an update that nobody announces');
+is(told("BEGIN; SELECT pg_logical_emit_message(true, 'atproto', 'account 2 $b'); UPDATE atproto.repo SET status = NULL WHERE did = '$b'; COMMIT"),
+	'account active ', 'an announced one tells what the row says');
+told('ALTER TABLE atproto.repo REPLICA IDENTITY FULL');
+is(told("UPDATE atproto.repo SET sync = 'partial', handle = 'c.example.com' WHERE did = '$b'"), 'identity c.example.com', 'FULL: the old row decides');
+is(told("BEGIN; SELECT pg_logical_emit_message(true, 'atproto', 'account 3 $b'); UPDATE atproto.repo SET sync = 'partial' WHERE did = '$b'; COMMIT"),
+	'', 'whatever is announced');
+is(told("SELECT pg_logical_emit_message(true, 'atproto', t) FROM unnest(ARRAY['', 'account', 'account 3', 'account 3 x', 'drop', 'drop x', 'drop 0', 'drop 4294967295', 'drop ' || 'atproto.record'::regclass::oid]) t"),
+	'', 'announcements of strangers that say nothing, or a lie');
+
+# --- rows that go in bulk ---
+
+is(told('TRUNCATE atproto.record, atproto.label'), 'truncate atproto record; truncate atproto label', 'TRUNCATE');
+told($insert . row($a, 'one') . ', ' . row($a, '3lb2222222222') . ', ' . row($b, '3kzzzzzzzzzzz'));
+is(told("SELECT atproto.partition('atproto', 'month')") =~ s/[^;]//gr, '', 'partition() tells nothing');
+is(query('SELECT count(*) FROM atproto.record'), '3', 'of its three rows');
+is(told($insert . row($a, '3lc2222222222')), 'create 3lc2222222222', 'a row of a partition has the name of the table');
+is(told("UPDATE atproto.record SET rkey = '3kb2222222222' WHERE rkey = '3lc2222222222'"), 'delete 3lc2222222222 without rev; create 3kb2222222222', 'a row that moves to another partition');
+
+my ($part) = split /\n/, query("SELECT tableoid::regclass::text FROM atproto.record WHERE rkey = '3lb2222222222'");
+
+like(told("TRUNCATE $part"), qr/^purge atproto record \w+ FOR VALUES FROM \(/, 'TRUNCATE of a partition');
+like(told("DROP TABLE $part"), qr/^purge atproto record \w+ FOR VALUES FROM \(/, 'DROP of a partition');
+is(told("BEGIN; DROP TABLE atproto.record_other; ROLLBACK"), '', 'and of one that stays') if query("SELECT to_regclass('atproto.record_other') IS NOT NULL") eq 't';
+query($insert . row($a, '3jb2222222222'));
+told('');
+is(told("CALL atproto.maintain_partitions('atproto', keep => '1 year')") =~ s/bounds.*//r =~ /purge|delete|^$/ ? 1 : 0, 1, 'months that are over go');
+
+# --- the owner of the tables ---
+
+is(told("DROP VIEW atproto.current_label; ALTER TABLE atproto.label ALTER val TYPE varchar; INSERT INTO atproto.label (src, uri, val, neg, cts) VALUES ('$a', '$b', 'spam', false, now())"),
+	'unknown atproto label', 'a column of another type');
+is(told("ALTER TABLE atproto.label ALTER val TYPE text; ALTER TABLE atproto.label DROP sig CASCADE, ADD note text; INSERT INTO atproto.label (src, uri, val, neg, cts) VALUES ('$a', '$b', 'spam2', false, now())"),
+	'label', 'a dropped column that may be missing');
+is(told("ALTER TABLE atproto.repo DROP CONSTRAINT repo_pkey CASCADE, ALTER did DROP NOT NULL; INSERT INTO atproto.repo (did) VALUES (NULL)"), 'unknown atproto repo', 'a row without a key');
+told('DELETE FROM atproto.repo WHERE did IS NULL');
+is(told("ALTER TABLE atproto.label RENAME TO former; INSERT INTO atproto.former (src, uri, val, neg, cts) VALUES ('$a', '$b', 'spam3', false, now())"), '', 'a table of another name');
+is(told("BEGIN; DELETE FROM atproto.former; ALTER TABLE atproto.former RENAME TO label; INSERT INTO atproto.label (src, uri, val, neg, cts) VALUES ('$a', '$b', 'spam4', false, now()); COMMIT"),
+	'label', 'a name given in the same transaction');
+is(told("CREATE SCHEMA own; SELECT atproto.create_tables('own'); INSERT INTO own.repo (did, handle) VALUES ('$a', 'a.example.com'); ALTER SCHEMA own RENAME TO mine;
+	INSERT INTO mine.repo (did, handle) VALUES ('$b', 'b.example.com')"), 'identity a.example.com; identity b.example.com', 'a target that is renamed');
+like(join("\n", @messages[-4 .. -1]), qr/"target":"own".*"target":"mine"/s, 'has the name of the moment');
+
+# --- large transactions ---
+
+$node->safe_psql('postgres', "INSERT INTO atproto.record (did, collection, rkey, cid, rev, value) SELECT '$a', 'com.example.y', 'k' || i, '$cid', '3lb2222222222', '{\"\$type\": \"com.example.y\"}' FROM generate_series(1, 20000) i");
+is(scalar(decoded(changes('app'))), 20_000, 'a large transaction');
+cmp_ok(query(q{SELECT spill_txns FROM pg_stat_replication_slots WHERE slot_name = 'app'}), '>', 0, 'was kept on disk meanwhile');
+
+# --- the extension goes, and comes again ---
+
+$node->safe_psql('postgres', "INSERT INTO mine.repo (did, handle) VALUES ('" . did('c') . "', 'c.example.com'); DROP EXTENSION atproto CASCADE; CREATE EXTENSION atproto");
+is(join('; ', map { short($_) } decoded(changes('app'))), 'identity c.example.com; purge atproto record',
+	'DROP EXTENSION: what came before is told, and that a table went, whose partitions were by a type of the extension');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM mine.repo'), '3', 'the tables stay');
+
+done_testing();
