@@ -39,7 +39,7 @@ confirmation_of(AtpRepos *s, const AtpRepoState *repo)
 }
 
 static bool
-is_same(const struct varlena *a, const struct varlena *b)
+are_same(const struct varlena *a, const struct varlena *b)
 {
 	return a != NULL && b != NULL && atp_same_bytes(a, b);
 }
@@ -68,17 +68,17 @@ signer_of(const AtpFormerKeys *former, const AtpEvent *event)
 static bool
 is_continued(const AtpEvent *event, const AtpEvent *next)
 {
-	if (!is_same(next->held->subscription, event->held->subscription) || !is_same(next->held->endpoint, event->held->endpoint))
+	if (!are_same(next->held->subscription, event->held->subscription) || !are_same(next->held->endpoint, event->held->endpoint))
 		return false;
 	if (next->kind == ATP_REPOS_SYNC)
-		return is_same(next->data, event->data);
-	return next->has_since && next->since == event->rev && is_same(next->prev_data, event->data);
+		return are_same(next->data, event->data);
+	return next->has_since && next->since == event->rev && are_same(next->prev_data, event->data);
 }
 
 bool
 atp_is_verified_commit(const AtpRepoState *repo, const AtpEvent *event)
 {
-	return repo->head.verified && repo->head.has_rev && event->rev == repo->head.rev && is_same(event->commit, repo->head.commit);
+	return repo->head.verified && repo->head.has_rev && event->rev == repo->head.rev && are_same(event->commit, repo->head.commit);
 }
 
 static bool
