@@ -8,8 +8,8 @@
 #include "core/repo/commit.h"
 #include "core/syntax/tid.h"
 #include "made_repo.h"
-#include "protocol/car_write.h"
-#include "protocol/commit_write.h"
+#include "core/repo/car_write.h"
+#include "core/repo/commit_write.h"
 #include "protocol/mst_build.h"
 
 #define KEY_MAX		64

@@ -15,8 +15,8 @@
 #include "core/repo/commit.h"
 #include "core/repo/mst.h"
 #include "core/syntax/tid.h"
-#include "protocol/car_write.h"
-#include "protocol/commit_write.h"
+#include "core/repo/car_write.h"
+#include "core/repo/commit_write.h"
 #include "protocol/mst_build.h"
 
 #define DID			"did:plc:ewvi7nxzyoun6zhxrhs64oiz"

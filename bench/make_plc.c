@@ -1,9 +1,15 @@
 /*
  * make_plc.c
+<<<<<<< HEAD
  *		The log of a did:plc directory that does not exist: make_plc OPERATIONS ACCOUNTS FILE [KEYS] writes its lines, as /export has
  *		them.  The accounts begin with the keys in KEYS, the simulator's file, if given.  On standard output: the signatures of how many operations a second this machine verifies, which is the floor
  *		of every consumer.  The server signs, by the second key: so each operation takes two verifications, because the signer is
  *		the first key that verifies (M-07).
+=======
+ *		The log of a did:plc directory that does not exist: make_plc OPERATIONS ACCOUNTS FILE writes its lines, as /export has
+ *		them.  On standard output: the signatures of how many operations a second this machine verifies, which is the floor
+ *		of every consumer.  The server signs, by the second key, as the servers of the network do.
+>>>>>>> main
  *
  * Each account has a key of its own for its commits (k256), and two rotation keys: its server's, of one of 60, and one that
  * all accounts share.  Four of five handles are names below one of three domains.  The accounts begin one after the other;
@@ -222,21 +228,17 @@ static void
 verify_all(const Signed *all, unsigned n)
 {
 	secp256k1_pubkey keys[SERVERS];
-	secp256k1_pubkey first;
 	double		begin;
 
 	for (unsigned i = 0; i < SERVERS; i++)
 		if (!secp256k1_ec_pubkey_create(curve, &keys[i], servers[i].secret))
 			die("no public key");
-	if (!secp256k1_ec_pubkey_create(curve, &first, recovery.secret))
-		die("no public key");
 	begin = seconds();
 	for (unsigned i = 0; i < n; i++)
 	{
 		secp256k1_ecdsa_signature s;
 
 		if (!secp256k1_ecdsa_signature_parse_compact(curve, &s, all[i].sig) ||
-			secp256k1_ecdsa_verify(curve, &s, all[i].digest, &first) ||
 			!secp256k1_ecdsa_verify(curve, &s, all[i].digest, &keys[all[i].server]))
 			die("a signature is wrong");
 	}

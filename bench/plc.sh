@@ -10,12 +10,17 @@
 # memory of the consumer, at most. Bytes are those of plc_operation with its indexes and of plc_text, divided by the operations.
 # plc_check() judges the logs of a hundredth of the accounts, as jsonb.
 #
-# The extension must be installed: make bench does that.  PG_CONFIG, CC, PYTHON, OPERATIONS, ACCOUNTS, RUNS come from the
+# The log is read by one process, then with two workers beside the process that receives; WORKERS="1 2 3" tries other numbers.  Then
+# by one process from the same directory FAR milliseconds away: each answer leaves so much later (plc_server).
+#
+# The extension must be installed: make bench does that.  PG_CONFIG, CC, PYTHON, OPERATIONS, ACCOUNTS, RUNS, WORKERS, FAR come from the
 # environment.  With PERF=FILE, the last run is recorded by perf into that file.
 set -euo pipefail
 OPERATIONS=${OPERATIONS:-100000}
 ACCOUNTS=${ACCOUNTS:-50000}
 RUNS=${RUNS:-3}
+WORKERS=${WORKERS:-1 2}
+FAR=${FAR:-50}
 HERE=$(cd "$(dirname "$0")" && pwd)
 LOAD=$(cut -d' ' -f1 /proc/loadavg)
 
@@ -40,7 +45,7 @@ checkpoint_timeout = 1h
 X
 "${PSQL[@]}" -o /dev/null -c "CREATE EXTENSION atproto" -c "SELECT atproto.create_tables('atproto')"
 
-# Sets seconds, cpu and memory (MB).
+# read_log WORKERS PATH: sets seconds; cpu and memory (MB, at most of one process) of all processes of the subscription.
 read_log() {
 	"${PSQL[@]}" -o /dev/null <<X
 SELECT atproto.unsubscribe(name) FROM atproto.subscription;
@@ -54,23 +59,44 @@ CREATE TABLE IF NOT EXISTS public.began (at timestamptz);
 TRUNCATE public.began;
 INSERT INTO public.began VALUES (clock_timestamp());
 \o /dev/null
-SELECT atproto.subscribe('bench', 'ws://127.0.0.1:$(cat "$W/port")/export/stream', allow_insecure => true, proxy => '');
+SELECT atproto.subscribe('bench', 'ws://127.0.0.1:$(cat "$W/port")$2/export/stream', allow_insecure => true, proxy => '', workers => $1);
 \o
 DO \$\$
 BEGIN
-	WHILE NOT EXISTS (SELECT FROM atproto.cursor WHERE subscription = 'bench' AND seq >= $OPERATIONS) LOOP
+	WHILE NOT EXISTS (SELECT FROM atproto.cursor WHERE subscription = 'bench' HAVING min(seq) >= $OPERATIONS) LOOP
 		PERFORM pg_sleep(0.005);
 		COMMIT;
 	END LOOP;
 END \$\$;
 SELECT extract(epoch FROM clock_timestamp() - at) FROM public.began;
-SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'atproto bench%';
+SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'atproto bench%' ORDER BY application_name;
 X
 	)
-	{ read -r seconds; read -r pid; } <<<"$out"
-	cpu=$(cpu_seconds <"/proc/$pid/stat")
-	memory=$(awk '/^RssAnon/ {printf "%.0f", $2 / 1024}' "/proc/$pid/status")
+	local pids
+	{ read -r seconds; mapfile -t pids; } <<<"$out"
+	pid=${pids[0]} cpu=0 memory=0
+	for p in "${pids[@]}"; do
+		cpu=$(awk "BEGIN {print $cpu + $(cpu_seconds <"/proc/$p/stat")}")
+		memory=$(awk -v most="$memory" '/^RssAnon/ {m = $2 / 1024; printf "%.0f", (m > most ? m : most)}' "/proc/$p/status")
+	done
 }
+
+# One process, each other number of workers, then far away: the table's lines of these are in $W/more.
+: >"$W/more"
+more() {
+	local of=$1 runs=() cpus=()
+	for ((i = 0; i < RUNS; i++)); do
+		read_log "$2" "$3"
+		runs+=("$seconds") cpus+=("$cpu")
+	done
+	awk "BEGIN {printf \"| operations verified and stored a second, by the clock, $of | %.0f |\n\", $OPERATIONS / $(median "${runs[@]}")}" >>"$W/more"
+	awk "BEGIN {printf \"| ... processor time of all its processes ÷ that of the signatures | %.2f |\n\", $(median "${cpus[@]}") / ($OPERATIONS / $floor)}" >>"$W/more"
+	echo "| ... memory of its largest process, MB | $memory |" >>"$W/more"
+}
+more "from a directory $FAR ms away" 1 "/far/$FAR"
+for n in $WORKERS; do
+	[ "$n" = 1 ] || more "with $n workers" "$n" ""
+done
 
 all_seconds=() all_cpu=()
 for ((i = 0; i < RUNS; i++)); do
@@ -81,7 +107,7 @@ for ((i = 0; i < RUNS; i++)); do
 		) &
 		perf=$!
 	fi
-	read_log
+	read_log 1 ""
 	old=$pid
 	all_seconds+=("$seconds")
 	all_cpu+=("$cpu")
@@ -124,6 +150,7 @@ X
 	echo "| ... of these table, index; the packed operation | $parts |"
 	echo "| texts with an id | $texts |"
 	echo "| memory of the consumer, MB | $memory |"
+	cat "$W/more"
 } >"$W/section"
 cat "$W/section"
 if [ "${1:-}" = --write ]; then

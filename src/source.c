@@ -15,19 +15,19 @@
 /* The first matching entry counts, so entries without a name come last. */
 static const AtpStreamKind sources[] = {
 	{ATP_NSID_REPOS, "dag-cbor", &atp_repos_format, &atp_repos_sink,
-	.by_repo = true, .is_signed = true, .has_chain = true},
+	.by_repo = true, .by_account = true, .is_signed = true, .has_chain = true},
 	{ATP_NSID_LABELS, "dag-cbor", &atp_labels_format, &atp_labels_sink, .is_signed = true},
 	{"/subscribe", "jetstream", &atp_jetstream_v1_format, &atp_repos_sink,
-		.by_repo = true, .is_text = true, .rewind = 10 * USECS_PER_SEC,
+		.by_repo = true, .by_account = true, .is_text = true, .rewind = 10 * USECS_PER_SEC,
 		.collections = "wantedCollections", .collections_max = 100, .dids = "wantedDids", .dids_max = 10000,
 	.hello = "requireHello", .compress = "compress"},
 	{ATP_NSID_JETSTREAM, "jetstream", &atp_jetstream_v2_format, &atp_repos_sink,
-		.by_repo = true, .is_text = true, .subprotocol = "xrpc.v1.json",
+		.by_repo = true, .by_account = true, .is_text = true, .subprotocol = "xrpc.v1.json",
 		.oldest = ATP_POSITION_TIME,
 		.collections = "collections", .collections_max = 100, .dids = "dids", .dids_max = 10000,
 	.dictionary_parameter = "zstdDictionary", .dictionary_nsid = "network.bsky.jetstream.getZstdDictionary",
 	.archive = "network.bsky.jetstream"},
-	{"/export/stream", "plc", &atp_plc_format, &atp_plc_sink, .is_text = true, .pages = "/export"},
+	{"/export/stream", "plc", &atp_plc_format, &atp_plc_sink, .by_account = true, .is_text = true, .pages = "/export"},
 	/* An NSID without a row above: the messages are stored as received. */
 	{NULL, "dag-cbor", &atp_message_format, &atp_message_sink},
 	{NULL, "json", &atp_message_json_format, &atp_message_sink, .is_text = true, .subprotocol = "xrpc.v1.json"},

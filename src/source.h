@@ -18,8 +18,8 @@ typedef struct AtpStreamKind
 	const char *format_name;	/* as in atproto.subscription.format */
 	const struct AtpFormat *format;
 	const struct AtpSink *sink;
-	/* events belong to repositories (tables repo and record), so workers can share them by repository */
-	bool		by_repo;
+	bool		by_repo;		/* events belong to repositories (tables repo and record) */
+	bool		by_account;		/* events of different accounts do not concern each other, so workers can share the accounts */
 	bool		is_signed;		/* events are signed: level full is possible */
 	bool		has_chain;		/* F-44: an event names its repository's previous event: level chain is possible */
 	bool		is_text;		/* messages are texts; a binary message is a compressed text */
@@ -46,6 +46,13 @@ typedef struct AtpStreamKind
 	const char *pages;
 	const char *archive;		/* the authority of the XRPC methods by which the server's archive is read; NULL: the server has no archive */
 } AtpStreamKind;
+
+/* May events of this kind be held? */
+static inline bool
+atp_stream_kind_holds(const AtpStreamKind *kind)
+{
+	return kind->is_signed || kind->by_repo;
+}
 
 /* SQL: is a row with the columns format and endpoint of a stream with rewind? */
 #define ATP_SQL_REWINDS	"format = 'jetstream' AND endpoint LIKE '%/subscribe'"

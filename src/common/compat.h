@@ -251,6 +251,13 @@
 #define atp_file_write(file, bytes, n, at, event)	FileWrite((file), unconstify(char *, (const char *) (bytes)), (n), (at), (event))
 #endif
 
+/* The next datum of a sort of values that are passed by value; 16 has added an argument. */
+#if PG_VERSION_NUM >= 160000
+#define atp_tuplesort_getdatum(sort, value, isnull) tuplesort_getdatum((sort), true, false, (value), (isnull), NULL)
+#else
+#define atp_tuplesort_getdatum(sort, value, isnull) tuplesort_getdatum((sort), true, (value), (isnull), NULL)
+#endif
+
 /* The origin that the session's changes have in WAL. */
 #if PG_VERSION_NUM >= 190000
 #define AtpOriginId ReplOriginId

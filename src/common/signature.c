@@ -72,10 +72,10 @@ k256_init(void)
 	k256_keys = MemoryContextAllocZero(TopMemoryContext, KEY_CACHE * sizeof(K256Key));
 }
 
-static AtpErr
-k256_verify(const uint8_t key[ATP_MULTIKEY_LEN], const uint8_t digest[32], const uint8_t sig[ATP_SIG_LEN])
+/* The parsed key, in the cache; NULL: the key is not a point of its curve. */
+static const secp256k1_pubkey *
+k256_parse(const uint8_t key[ATP_MULTIKEY_LEN])
 {
-	secp256k1_ecdsa_signature s;
 	K256Key    *slot;
 
 	if (unlikely(k256_keys == NULL))
@@ -85,11 +85,22 @@ k256_verify(const uint8_t key[ATP_MULTIKEY_LEN], const uint8_t digest[32], const
 	{
 		memset(slot->key, 0, sizeof(slot->key));
 		if (!secp256k1_ec_pubkey_parse(k256_ctx, &slot->parsed, key + 2, ATP_POINT_LEN))
-			return ATP_E_KEY_POINT;
+			return NULL;
 		memcpy(slot->key, key, sizeof(slot->key));
 	}
+	return &slot->parsed;
+}
+
+static AtpErr
+k256_verify(const uint8_t key[ATP_MULTIKEY_LEN], const uint8_t digest[32], const uint8_t sig[ATP_SIG_LEN])
+{
+	secp256k1_ecdsa_signature s;
+	const secp256k1_pubkey *parsed = k256_parse(key);
+
+	if (parsed == NULL)
+		return ATP_E_KEY_POINT;
 	if (secp256k1_ecdsa_signature_parse_compact(k256_ctx, &s, sig) &&
-		secp256k1_ecdsa_verify(k256_ctx, &s, digest, &slot->parsed))
+		secp256k1_ecdsa_verify(k256_ctx, &s, digest, parsed))
 		return ATP_OK;
 	return ATP_E_SIG_WRONG;
 }
@@ -204,29 +215,39 @@ put_integer(uint8_t *out, const uint8_t number[32])
 	return out + (32 - skip);
 }
 
+/* The slot of the key in the cache, which may have another key. */
+static P256Key *
+p256_slot(const uint8_t key[ATP_MULTIKEY_LEN])
+{
+	if (unlikely(p256_keys == NULL))
+		p256_init();
+	return &p256_keys[place_of(key)];
+}
+
+/* Set p256_key to the key; false when the key is not a point of its curve. */
+static bool
+p256_load(const uint8_t key[ATP_MULTIKEY_LEN])
+{
+	P256Key    *slot = p256_slot(key);
+
+	if (memcmp(slot->key, key, sizeof(slot->key)) == 0)
+		return p256_set(slot->point, sizeof(slot->point));
+	memset(slot->key, 0, sizeof(slot->key));
+	if (!p256_set(key + 2, ATP_POINT_LEN))
+		return false;
+	if (p256_get(slot->point))
+		memcpy(slot->key, key, sizeof(slot->key));
+	return true;
+}
+
 static AtpErr
 p256_verify(const uint8_t key[ATP_MULTIKEY_LEN], const uint8_t digest[32], const uint8_t sig[ATP_SIG_LEN])
 {
 	uint8_t		der[2 + 2 * (2 + 1 + 32)];
 	uint8_t    *end;
-	P256Key    *slot;
 
-	if (unlikely(p256_keys == NULL))
-		p256_init();
-	slot = &p256_keys[place_of(key)];
-	if (memcmp(slot->key, key, sizeof(slot->key)) == 0)
-	{
-		if (!p256_set(slot->point, sizeof(slot->point)))
-			return ATP_E_KEY_POINT;
-	}
-	else
-	{
-		memset(slot->key, 0, sizeof(slot->key));
-		if (!p256_set(key + 2, ATP_POINT_LEN))
-			return ATP_E_KEY_POINT;
-		if (p256_get(slot->point))
-			memcpy(slot->key, key, sizeof(slot->key));
-	}
+	if (!p256_load(key))
+		return ATP_E_KEY_POINT;
 	end = put_integer(der + 2, sig);
 	end = put_integer(end, sig + 32);
 	der[0] = 0x30;
@@ -266,6 +287,20 @@ atp_signature_verify(void *ctx, const uint8_t key[ATP_MULTIKEY_LEN],
 	return ATP_E_KEY_BUILD;
 #endif
 }
+
+AtpErr
+atp_signature_key(void *ctx, const uint8_t key[ATP_MULTIKEY_LEN])
+{
+	if (atp_multikey_curve(key) == ATP_P256)
+		return memcmp(p256_slot(key)->key, key, ATP_MULTIKEY_LEN) == 0 || p256_load(key) ? ATP_OK : ATP_E_KEY_POINT;
+#ifdef ATP_SECP256K1
+	return k256_parse(key) != NULL ? ATP_OK : ATP_E_KEY_POINT;
+#else
+	return ATP_E_KEY_BUILD;
+#endif
+}
+
+const AtpVerifier atp_signature_verifier = {.verify = atp_signature_verify, .read = atp_signature_key};
 
 bool
 atp_signature_point(void *ctx, AtpCurve curve, const uint8_t *point, size_t n)

@@ -17,6 +17,11 @@ extern bool atp_signature_has_k256(void);
 extern AtpErr atp_signature_verify(void *ctx, const uint8_t key[ATP_MULTIKEY_LEN],
 								   const uint8_t digest[32], const uint8_t sig[ATP_SIG_LEN]);
 
+/* An AtpKeyFn; ctx is not used. */
+extern AtpErr atp_signature_key(void *ctx, const uint8_t key[ATP_MULTIKEY_LEN]);
+
+extern const AtpVerifier atp_signature_verifier;
+
 /* An AtpPointFn (W-11); ctx is not used. */
 extern bool atp_signature_point(void *ctx, AtpCurve curve, const uint8_t *point, size_t n);
 

@@ -186,11 +186,19 @@ check_workers(AtpTuple row, const AtpStreamKind *source, const AtpEndpoint *ep)
 	bool		isnull;
 	Datum		value = atp_get(row, "workers", INT4OID, &isnull);
 
-	if (!isnull && DatumGetInt32(value) > 1 && !source->by_repo)
+	if (isnull || DatumGetInt32(value) <= 1)
+		return;
+	if (!source->by_account)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("subscriptions to %s cannot have several workers", ep->stream),
-				 errdetail("Workers share a stream by its repositories.")));
+				 errdetail("Workers share a stream by its accounts.")));
+	/* events wait in the workers' memory, while the receiving process says that the log is fresh */
+	if (atp_is_true(row, "identities"))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("subscriptions with \"%s\" cannot have several workers", "identities"),
+				 errhint("Read the log with several workers first; then set \"%s\" to 1 and \"%s\" to true.", "workers", "identities")));
 }
 
 static void

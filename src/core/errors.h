@@ -156,6 +156,7 @@ ATP_ERROR(ATP_E_MST_VALUE, "The tree has another record at an operation's path t
 ATP_ERROR(ATP_E_MST_NODE_SIZE, "A tree node is larger than 1,000,000 bytes.")
 ATP_ERROR(ATP_E_MST_PATH_SIZE, "The tree nodes on one path from the root are together larger than 4,000,000 bytes.")
 ATP_ERROR(ATP_E_EXPORT_DID, "The export is of another account.")
+ATP_ERROR(ATP_E_PROOF_DID, "The commit is of another account.")
 ATP_ERROR(ATP_E_EXPORT_RECORDS, "The repository has more records than are allowed.")
 ATP_ERROR(ATP_E_EXPORT_RANGES, "The ranges of keys do not ascend.")
 ATP_ERROR(ATP_E_EXPORT_NODES, "More than 200,000 tree nodes are needed for the records of these collections.")

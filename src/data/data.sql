@@ -161,3 +161,16 @@ CREATE FUNCTION atproto.record_fits(cid cidlink, value jsonb, raw bytea) RETURNS
 	LANGUAGE C IMMUTABLE PARALLEL SAFE COST 20;
 COMMENT ON FUNCTION atproto.record_fits(cidlink, jsonb, bytea) IS
 	'do value and bytes (raw) of a record agree with its CID? A NULL is not compared; false if both are NULL';
+
+CREATE FUNCTION atproto.commit_block(did did, rev atproto.tid, data cidlink, sig bytea, kept bytea) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'atp_pg_commit_block'
+	LANGUAGE C IMMUTABLE PARALLEL SAFE COST 5;
+COMMENT ON FUNCTION atproto.commit_block(did, atproto.tid, cidlink, bytea, bytea) IS
+	'the block of a repository''s last commit, made of columns of its row in table repo; kept: the column commit_block; NULL: a column is null, or the commit was too large to be kept';
+
+CREATE FUNCTION atproto.verify_record_proof(car bytea, did did, collection nsid, rkey recordkey, key text,
+		OUT answer text, OUT why text, OUT rev atproto.tid, OUT cid cidlink, OUT value jsonb)
+	AS 'MODULE_PATHNAME', 'atp_pg_verify_record_proof'
+	LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION atproto.verify_record_proof(bytea, did, nsid, recordkey, text) IS
+	'what a CAR file (of record_proof(), com.atproto.sync.getRecord or getRepo) proves of a record, without a network; key: the account''s (did:key or Multikey); answer is there, absent, or no proof, never null: then why has the reason; rev, cid and value are proven; value is NULL where the record is invalid or jsonb cannot hold it';

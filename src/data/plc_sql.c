@@ -94,7 +94,7 @@ check_entry(CheckedLog *c, AtpSpan json, CheckedEntry *out)
 	memcpy(out->cid, c->op.cid, sizeof(out->cid));
 	if (!atp_plc_entry_names(&c->entry, &c->op))
 		return ATP_E_PLC_CID;
-	err = atp_plc_judge(&c->log, &c->op, c->entry.did, c->entry.created_at, atp_signature_verify, NULL, &verdict);
+	err = atp_plc_judge(&c->log, &c->op, c->entry.did, c->entry.created_at, &atp_signature_verifier, &verdict);
 	if (err != ATP_OK)
 		return err;
 	out->place = c->log.n;

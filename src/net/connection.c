@@ -26,8 +26,15 @@ struct AtpConn
 	AtpDial    *dial;
 	AtpHandshake handshake;
 	AtpWebSocket *ws;			/* NULL: not open, or a page */
+
+	/* pages */
 	bool		is_page;
 	AtpLines	lines;
+	char	   *page_headers;	/* of each request, with the empty line */
+	int			pages;			/* how many were read */
+	bool		persists;
+	bool		stale;
+
 	bool		more;			/* the last step ended although there was more to read */
 
 	char	   *request;
@@ -186,19 +193,51 @@ step_open(AtpConn *conn)
  * Pages
  * ------------------------------------------------------------------------
  */
+
+/* Send what the socket takes of the request; false when the connection can take no output any more. */
+static bool
+send_request(AtpConn *conn)
+{
+	while (conn->request_sent < conn->request_len)
+	{
+		ssize_t		n = atp_dial_write(conn->dial, conn->request + conn->request_sent, conn->request_len - conn->request_sent);
+
+		if (n <= 0)
+			return n == 0;
+		conn->request_sent += n;
+	}
+	return true;
+}
+
+void
+atp_conn_ask_page(AtpConn *conn, const char *target)
+{
+	MemoryContext old = MemoryContextSwitchTo(conn->cxt);
+	char	   *request = psprintf("%sGET %s HTTP/1.1\r\n%s", conn->request + conn->request_sent, target, conn->page_headers);
+
+	pfree(conn->request);
+	conn->request = request;
+	conn->request_len = strlen(request);
+	conn->request_sent = 0;
+	MemoryContextSwitchTo(old);
+}
+
 static AtpConnState
 step_page(AtpConn *conn)
 {
 	size_t		budget = STEP_BUDGET;
 
+	/* a server that closes behind the present page takes no request for another page: the next answer will not come */
+	if (!send_request(conn))
+		conn->request_sent = conn->request_len;
 	for (;;)
 	{
 		const uint8_t *in = conn->in + conn->in_pos;
 		size_t		n = conn->in_len - conn->in_pos;
 
-		atp_lines_take(&conn->lines, &in, &n);
+		atp_lines_take(&conn->lines, &in, &n, &budget);
 		conn->in_pos = in - conn->in;
-		conn->more = conn->lines.piece.len > 0 || n > 0;
+		conn->more = atp_lines_pending(&conn->lines) || n > 0;
 		if (conn->end.drop != ATP_DROP_NONE || conn->more || conn->lines.whole)
 			break;
 		/* all bytes were taken, so that the buffer may be used again */
@@ -209,18 +248,36 @@ step_page(AtpConn *conn)
 		if (conn->in_len == 0 || (budget -= Min(budget, conn->in_len)) == 0)
 			break;
 	}
-	if (conn->end.drop == ATP_DROP_NONE && conn->lines.whole && conn->lines.piece.len == 0 && atp_lines_ready(&conn->lines))
-		conn->state = ATP_CONN_CLOSED;
+	if (conn->end.drop == ATP_DROP_NONE && conn->lines.read)
+	{
+		conn->pages++;
+		conn->state = ATP_CONN_PAGE_READ;
+	}
 	return state_after(conn);
 }
 
+/* The owner may ask for the next page now, before this one is read. */
 static AtpConnState
 begin_page(AtpConn *conn)
 {
 	conn->in_pos = conn->handshake.answer.len;
 	atp_lines_begin(&conn->lines, &conn->handshake.answer, &conn->receiver, &conn->end);
+	conn->persists = !conn->lines.until_close && atp_http_persists(&conn->handshake.answer);
 	conn->state = ATP_CONN_OPEN;
-	return step_page(conn);
+	conn->more = true;
+	return state_after(conn);
+}
+
+void
+atp_conn_next_page(AtpConn *conn)
+{
+	conn->in_len -= conn->in_pos;
+	memmove(conn->buffer, conn->in + conn->in_pos, conn->in_len);
+	conn->in = conn->buffer;
+	conn->in_pos = 0;
+	atp_handshake_next(&conn->handshake);
+	conn->state = ATP_CONN_UPGRADING;
+	conn->more = true;
 }
 
 static AtpConnState
@@ -258,9 +315,9 @@ build_request(AtpConn *conn, const AtpEndpoint *ep, const AtpConnOptions *option
 	conn->is_page = options->page;
 	if (conn->is_page)
 	{
-		conn->request = psprintf("GET %s HTTP/1.1\r\nHost: %s\r\n%sAccept: application/jsonlines, */*\r\nConnection: close\r\n\r\n",
-								 options->target, ep->authority, headers);
-		conn->request_len = strlen(conn->request);
+		conn->page_headers = psprintf("Host: %s\r\n%sAccept: application/jsonlines, */*\r\nAccept-Encoding: gzip\r\n\r\n", ep->authority, headers);
+		conn->request = pstrdup("");
+		atp_conn_ask_page(conn, options->target);
 		return;
 	}
 	conn->request_len = atp_handshake_request(&conn->handshake, ep->authority, options->target, headers,
@@ -276,6 +333,9 @@ cut_early(AtpConn *conn)
 {
 	const char *path = conn->request + strlen("GET ");
 
+	conn->stale = conn->pages > 0 && conn->in_len == 0;
+	if (conn->pages > 0)
+		atp_end(&conn->end, ATP_DROP_CLOSED, "the connection was cut between two pages");
 	atp_end(&conn->end, ATP_DROP_CONNECT, "the connection was cut before the upgrade; is \"%.*s\" the path of an event stream of this server?",
 			Min((int) strcspn(path, " ?"), PATH_SHOWN), path);
 	return state_after(conn);
@@ -288,17 +348,10 @@ step_upgrade(AtpConn *conn)
 	size_t		before;
 	bool		more;
 
-	while (conn->request_sent < conn->request_len)
-	{
-		ssize_t		n = atp_dial_write(conn->dial, conn->request + conn->request_sent,
-									   conn->request_len - conn->request_sent);
-
-		if (n < 0)
-			return cut_early(conn);
-		if (n == 0)
-			return conn->state;
-		conn->request_sent += n;
-	}
+	if (!send_request(conn))
+		return cut_early(conn);
+	if (conn->request_sent < conn->request_len)
+		return conn->state;
 	do
 	{
 		before = conn->in_len;
@@ -383,6 +436,7 @@ atp_conn_step(AtpConn *conn)
 			return step_upgrade(conn);
 		case ATP_CONN_OPEN:
 			return conn->is_page ? step_page(conn) : step_open(conn);
+		case ATP_CONN_PAGE_READ:
 		case ATP_CONN_CLOSED:
 			break;
 	}
@@ -416,7 +470,7 @@ int
 atp_conn_sockets(AtpConn *conn, AtpSocketWait *sockets, long *timeout_ms)
 {
 	*timeout_ms = -1;
-	if (conn->state == ATP_CONN_CLOSED)
+	if (conn->state == ATP_CONN_CLOSED || conn->state == ATP_CONN_PAGE_READ)
 		return 0;
 	if (conn->state == ATP_CONN_CONNECTING)
 		return atp_dial_sockets(conn->dial, sockets, timeout_ms);
@@ -455,6 +509,7 @@ atp_conn_free(AtpConn *conn)
 	if (conn == NULL)
 		return;
 	atp_websocket_free(conn->ws);
+	atp_lines_free(&conn->lines);
 	atp_dial_free(conn->dial);
 	MemoryContextDelete(conn->cxt);
 }
@@ -484,9 +539,15 @@ atp_conn_close_reason(const AtpConn *conn)
 }
 
 bool
-atp_conn_has_page(const AtpConn *conn)
+atp_conn_is_stale(const AtpConn *conn)
 {
-	return conn->is_page && conn->state == ATP_CONN_CLOSED && conn->end.drop == ATP_DROP_NONE;
+	return conn->stale;
+}
+
+bool
+atp_conn_persists(const AtpConn *conn)
+{
+	return conn->persists;
 }
 
 const AtpHttpHead *

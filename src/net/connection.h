@@ -23,6 +23,7 @@ typedef enum AtpConnState
 	ATP_CONN_CONNECTING,		/* name, TCP, TLS */
 	ATP_CONN_UPGRADING,			/* request sent, answer awaited */
 	ATP_CONN_OPEN,				/* messages flow */
+	ATP_CONN_PAGE_READ,			/* a page was read to its end, see atp_conn_next_page() */
 	ATP_CONN_CLOSED				/* see atp_conn_drop() */
 } AtpConnState;
 
@@ -49,6 +50,16 @@ extern AtpConnState atp_conn_step(AtpConn *conn);
 
 extern AtpConnState atp_conn_state(const AtpConn *conn);
 
+/*
+ * Of a connection for pages, in state OPEN or PAGE_READ: ask for another page, by its path and query.  The answers come in
+ * the order of the requests, and the next one is read after atp_conn_next_page(), which may be called in state PAGE_READ.
+ */
+extern void atp_conn_ask_page(AtpConn *conn, const char *target);
+extern void atp_conn_next_page(AtpConn *conn);
+
+/* May another page be asked for on this connection, by the head of the present page? */
+extern bool atp_conn_persists(const AtpConn *conn);
+
 /* The sockets to wait for next, and the longest time to wait (milliseconds, -1: no limit). */
 extern int	atp_conn_sockets(AtpConn *conn, AtpSocketWait *sockets, long *timeout_ms);
 
@@ -69,7 +80,7 @@ extern AtpDrop atp_conn_drop(const AtpConn *conn);
 extern const char *atp_conn_error(const AtpConn *conn); /* for people; never NULL */
 extern int	atp_conn_close_code(const AtpConn *conn);	/* the peer's close code; 0: the peer sent no close frame */
 extern const char *atp_conn_close_reason(const AtpConn *conn);	/* the peer's close reason, which may be cut; or "" */
-extern bool atp_conn_has_page(const AtpConn *conn); /* the page was read to its end; there is no drop then */
+extern bool atp_conn_is_stale(const AtpConn *conn); /* the server has closed between two pages, which is no fault */
 extern const AtpHttpHead *atp_conn_answer(const AtpConn *conn);
 extern const char *atp_conn_http_error(const AtpConn *conn);	/* the error name in an XRPC error answer, or "" */
 extern uint64 atp_conn_bytes(const AtpConn *conn);	/* received, after TLS */

@@ -30,6 +30,15 @@ atp_handshake_start(AtpHandshake *hs, const uint8_t nonce[16], const char *proto
 	(void) EVP_EncodeBlock((unsigned char *) hs->accept, sha1, sizeof(sha1));
 }
 
+void
+atp_handshake_next(AtpHandshake *hs)
+{
+	const char *protocol = hs->protocol;
+
+	memset(hs, 0, sizeof(*hs));
+	hs->protocol = protocol;
+}
+
 size_t
 atp_handshake_request(const AtpHandshake *hs, const char *host, const char *target,
 					  const char *headers, char *out, size_t size)

@@ -47,6 +47,9 @@ typedef struct AtpHandshake
 
 extern void atp_handshake_start(AtpHandshake *hs, const uint8_t nonce[16], const char *protocol);
 
+/* The next answer on the same connection is to be read: forget the answer before. */
+extern void atp_handshake_next(AtpHandshake *hs);
+
 /*
  * Write the request, with additional header lines, each with its line end.  Returns the request's length; a
  * result of size or more means a truncated out, as with snprintf().

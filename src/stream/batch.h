@@ -282,6 +282,8 @@ typedef struct AtpEvent
 	struct varlena *prev_data;	/* #commit; NULL when absent */
 	struct varlena *commit;
 	struct varlena *data;
+	bytea	   *sig;			/* of the commit; NULL when absent */
+	bytea	   *commit_block;	/* see commit_keep.h */
 
 	/*
 	 * #commit: see AtpProven; #sync: ATP_OPS_PROVEN where a proof is asked for, since a #sync has no

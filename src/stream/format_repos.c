@@ -9,6 +9,7 @@
 #include "core/wire/repos_message.h"
 #include "core/syntax/tid.h"
 #include "data/block_index.h"
+#include "data/commit_keep.h"
 #include "common/sha256.h"
 #include "stream/format.h"
 #include "stream/rev_cache.h"
@@ -256,6 +257,7 @@ make_commit(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 		event->prev_data = atp_cidlink_make(msg->prev_data.ptr, msg->prev_data.len);
 	event->commit = atp_cidlink_make(msg->commit.ptr, msg->commit.len);
 	event->data = atp_cidlink_make(msg->data.ptr, msg->data.len);
+	event->sig = atp_commit_keep(msg->sig, msg->block, msg->plain, &event->commit_block);
 	records.n = 0;
 	records.bytes = 0;
 	for (unsigned i = 0; i < msg->nops; i++)

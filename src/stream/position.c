@@ -29,9 +29,15 @@ atp_position_take(AtpPosition *position, int64_t seq, AtpGap *gap)
 	 */
 	if (position->rewind > 0 && position->overlap && seq - position->last > position->rewind)
 		position->outdated = true;
+	if (seq <= position->last && position->again > 0 && seq > position->again)
+	{
+		position->again = seq;
+		return ATP_SEQ_REPEATED;
+	}
 	if (seq <= position->last && !again)
 		return ATP_SEQ_BACK;
 	position->overlap = false;
+	position->again = 0;
 	if (again)
 		return ATP_SEQ_REPEATED;
 	/* a stream read from its oldest event (0), or without a cursor, has missed no events */

@@ -14,6 +14,7 @@ typedef struct AtpPosition
 	int64_t		last;			/* last sequence number taken; -1: none yet */
 	int64_t		came;			/* the sequence number received last, taken or not; 0: none */
 	bool		overlap;		/* the server may repeat the event last once (D13) */
+	int64_t		again;			/* > 0: numbers after this one, up to last, may come again, in their order; 0: none may */
 	bool		outdated;		/* #info OutdatedCursor came: a gap begins after last */
 	bool		is_covered;		/* ... but an archive has the missed events, so there is no gap */
 	int64_t		rewind;			/* > 0: numbers are times, and last is the highest: see AtpStreamKind */
@@ -30,7 +31,7 @@ typedef struct AtpGap
 typedef enum AtpSeqOrder
 {
 	ATP_SEQ_NEXT,				/* the event counts */
-	ATP_SEQ_REPEATED,			/* the one repetition allowed: pass over */
+	ATP_SEQ_REPEATED,			/* a repetition that is allowed: pass over */
 	ATP_SEQ_BACK				/* a fault of the stream */
 } AtpSeqOrder;
 

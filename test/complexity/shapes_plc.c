@@ -8,6 +8,7 @@
 #include "unit/sha.h"
 
 #define KEY	"did:key:zQ3shokFTS3brHcDQrn82RUDfCZESWL1ZdCEJwekUDPQiYBme"
+#define SECOND	"did:key:zQ3shtxV1FrJfhqE1dvxYRcCknWNjHc3c5X1y3ZSoPDi2aur2"
 #define SIG	"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAEAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAQ"
 
 static AtpPlcOp op;
@@ -90,7 +91,7 @@ make_chain(size_t n)
 		size_t		at = input.len;
 		size_t		len;
 
-		putf("{\"type\":\"plc_operation\",\"prev\":%s,\"sig\":\"" SIG "\",\"rotationKeys\":[\"" KEY "\",\"" KEY "\"],"
+		putf("{\"type\":\"plc_operation\",\"prev\":%s,\"sig\":\"" SIG "\",\"rotationKeys\":[\"" KEY "\",\"" SECOND "\"],"
 			 "\"verificationMethods\":{},\"alsoKnownAs\":[],\"services\":{}}", prev);
 		(void) read_op((AtpSpan) {INPUT_TEXT + at, input.len - at});
 		len = atp_cid_format(op.cid, sizeof(op.cid), cid);
@@ -103,16 +104,21 @@ make_chain(size_t n)
 static AtpErr
 verify(void *ctx, const uint8_t key[ATP_MULTIKEY_LEN], const uint8_t digest[32], const uint8_t sig[ATP_SIG_LEN])
 {
-	int		   *keys_before = ctx;
+	return memcmp(key, op.keys[*(const int *) ctx], ATP_MULTIKEY_LEN) == 0 ? ATP_OK : ATP_E_SIG_WRONG;
+}
 
-	return (*keys_before)-- > 0 ? ATP_E_SIG_WRONG : ATP_OK;
+static AtpErr
+read_key(void *ctx, const uint8_t key[ATP_MULTIKEY_LEN])
+{
+	return ATP_OK;
 }
 
 static AtpErr
 take(AtpPlcLog *log, int signer)
 {
+	const AtpVerifier verifier = {.verify = verify, .read = read_key, .ctx = &signer};
 	AtpPlcVerdict verdict;
-	AtpErr		err = atp_plc_judge(log, &op, log->did, log->n, verify, &signer, &verdict);
+	AtpErr		err = atp_plc_judge(log, &op, log->did, log->n, &verifier, &verdict);
 
 	if (err == ATP_OK)
 		atp_plc_log_add(log, &op, log->n, op.keys, &verdict);

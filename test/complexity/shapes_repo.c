@@ -8,8 +8,8 @@
 #include "core/syntax/tid.h"
 #include "core/wire/commit_check.h"
 #include "measure.h"
-#include "protocol/car_write.h"
-#include "protocol/commit_write.h"
+#include "core/repo/car_write.h"
+#include "core/repo/commit_write.h"
 #include "protocol/mst_build.h"
 #include "unit/sha.h"
 

@@ -11,7 +11,7 @@
 
 #include "agree.h"
 #include "core/repo/mst.h"
-#include "protocol/car_write.h"
+#include "core/repo/car_write.h"
 #include "protocol/mst_build.h"
 #include "tree_keys.h"
 

@@ -18,6 +18,12 @@
 
 extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static AtpErr
+read_key(void *ctx, const uint8_t key[ATP_MULTIKEY_LEN])
+{
+	return *(const uint8_t *) ctx == 0xff ? ATP_E_KEY_POINT : ATP_OK;
+}
+
 /* The byte says which of the last bits of a key verify: so keys of each rank sign, without any cryptography. */
 static AtpErr
 verify(void *ctx, const uint8_t key[ATP_MULTIKEY_LEN], const uint8_t digest[32], const uint8_t sig[ATP_SIG_LEN])
@@ -65,6 +71,7 @@ take_entry(AtpPlcLog *log, AtpSpan json, uint8_t *mask, AtpPlcKey (*keys)[ATP_PL
 	static AtpPlcEntry entry;
 	static AtpPlcOp op;
 	static char did[ATP_DID_PLC_TEXT];
+	const AtpVerifier verifier = {.verify = verify, .read = read_key, .ctx = mask};
 	AtpPlcVerdict verdict;
 	uint8_t    *room;
 	size_t		size;
@@ -89,7 +96,7 @@ take_entry(AtpPlcLog *log, AtpSpan json, uint8_t *mask, AtpPlcKey (*keys)[ATP_PL
 			atp_plc_op_did(&op, did);
 			log->did = (AtpSpan) {did, sizeof(did)};
 		}
-		err = atp_plc_judge(log, &op, log->did, entry.created_at, verify, mask, &verdict);
+		err = atp_plc_judge(log, &op, log->did, entry.created_at, &verifier, &verdict);
 		CHECK(err == ATP_OK || atp_plc_reason(err) != NULL);
 		if (err == ATP_OK)
 		{

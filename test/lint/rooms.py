@@ -35,6 +35,7 @@ ROOMS = {
     "tables/direct": TABLES + ["tables/base"],
     "tables/records": TABLES + ["tables/base", "tables/direct"],
     "tables/audit": TABLES + ["tables/base"],
+    "tables/out": TABLES + ["tables/base", "tables/audit"],
     "tables/repos": TABLES + ["tables/base", "tables/direct", "tables/records"],
     "tables/plc": TABLES + ["tables/base", "tables/repos"],
     "tables/apply": TABLES + ["tables/base", "tables/direct", "tables/records", "tables/repos"],

@@ -37,7 +37,7 @@ RACES = "doc/develop/races.md"
 DRAFTS = "doc/develop/drafts.md"
 ROW = re.compile(r"^\| ([A-Z]-?\d+) \|([^|\n]*)\|([^|\n]*)\|([^|\n]*)\|$", re.M)
 DRAFT_ROW = re.compile(r"^\| (?!draft |no\. )([^|\n]*)" + 5 * r"\|([^|\n]*)" + r"\|$", re.M)
-RULE = re.compile(r"\b([ABEFHIJKLMNPRSTVW])-(\d\d)\b")
+RULE = re.compile(r"\b([ABEFHIJKLMNOPRSTVW])-(\d\d)\b")
 DECISION = re.compile(r"\b([DN])(\d{1,2})\b")
 # "B-20 to B-28", also when the line ends within it and the next one begins as one of a comment
 TO = r"(?:\s|\*|#|--)+to(?:\s|\*|#|--)+"

@@ -44,7 +44,7 @@
  * guard flushed: the reader gets what the server has not flushed; the server crashes, and writes another transaction in its place.
  * guard timeline: the reader has transaction 2, the promoted standby has only 1, and writes a transaction 2 of its own: the reader passes over that transaction.
  * guard standby_first: the server sends what the standby does not have; the standby is promoted, and the reader must begin anew.
- * guard slot_known: the promoted standby has no slot; the reader makes one, and what was committed before is lost.
+ * guard slot_known (-DTXS=2 -DEVENTS=2 -DFAULTS=2): a stranger reads the slot, the reader peeks, the stranger drops the slot; the reader finds none, so none that is further than its position, and stores what comes after the changes that the stranger has read.
  * guard snapshot: the tables are copied after the slot was made, without its snapshot: what was committed in between is applied twice.
  * guard build_again: the reader is killed between the slot and the copy; the next process finds the slot and an empty store, and follows the slot.
  * guard build_lock: two processes build the store; one replaces the slot of the other by one that begins later, and the store with the earlier position begins anew for nothing.
@@ -249,11 +249,7 @@ end_start:
 		if
 		:: !built -> goto build
 		:: built && !there ->
-#ifndef WITHOUT_slot_known
 			gone = true
-#else
-			there = true; confirmed = flushed; saved = flushed; at = flushed
-#endif
 		:: built && there ->
 #ifndef WITHOUT_own_position
 			at = HIGHER(my_pos, confirmed);

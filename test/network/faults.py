@@ -167,6 +167,8 @@ def bytes_of(answer, fault):
         answer.headers.setdefault("Content-Length", str(length))
     if not keep or fault.get("close"):
         answer.headers["Connection"], keep = "close", False
+    if fault.get("hang_up"):
+        keep = False
     lines = [f"HTTP/1.1 {answer.status} {responses.get(answer.status, 'Other')}"]
     lines += [f"{name}: {value}" for name, value in answer.headers.items()]
     head = "\r\n".join(lines) + "\r\n\r\n"

@@ -9,8 +9,8 @@
 #include "commit.h"
 
 #include "core/repo/commit.h"
-#include "protocol/car_write.h"
-#include "protocol/commit_write.h"
+#include "core/repo/car_write.h"
+#include "core/repo/commit_write.h"
 #include "export.h"
 #include "message.h"
 #include "record.h"

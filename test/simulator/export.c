@@ -5,7 +5,7 @@
  */
 #include "export.h"
 
-#include "protocol/car_write.h"
+#include "core/repo/car_write.h"
 
 #include <errno.h>
 #include <stdio.h>

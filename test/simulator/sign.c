@@ -7,7 +7,7 @@
 
 #include <secp256k1.h>
 #include "p256.h"
-#include "protocol/commit_write.h"
+#include "core/repo/commit_write.h"
 
 static const secp256k1_context *
 context(void)

@@ -13,8 +13,8 @@
 #include "core/repo/mst.h"
 #include "core/wire/repos_message.h"
 #include "core/syntax/tid.h"
-#include "protocol/car_write.h"
-#include "protocol/commit_write.h"
+#include "core/repo/car_write.h"
+#include "core/repo/commit_write.h"
 #include "protocol/mst_build.h"
 #include "sha.h"
 

@@ -5,7 +5,7 @@
 #include "core/repo/car.h"
 #include "core/codec/cid.h"
 #include "core/codec/varint.h"
-#include "protocol/car_write.h"
+#include "core/repo/car_write.h"
 #include "hex.h"
 #include "repo.h"
 

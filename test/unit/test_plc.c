@@ -175,10 +175,20 @@ entries(void)
 
 /* --- logs --- */
 
+static uint8_t no_point[ATP_MULTIKEY_LEN];	/* KEY_C, in a test where KEY_C is no point of a curve */
+
+static AtpErr
+read_key(void *ctx, const uint8_t key[ATP_MULTIKEY_LEN])
+{
+	return memcmp(key + 2, no_point + 2, ATP_POINT_LEN) == 0 ? ATP_E_KEY_POINT : ATP_OK;
+}
+
 static AtpErr
 verify(void *ctx, const uint8_t key[ATP_MULTIKEY_LEN], const uint8_t digest[32], const uint8_t sig[ATP_SIG_LEN])
 {
 	++*(int *) ctx;
+	if (memcmp(key + 2, no_point + 2, ATP_POINT_LEN) == 0)
+		return ATP_E_KEY_POINT;
 	return memcmp(sig, key + 3, 32) == 0 && memcmp(sig + 33, digest, 31) == 0 ? ATP_OK : ATP_E_SIG_WRONG;
 }
 
@@ -234,6 +244,7 @@ make_op(AtpPlcOp *op, const char *keys, const AtpPlcOp *prev, const char *signer
 static AtpPlcLog log_of;
 static char log_did[ATP_DID_PLC_TEXT];
 static int	verified;
+static const AtpVerifier verifier = {.verify = verify, .read = read_key, .ctx = &verified};
 
 static void
 begin_log(const AtpPlcOp *genesis)
@@ -251,7 +262,7 @@ static AtpErr
 take(const AtpPlcOp *op, int64_t at)
 {
 	AtpPlcVerdict verdict;
-	AtpErr		err = atp_plc_judge(&log_of, op, log_of.did, at, verify, &verified, &verdict);
+	AtpErr		err = atp_plc_judge(&log_of, op, log_of.did, at, &verifier, &verdict);
 
 	if (err == ATP_OK)
 		atp_plc_log_add(&log_of, op, at, (const AtpPlcKey *) copy_of(op->keys, op->nkeys * sizeof(AtpPlcKey)), &verdict);
@@ -292,7 +303,7 @@ chains(void)
 	takes(&two, 200, ATP_E_PLC_PREV, "M-08: prev is not there");
 	takes(&one, 100, ATP_E_PLC_ORDER, "M-04: no operation comes at the time of the one before");
 	takes(&one, 101, ATP_OK, "M-07: signed by the third key");
-	ok(atp_plc_judge(&log_of, &two, (AtpSpan) {"did:plc:aaaaaaaaaaaaaaaaaaaaaaaa", 32}, 200, verify, &verified, &verdict) == ATP_E_PLC_DID,
+	ok(atp_plc_judge(&log_of, &two, (AtpSpan) {"did:plc:aaaaaaaaaaaaaaaaaaaaaaaa", 32}, 200, &verifier, &verdict) == ATP_E_PLC_DID,
 	   "M-02: the directory's word for another account");
 	takes(&two, 200, ATP_OK, "M-07: signed by the second key");
 	ok(atp_plc_log_find(&log_of, two.cid) == 2 && log_of.places[2].prev == 1 && log_of.places[2].signer == 1, "the place of an operation");
@@ -338,6 +349,60 @@ unreadable(void)
 	takes(&next, 2, ATP_OK, "M-06: no rotation keys");
 	make_op(&genesis, "", &next, KEY_A);
 	takes(&genesis, 3, ATP_E_PLC_SIGNATURE, "M-07: nobody may follow then");
+}
+
+/* M-07: number of verifications; the result is the first key that verifies. */
+static void
+guesses(void)
+{
+	static const char *const keys[] = {KEY_A, KEY_B, KEY_C};
+	AtpPlcOp	genesis,
+				one,
+				two;
+	size_t		at;
+
+	for (int before = 0; before < 3; before++)
+		for (int now = 0; now < 3; now++)
+		{
+			make_op(&genesis, ABC, NULL, KEY_C);
+			make_op(&one, ABC, &genesis, keys[before]);
+			make_op(&two, ABC, &one, keys[now]);
+			begin_log(&genesis);
+			verified = 0;
+			takes(&genesis, 1, ATP_OK, "M-07: a genesis signed by its last key");
+			ok(verified == 1, "... with one verification");
+			takes(&one, 2, ATP_OK, "M-07: the next operation");
+			verified = 0;
+			takes(&two, 3, ATP_OK, "M-07: an operation");
+			ok(verified == (now == before ? 1 : now < before ? now + 2 : now + 1), "M-07: signed by key %d after key %d: %d verifications", now, before, verified);
+			ok(log_of.places[1].signer == before && log_of.places[2].signer == now, "... and the signer is known");
+		}
+
+	/* A stands twice, and counts by its first place */
+	make_op(&genesis, Q(KEY_A) "," Q(KEY_B) "," Q(KEY_A), NULL, KEY_A);
+	make_op(&one, Q(KEY_B) "," Q(KEY_B) "," Q(KEY_B), &genesis, KEY_B);
+	make_op(&two, "", &one, KEY_A);
+	begin_log(&genesis);
+	verified = 0;
+	takes(&genesis, 1, ATP_OK, "M-07: the last key is the first, too");
+	ok(verified == 1 && log_of.places[0].signer == 0, "M-07: a key that stands twice counts by its first place");
+	takes(&one, 2, ATP_OK, "M-07: another key");
+	verified = 0;
+	takes(&two, 3, ATP_E_PLC_SIGNATURE, "M-07: none of the keys");
+	ok(verified == 1, "M-07: a key that stands thrice is tried once");
+
+	/* no point of a curve, before the guessed signer and behind the signer */
+	(void) atp_multikey_parse(KEY_C, strlen(KEY_C), no_point, &at);
+	make_op(&genesis, Q(KEY_C) "," Q(KEY_B), NULL, KEY_B);
+	begin_log(&genesis);
+	takes(&genesis, 1, ATP_E_PLC_KEY_TEXT, "M-07: no point, before the signer that was guessed");
+	make_op(&genesis, Q(KEY_A) "," Q(KEY_C), NULL, KEY_A);
+	begin_log(&genesis);
+	takes(&genesis, 1, ATP_OK, "M-07: no point, guessed, behind the signer");
+	make_op(&genesis, Q(NO_KEY) "," Q(KEY_B), NULL, KEY_B);
+	begin_log(&genesis);
+	takes(&genesis, 1, ATP_E_PLC_KEY_TEXT, "M-07: no key, before the signer that was guessed");
+	memset(no_point, 0, sizeof(no_point));
 }
 
 static void
@@ -394,6 +459,7 @@ main(void)
 	entries();
 	chains();
 	unreadable();
+	guesses();
 	recoveries();
 	return done_testing();
 }

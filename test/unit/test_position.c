@@ -48,6 +48,18 @@ test_overlap(void)
 	ok(!atp_position_after(0, 0).overlap && !atp_position_after(-1, 0).overlap, "D13: there is no event 0");
 }
 
+/* M-12: a page asked for ahead begins with numbers of the page before. */
+static void
+test_again(void)
+{
+	at = (AtpPosition) {.last = 9, .again = 5};
+	ok(comes(6, ATP_SEQ_REPEATED, 9) && comes(9, ATP_SEQ_REPEATED, 9) && comes(10, ATP_SEQ_NEXT, 10), "M-12: numbers of the page before come again");
+	ok(comes(10, ATP_SEQ_BACK, 10) && comes(8, ATP_SEQ_BACK, 10), "M-12: once");
+	at = (AtpPosition) {.last = 9, .again = 5};
+	ok(comes(5, ATP_SEQ_BACK, 9), "M-12: not the number behind which the page begins");
+	ok(comes(7, ATP_SEQ_REPEATED, 9) && comes(7, ATP_SEQ_BACK, 9) && comes(6, ATP_SEQ_BACK, 9) && comes(8, ATP_SEQ_REPEATED, 9), "M-12: in their order");
+}
+
 static void
 test_gap(void)
 {
@@ -93,6 +105,7 @@ main(void)
 {
 	test_order();
 	test_overlap();
+	test_again();
 	test_gap();
 	test_times();
 	return done_testing();

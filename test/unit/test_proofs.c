@@ -9,7 +9,7 @@
 #include "core/wire/commit_check.h"
 #include "core/repo/path.h"
 #include "core/wire/repos_message.h"
-#include "protocol/commit_write.h"
+#include "core/repo/commit_write.h"
 #include "protocol/mst_build.h"
 #include "repo.h"
 #include "unit.h"

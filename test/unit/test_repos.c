@@ -8,7 +8,7 @@
 #include "core/wire/repos_message.h"
 #include "core/wire/repo_status.h"
 #include "protocol/cbor.h"
-#include "protocol/commit_write.h"
+#include "core/repo/commit_write.h"
 #include "hex.h"
 #include "repo.h"
 

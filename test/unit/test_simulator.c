@@ -6,7 +6,7 @@
  */
 #include <secp256k1.h>
 
-#include "protocol/commit_write.h"
+#include "core/repo/commit_write.h"
 #include "protocol/mst_build.h"
 #include "protocol/record.h"
 #include "unit.h"

@@ -69,7 +69,7 @@ find_prev(const AtpPlcLog *log, const AtpPlcOp *op, uint32_t *prev)
 	return log->places[*prev].kind == ATP_PLC_TOMBSTONE ? ATP_E_PLC_TOMBSTONE : ATP_OK;
 }
 
-/* M-02: the directory's word for the account, and the account that the genesis makes. */
+/* M-02: does the operation belong to the log's account, by the directory's word, and by the genesis? */
 static bool
 is_of_account(const AtpPlcLog *log, const AtpPlcOp *op, AtpSpan did)
 {
@@ -83,22 +83,55 @@ is_of_account(const AtpPlcLog *log, const AtpPlcOp *op, AtpSpan did)
 	return did.len == sizeof(own) && memcmp(did.ptr, own, sizeof(own)) == 0;
 }
 
+/* Could the key have signed the operation, by the forms of key and signature? */
+static AtpErr
+check_forms(const AtpPlcOp *op, const AtpPlcKey key)
+{
+	return key[0] == 0 ? ATP_E_KEY_POINT : atp_sig_check(atp_multikey_curve(key), (AtpBytes) {op->sig, sizeof(op->sig)});
+}
+
+static AtpErr
+try_key(const AtpPlcOp *op, const AtpPlcKey key, const AtpVerifier *v)
+{
+	AtpErr		err = check_forms(op, key);
+
+	return err == ATP_OK ? v->verify(v->ctx, key, op->digest, op->sig) : err;
+}
+
+/* The result of try_key() for a key that has not signed the operation, without a verification. */
+static AtpErr
+look_at_key(const AtpPlcOp *op, const AtpPlcKey key, const AtpVerifier *v)
+{
+	AtpErr		err = check_forms(op, key);
+
+	if (err == ATP_OK)
+		err = v->read(v->ctx, key);
+	return err == ATP_OK ? ATP_E_SIG_WRONG : err;
+}
+
 /*
  * M-07: the first of the keys that verifies the signature is the signer.  A key before the signer that cannot be read makes
  * the operation wrong: so do both public implementations.
+ *
+ * The key at guess is tried first.  If the key at guess verifies the signature, no other key does, and the other keys are
+ * only read: two keys verify one signature only if a key was computed from signature and digest (or if the digest is 0), and
+ * the digest covers the keys: a genesis names the keys, any other operation names the CID of prev, which names the keys.  A
+ * key that stands twice counts by its first place.
  */
 static AtpErr
-find_signer(const AtpPlcOp *op, const AtpPlcKey *keys, unsigned nkeys, AtpVerifyFn verify, void *ctx, uint8_t *signer)
+find_signer(const AtpPlcOp *op, const AtpPlcKey *keys, unsigned nkeys, unsigned guess, const AtpVerifier *v, uint8_t *signer)
 {
-	AtpBytes	sig = {op->sig, sizeof(op->sig)};
+	AtpErr		guessed;
 
-	for (unsigned i = 0; i < nkeys && op->has_sig; i++)
+	if (!op->has_sig || nkeys == 0)
+		return ATP_E_PLC_SIGNATURE;
+	guess = guess < nkeys ? guess : 0;
+	guessed = try_key(op, keys[guess], v);
+	for (unsigned i = 0; i < nkeys; i++)
 	{
-		AtpErr		err;
+		bool		is_guess = memcmp(keys[i], keys[guess], sizeof(AtpPlcKey)) == 0;
+		AtpErr		err = is_guess ? guessed : guessed == ATP_OK ? look_at_key(op, keys[i], v) : try_key(op, keys[i], v);
 
-		err = keys[i][0] == 0 ? ATP_E_KEY_POINT : atp_sig_check(atp_multikey_curve(keys[i]), sig);
-		if (err == ATP_OK)
-			err = verify(ctx, keys[i], op->digest, op->sig);
 		if (err == ATP_E_KEY_POINT)
 			return ATP_E_PLC_KEY_TEXT;
 		*signer = (uint8_t) i;
@@ -110,7 +143,7 @@ find_signer(const AtpPlcOp *op, const AtpPlcKey *keys, unsigned nkeys, AtpVerify
 
 AtpErr
 atp_plc_judge(const AtpPlcLog *log, const AtpPlcOp *op, AtpSpan did, int64_t created_at,
-			  AtpVerifyFn verify, void *ctx, AtpPlcVerdict *verdict)
+			  const AtpVerifier *v, AtpPlcVerdict *verdict)
 {
 	const AtpPlcPlace *prev;
 	const AtpPlcPlace *replaced;
@@ -122,11 +155,12 @@ atp_plc_judge(const AtpPlcLog *log, const AtpPlcOp *op, AtpSpan did, int64_t cre
 		return ATP_E_PLC_FULL;
 	if (!is_of_account(log, op, did))
 		return ATP_E_PLC_DID;
+	/* a server puts its key behind the owner's keys, and signs the genesis */
 	if (verdict->prev == ATP_PLC_NONE)
-		return find_signer(op, op->keys, op->nkeys, verify, ctx, &verdict->signer);
+		return find_signer(op, op->keys, op->nkeys, op->nkeys - 1, v, &verdict->signer);
 
 	prev = &log->places[verdict->prev];
-	if ((err = find_signer(op, prev->keys, prev->nkeys, verify, ctx, &verdict->signer)) != ATP_OK)
+	if ((err = find_signer(op, prev->keys, prev->nkeys, prev->signer, v, &verdict->signer)) != ATP_OK)
 		return err;
 	/* M-09: a recovery replaces what came after prev in the present chain. */
 	replaced = prev->next != ATP_PLC_NONE ? &log->places[prev->next] : NULL;

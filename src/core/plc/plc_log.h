@@ -60,10 +60,11 @@ extern uint32_t atp_plc_log_find(const AtpPlcLog *log, const uint8_t cid[ATP_CID
 /*
  * May the operation, which the directory says is of this account and came at this time, follow the log?  If several
  * rules are broken, the first of the order place, DID, signature, key, time, window is returned (M-01).
- * ATP_E_KEY_BUILD: the build lacks a curve, and nothing is known of the operation.
+ * ATP_E_KEY_BUILD: the build lacks a curve, and nothing is known of the operation.  Most operations take one verification,
+ * however many keys may sign; no operation takes more verifications than there are keys.
  */
 extern AtpErr atp_plc_judge(const AtpPlcLog *log, const AtpPlcOp *op, AtpSpan did, int64_t created_at,
-							AtpVerifyFn verify, void *ctx, AtpPlcVerdict *verdict);
+							const AtpVerifier *v, AtpPlcVerdict *verdict);
 
 /*
  * Adds an operation after atp_plc_judge() has returned ATP_OK, and nullifies the operations that a recovery replaces.

@@ -9,6 +9,9 @@
 
 #define ATP_COMMIT_SIG_LEN	64
 
+/* O-02: a larger commit with further members is not kept beside its repository's row. */
+#define ATP_COMMIT_KEPT_MAX	4096
+
 typedef struct AtpCommit
 {
 	AtpSpan		did;

@@ -35,6 +35,12 @@ atp_key_compare(AtpBytes key, AtpKeyBound bound)
 	return cmp;
 }
 
+bool
+atp_key_is_before(AtpBytes key, AtpKeyBound bound)
+{
+	return bound.text.ptr != NULL && bound.last == 0 && bound.text.len == key.len && memcmp(bound.text.ptr, key.ptr, key.len) == 0;
+}
+
 static inline uint8_t
 byte_of_bound(AtpKeyBound bound, size_t i)
 {

@@ -39,6 +39,9 @@ extern bool atp_key_ranges_ascend(const AtpKeyRange *ranges, size_t n);
 /* The order of a key and a bound: bytewise. */
 extern int	atp_key_compare(AtpBytes key, AtpKeyBound bound);
 
+/* Is the bound the least key behind this key?  Then no key lies between. */
+extern bool atp_key_is_before(AtpBytes key, AtpKeyBound bound);
+
 /*
  * P-02: a collection and a record key just inside a range: proofs that the tree has this record, or does not
  * have it, contain the nodes at this end of the range.

@@ -461,7 +461,12 @@ is_in_range(AtpMstWalk *walk)
 		return true;
 	while (walk->range < source->nranges && atp_key_compare(key, source->ranges[walk->range].end) >= 0)
 		walk->range++;
-	return walk->range < source->nranges && atp_key_compare(key, source->ranges[walk->range].first) >= 0;
+	if (walk->range == source->nranges || atp_key_compare(key, source->ranges[walk->range].first) < 0)
+		return false;
+	/* the range of a single key is done with, too: the subtree behind the key need not be there */
+	if (atp_key_is_before(key, source->ranges[walk->range].end))
+		walk->range++;
+	return true;
 }
 
 /*

@@ -33,8 +33,9 @@ _Static_assert(ATP_MST_ROOT_SPARE >= HEAD_ROOM + ENTRY_HEAD_MAX +
 			   ATP_MST_LEVELS_MAX * (ENTRY_TAIL_MAX + NODE_TAIL_MAX),
 			   "room for one entry, after all nodes below it are complete");
 
-/* A node with no entries, up to the link to its subtree. */
+/* A node with no entries, up to the link to its subtree; and the only node of the tree without keys. */
 #define KEYLESS			"\xa2\x61" "e\x80\x61l"
+#define EMPTY			KEYLESS "\xf6"
 
 static inline uint8_t *
 put_raw(uint8_t *p, const void *bytes, size_t n)
@@ -84,10 +85,13 @@ has_room(AtpMstBuilder *b, size_t n)
 	return false;
 }
 
+/* Names a complete node by its CID, in the subtree of which the node is the root. */
 static void
-name_block(const AtpMstBuilder *b, const uint8_t *block, size_t n, uint8_t cid[ATP_CID_BLESSED_LEN])
+name_node(const AtpMstBuilder *b, const uint8_t *node, size_t n, AtpMstSubtree *subtree)
 {
-	atp_cid_of(ATP_CID_CODEC_DAG_CBOR, block, n, b->sha256, b->ctx, cid);
+	atp_cid_of(ATP_CID_CODEC_DAG_CBOR, node, n, b->sha256, b->ctx, subtree->cid);
+	if (b->take_node != NULL)
+		b->take_node(b->node_ctx, subtree, node, n);
 }
 
 void
@@ -98,8 +102,9 @@ atp_mst_root_begin(AtpMstBuilder *b, uint8_t *buf, size_t room, AtpSha256Fn sha2
 	b->len = 0;
 	b->sha256 = sha256;
 	b->ctx = ctx;
+	b->take_node = NULL;
 	b->err = ATP_OK;
-	b->stub.present = false;
+	b->stub.present = b->stub.on_way = false;
 	b->depth = 0;
 }
 
@@ -113,8 +118,8 @@ lift_subtree(AtpMstBuilder *b, AtpMstSubtree *subtree, unsigned layer)
 		uint8_t    *p = PUT(node, KEYLESS);
 
 		p = put_subtree(p, subtree);
-		name_block(b, node, p - node, subtree->cid);
 		subtree->layer++;
+		name_node(b, node, p - node, subtree);
 	}
 }
 
@@ -160,9 +165,10 @@ close_node(AtpMstBuilder *b, AtpMstSubtree *subtree)
 	p = put_head(p, 4, node->entries);
 	start = node->start - (p - head);
 	memcpy(b->buf + start, head, p - head);
-	name_block(b, b->buf + start, b->len - start, subtree->cid);
 	subtree->present = true;
+	subtree->on_way |= node->on_way;
 	subtree->layer = node->layer;
+	name_node(b, b->buf + start, b->len - start, subtree);
 	b->len = node->start - HEAD_ROOM;
 	b->depth--;
 }
@@ -232,7 +238,10 @@ atp_mst_root_leaf(AtpMstBuilder *b, AtpBytes key, AtpBytes value, unsigned heigh
 
 	lift_subtree(b, &below, height);
 	if (b->depth > 0 && b->open[b->depth - 1].layer == height)
+	{
 		finish_entry(b, &b->open[b->depth - 1], &below);
+		b->open[b->depth - 1].on_way |= below.on_way;
+	}
 	else if (has_room(b, HEAD_ROOM))
 	{
 		node = &b->open[b->depth++];
@@ -240,11 +249,19 @@ atp_mst_root_leaf(AtpMstBuilder *b, AtpBytes key, AtpBytes value, unsigned heigh
 		node->start = b->len;
 		node->layer = height;
 		node->entries = 0;
+		node->on_way = below.on_way;
 		node->left = below;
 		node->key_len = 0;
 	}
 	if (b->err == ATP_OK)
 		begin_entry(b, &b->open[b->depth - 1], key, value);
+}
+
+void
+atp_mst_root_mark(AtpMstBuilder *b)
+{
+	if (b->depth > 0)
+		b->open[b->depth - 1].on_way = true;
 }
 
 void
@@ -277,6 +294,13 @@ atp_mst_root_end(AtpMstBuilder *b, uint8_t root[ATP_CID_BLESSED_LEN])
 		close_node(b, &top);
 	if (b->err != ATP_OK)
 		return b->err;
-	memcpy(root, top.present ? top.cid : atp_mst_empty, ATP_CID_BLESSED_LEN);
+	if (!top.present)
+	{
+		/* each search in the tree without keys ends here */
+		top.on_way = true;
+		top.layer = 0;
+		name_node(b, (const uint8_t *) EMPTY, sizeof(EMPTY) - 1, &top);
+	}
+	memcpy(root, top.cid, ATP_CID_BLESSED_LEN);
 	return alone ? ATP_E_MST_MISSING : ATP_OK;
 }

@@ -2,7 +2,7 @@
  * mst_root.h
  *		Computes the root of a Merkle search tree from its contents, given in
  *		the order of keys: of a whole repository (V-45), and of the tree before
- *		a commit (V-19).
+ *		a commit (V-19).  Also hands out the nodes, for whoever writes them (O-01, O-05).
  *
  * The caller provides the memory, which is bounded by the nodes on one path
  * from the root.
@@ -31,9 +31,16 @@ extern const uint8_t atp_mst_empty[ATP_CID_BLESSED_LEN];
 typedef struct AtpMstSubtree
 {
 	bool		present;
+	bool		on_way;			/* a node of the subtree was marked: see atp_mst_root_mark() */
 	unsigned	layer;			/* layer of the subtree's root node */
 	uint8_t		cid[ATP_CID_BLESSED_LEN];
 } AtpMstSubtree;
+
+/*
+ * Takes a complete node: each node of the tree once, in the order of their ends, so that the nodes of one layer come
+ * from left to right.  subtree: the node's CID and layer, and whether the node is on the marked way.
+ */
+typedef void (*AtpMstNodeFn) (void *ctx, const AtpMstSubtree *subtree, const uint8_t *node, size_t n);
 
 /* A node under construction. */
 typedef struct AtpMstOpen
@@ -41,6 +48,7 @@ typedef struct AtpMstOpen
 	unsigned	layer;
 	size_t		start;			/* offset of the first entry in the buffer */
 	uint64_t	entries;
+	bool		on_way;
 	AtpMstSubtree left;			/* subtree before the first entry */
 	size_t		key_len;		/* the key of the last entry ... */
 	size_t		value_len;		/* ... and the entry's value, written when the entry's subtree is known */
@@ -55,6 +63,8 @@ typedef struct AtpMstBuilder
 	size_t		len;
 	AtpSha256Fn sha256;
 	void	   *ctx;
+	AtpMstNodeFn take_node;		/* NULL, or set by the caller after atp_mst_root_begin() */
+	void	   *node_ctx;
 	AtpErr		err;			/* the first error; nothing is done after it */
 	AtpMstSubtree stub;			/* an absent subtree since the last key */
 	unsigned	depth;
@@ -74,6 +84,15 @@ extern void atp_mst_root_begin(AtpMstBuilder *b, uint8_t *buf, size_t room,
  * another's.)
  */
 extern void atp_mst_root_leaf(AtpMstBuilder *b, AtpBytes key, AtpBytes value, unsigned height);
+
+/*
+ * O-05: marks the node with the key that was added last, and so all nodes on the way from the root to it.
+ *
+ * A search for a key that the tree has ends in the node with the key.  A search for any other key ends in the node with
+ * the key's left neighbour, or in the node with the right neighbour, whichever is lower: mark both, and the
+ * way to the lower one passes the higher one.
+ */
+extern void atp_mst_root_mark(AtpMstBuilder *b);
 
 /*
  * Adds a subtree of which only the CID is known, after the preceding key.

@@ -22,6 +22,17 @@
 typedef AtpErr (*AtpVerifyFn) (void *ctx, const uint8_t key[ATP_MULTIKEY_LEN],
 							   const uint8_t digest[32], const uint8_t sig[ATP_SIG_LEN]);
 
+/* Can the key be read?  ATP_E_KEY_POINT: it is not a point of its curve (W-11).  ATP_E_KEY_BUILD: as for AtpVerifyFn. */
+typedef AtpErr (*AtpKeyFn) (void *ctx, const uint8_t key[ATP_MULTIKEY_LEN]);
+
+/* The caller's arithmetic of curves. */
+typedef struct AtpVerifier
+{
+	AtpVerifyFn verify;
+	AtpKeyFn	read;			/* much cheaper than verify */
+	void	   *ctx;
+} AtpVerifier;
+
 /*
  * V-05: writes the signed bytes to w, at most n: the map, as DAG-CBOR, without
  * "sig".  V-49: a label is signed without "$type", too.

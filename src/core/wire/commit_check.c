@@ -3,7 +3,7 @@
  *		Checks the blocks of a #commit or #sync message against its signed commit and its operations (F-01,
  *		F-02, F-07).
  */
-#include "core/repo/commit.h"
+#include "core/repo/commit_write.h"
 #include "core/wire/commit_check.h"
 #include "core/repo/mst.h"
 
@@ -130,6 +130,8 @@ atp_commit_invert(AtpReposMessage *msg, AtpCarIndex *index, AtpInversion *invers
 		return ATP_E_COMMIT_REV_DIFFERS;
 	msg->data = commit.data;
 	msg->block = block->data;
+	msg->sig = commit.sig;
+	msg->plain = atp_commit_is_plain(block->data, &commit);
 
 	return check_ops(msg, index, inversion, sha256, ctx, at);
 }

@@ -77,6 +77,7 @@ parse_status_line(AtpSpan line, AtpHttpHead *head, size_t *at)
 	head->status = (s[9] - '0') * 100 + (s[10] - '0') * 10 + (s[11] - '0');
 	if (head->status < 100)
 		return ATP_E_HTTP_STATUS;
+	head->minor = s[7] - '0';
 	head->reason = trim_span(s + 12, s + line.len);
 	return ATP_OK;
 }
@@ -184,6 +185,14 @@ atp_http_has_token(const AtpHttpHead *head, const char *name, const char *token)
 		if (has_token(value, token))
 			return true;
 	return false;
+}
+
+bool
+atp_http_persists(const AtpHttpHead *head)
+{
+	if (atp_http_has_token(head, "connection", "close"))
+		return false;
+	return head->minor > 0 || atp_http_has_token(head, "connection", "keep-alive");
 }
 
 bool

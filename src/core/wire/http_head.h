@@ -14,6 +14,7 @@
 typedef struct AtpHttpHead
 {
 	int			status;			/* 101, or 200 to 999 */
+	int			minor;			/* of the version HTTP/1 */
 	AtpSpan		reason;			/* the words after the status; may be empty */
 	AtpSpan		headers;		/* the header lines, each with a name and a colon */
 	size_t		len;			/* length of the head; the body, or the first frame, begins here */
@@ -35,6 +36,9 @@ extern AtpSpan atp_http_header(const AtpHttpHead *head, const char *name);
 
 /* Is token (in lower case) a comma-separated word of a header of this name? */
 extern bool atp_http_has_token(const AtpHttpHead *head, const char *name, const char *token);
+
+/* May a further request follow on the connection, if the body says where it ends? */
+extern bool atp_http_persists(const AtpHttpHead *head);
 
 /* Retry-After as whole seconds, 0 to 10^9.  False for any other form. */
 extern bool atp_retry_after_seconds(AtpSpan value, uint32_t *seconds);

@@ -410,7 +410,7 @@ atp_consumer_purge_look(Consumer *c)
 long
 atp_consumer_release_due(const Consumer *c)
 {
-	if (c->shards != NULL || c->state == ATP_STATE_UNDECIDED || !(c->source->is_signed || c->source->by_repo))
+	if (c->shards != NULL || c->state == ATP_STATE_UNDECIDED || !atp_stream_kind_holds(c->source))
 		return -1;
 	return atp_release_due(&c->releaser, atp_now());
 }

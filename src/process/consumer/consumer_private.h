@@ -47,6 +47,16 @@ typedef enum AtpQuestion
 	ATP_ASK_QUIET				/* has the archive grown, although the stream has brought nothing? */
 } AtpQuestion;
 
+/* M-12: the pages of a directory. */
+typedef struct AtpPages
+{
+	bool		tried_stream;	/* after a short page the stream was tried, in vain */
+	int64		after;			/* the present page begins behind this number ... */
+	int			lines;			/* ... and has so many lines, as far as it has come */
+	int64		ahead;			/* the page asked for ahead begins behind this number; 0: none was asked for */
+	int64		step;			/* so many numbers lie between the begins of these two pages */
+} AtpPages;
+
 typedef struct Consumer
 {
 	const char *name;
@@ -69,8 +79,7 @@ typedef struct Consumer
 	AtpUnzstd  *unzstd;			/* NULL: messages are not compressed */
 	uint32		dictionary;		/* id of unzstd's dictionary; 0: no dictionary */
 	bool		by_pages;		/* M-12: the stream does not reach back to the cursor, so pages are read */
-	bool		tried_stream;	/* after a short page the stream was tried, in vain */
-	int			page_lines;		/* of the present page, as far as it has come */
+	AtpPages	pages;
 	int64		was_too_old;	/* the cursor that the server called too old last, of a subscription with an archive */
 	int64		too_old;		/* a cursor before the oldest event the server still has; -1: none */
 	uint64		counted_bytes;	/* bytes of the connection already in the statistics */
@@ -277,13 +286,19 @@ extern long atp_consumer_watch(Consumer *c, AtpTime now);
 
 /* --- consumer_pages.c: M-12 --- */
 
-/* Path and query of the next page. */
-extern char *atp_consumer_page_target(const Consumer *c);
+/* Begin with the page behind the cursor; returns its path and query. */
+extern char *atp_consumer_begin_pages(Consumer *c);
 
-/* A page was read to its end: ask for the next page, or for the stream. */
+/* The head of the present page has come: ask for the next page ahead. */
+extern void atp_consumer_ask_ahead(Consumer *c);
+
+/* A page was read to its end: read or ask for the next page, or ask for the stream. */
 extern void atp_consumer_page_is_read(Consumer *c);
 
-/* The server has closed the stream: are pages to be read, because the stream does not reach back to the cursor? */
+/* Close the connection for pages, and open another connection at once. */
+extern void atp_consumer_leave_connection(Consumer *c);
+
+/* The server has closed: are pages to be read, because the stream does not reach back to the cursor? */
 extern void atp_consumer_judge_close(Consumer *c);
 
 /* --- consumer_passed.c --- */

@@ -129,7 +129,7 @@ atp_consumer_connect(Consumer *c)
 	atp_status_request(&request, c->dictionary != 0);
 	atp_status_by_pages(c->by_pages);
 	options = (AtpConnOptions) {
-		.target = c->by_pages ? atp_consumer_page_target(c) : request.target,
+		.target = c->by_pages ? atp_consumer_begin_pages(c) : request.target,
 		.page = c->by_pages,
 		.hello = request.hello,
 		.protocol = c->source->subprotocol,
@@ -142,7 +142,6 @@ atp_consumer_connect(Consumer *c)
 	if (c->conn == NULL)
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
 	c->counted_bytes = 0;
-	c->page_lines = 0;
 	c->last_data = c->last_ping = c->listened = atp_now();
 	c->seam_open = c->has_history;
 	atp_consumer_is_connecting(c);
@@ -250,7 +249,7 @@ advance_connection(Consumer *c)
 	 * before the stream is open, received bytes do not extend the limit: a slow trickle must not keep the
 	 * connection alive
 	 */
-	if (bytes > c->counted_bytes && state == ATP_CONN_OPEN)
+	if (bytes > c->counted_bytes && (state == ATP_CONN_OPEN || state == ATP_CONN_PAGE_READ))
 	{
 		c->last_data = atp_now();
 		atp_consumer_heard(c, c->batch->nmessages > messages || c->state == ATP_STATE_CONNECTING);
@@ -268,7 +267,7 @@ advance_connection(Consumer *c)
 	if (c->batch->nmessages > messages || bytes > c->counted_bytes)
 		atp_status_received(c->batch->nmessages - messages, bytes - c->counted_bytes);
 	c->counted_bytes = bytes;
-	c->page_lines += c->batch->nmessages - messages;
+	c->pages.lines += c->batch->nmessages - messages;
 	return state;
 }
 
@@ -316,9 +315,16 @@ atp_consumer_receive(Consumer *c)
 	}
 	else if (state == ATP_CONN_OPEN && may_wait(c, verdict.why))
 		return;
-	if (verdict.drop == ATP_DROP_NONE && atp_conn_has_page(c->conn))
+	if (c->by_pages && state == ATP_CONN_OPEN)
+		atp_consumer_ask_ahead(c);
+	if (verdict.drop == ATP_DROP_NONE && state == ATP_CONN_PAGE_READ)
 	{
 		atp_consumer_page_is_read(c);
+		return;
+	}
+	if (verdict.drop == ATP_DROP_NONE && atp_conn_is_stale(c->conn))
+	{
+		atp_consumer_leave_connection(c);
 		return;
 	}
 	if (verdict.drop == ATP_DROP_NONE && state == ATP_CONN_CLOSED)

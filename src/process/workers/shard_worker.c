@@ -212,11 +212,18 @@ release_events(Worker *w, MemoryContext cxt)
 	atp_ring_add_skips(w->ring, skips);
 }
 
+/* Milliseconds until held events of the shard are to be looked at; -1: there are none. */
+static long
+release_due(const Worker *w)
+{
+	return atp_stream_kind_holds(w->source) ? atp_release_due(&w->releaser, atp_now()) : -1;
+}
+
 /* Milliseconds until the worker has work without a new batch. */
 static long
 may_sleep(const Worker *w, bool stats_pending)
 {
-	long		due = atp_release_due(&w->releaser, atp_now());
+	long		due = release_due(w);
 
 	if (!stats_pending)
 		return due;
@@ -251,7 +258,7 @@ worker_loop(Worker *w)
 				atp_ring_ask_purge(w->ring);
 			continue;
 		}
-		if (atp_release_due(&w->releaser, atp_now()) == 0)
+		if (release_due(w) == 0)
 		{
 			release_events(w, cxt);
 			stats_pending = true;

@@ -37,17 +37,34 @@ struct AtpAuditor
 
 /* Query in the active snapshot; atp_query() would take a new snapshot. */
 AtpResult
-atp_audit_look(const char *sql, AtpArg arg)
+atp_audit_look_all(const char *sql, const AtpArg *args, int nargs)
 {
 	MemoryContext old = CurrentMemoryContext;
-	char		null = arg.isnull ? 'n' : ' ';
-	int			rc = SPI_execute_with_args(sql, 1, &arg.type, &arg.value, &null, true, 0);
+	Oid			types[ATP_AUDIT_LOOK_ARGS];
+	Datum		values[ATP_AUDIT_LOOK_ARGS];
+	char		nulls[ATP_AUDIT_LOOK_ARGS];
+	int			rc;
+
+	Assert(nargs <= ATP_AUDIT_LOOK_ARGS);
+	for (int i = 0; i < nargs; i++)
+	{
+		types[i] = args[i].type;
+		values[i] = args[i].value;
+		nulls[i] = args[i].isnull ? 'n' : ' ';
+	}
+	rc = SPI_execute_with_args(sql, nargs, types, values, nulls, true, 0);
 
 	/* SPI has changed the current memory context */
 	MemoryContextSwitchTo(old);
 	if (rc != SPI_OK_SELECT)
 		elog(ERROR, "\"%s\" failed: %s", sql, SPI_result_code_string(rc));
 	return (AtpResult) {SPI_processed, SPI_tuptable};
+}
+
+AtpResult
+atp_audit_look(const char *sql, AtpArg arg)
+{
+	return atp_audit_look_all(sql, &arg, 1);
 }
 
 /*

@@ -40,6 +40,11 @@ typedef struct AtpAudit
 /* Query in the active snapshot. */
 extern AtpResult atp_audit_look(const char *sql, AtpArg arg);
 
+/* A query with several parameters, at most ATP_AUDIT_LOOK_ARGS. */
+#define ATP_AUDIT_LOOK_ARGS	4
+
+extern AtpResult atp_audit_look_all(const char *sql, const AtpArg *args, int nargs);
+
 /* Read a row of ATP_AUDIT_COLUMNS; values are copied into the current memory context. */
 extern void atp_audit_read(AtpAudit *audit, AtpTuple row);
 

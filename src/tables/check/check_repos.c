@@ -73,6 +73,20 @@ const AtpInvariant atp_check_repos[] = {
 		"SELECT atproto.resync({did}, {target}, true)"
 	},
 	{
+		"commit without its signature", "#.repo.sig #.repo.commit_block", 0,
+		"SELECT did, 'repo', CASE WHEN sig IS NULL THEN format('commit %s has no signature', commit) ELSE format('a signature of %s bytes', octet_length(sig)) END"
+		" FROM #.repo{sample} WHERE (commit IS NULL) <> (sig IS NULL) OR octet_length(sig) <> 64 OR (sig IS NULL AND commit_block IS NOT NULL)",
+		"SELECT atproto.resync({did}, {target}, true)"
+	},
+	{
+		/* O-02: the block of a commit that was too large to be kept cannot be made */
+		"commit differs from its CID", "#.repo.sig #.repo.commit_block", 0,
+		"SELECT did, 'repo', format('the columns make a commit %s', made) FROM (SELECT p.did, p.commit,"
+		"  @.cidlink_of(atproto.commit_block(p.did, p.rev, p.data, p.sig, p.commit_block)) AS made FROM #.repo p{sample}) c"
+		" WHERE made OPERATOR(@.<>) commit",
+		"SELECT atproto.resync({did}, {target}, true)"
+	},
+	{
 		"proof that cannot be", "#.repo.proved", 0,
 		"SELECT did, 'repo', detail FROM (SELECT p.did, " IMPOSSIBLE_PROOFS " AS detail FROM #.repo p{sample}) c WHERE detail IS NOT NULL",
 		"SELECT atproto.resync({did}, {target}, true)"

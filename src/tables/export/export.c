@@ -10,8 +10,10 @@
 #include <limits.h>
 
 #include "core/repo/car_push.h"
+#include "core/repo/commit_write.h"
 #include "core/syntax/printable.h"
 #include "core/syntax/tid.h"
+#include "data/commit_keep.h"
 #include "data/signed.h"
 #include "common/sha256.h"
 #include "stream/stream_time.h"
@@ -390,6 +392,12 @@ AtpBytes
 atp_export_head_cid(const AtpExport *e)
 {
 	return (AtpBytes) {e->push.root, ATP_CID_BLESSED_LEN};
+}
+
+bytea *
+atp_export_head_keep(const AtpExport *e, bytea **block)
+{
+	return atp_commit_keep(e->commit.sig, e->root, atp_commit_is_plain(e->root, &e->commit), block);
 }
 
 bool

@@ -79,6 +79,9 @@ extern bool atp_export_finish(AtpExport *e);
 extern const AtpCommit *atp_export_head(const AtpExport *e);
 extern AtpBytes atp_export_head_cid(const AtpExport *e);
 
+/* O-02: the commit's signature, and the commit's block if the row of the repository cannot do without the block (commit_keep.h). */
+extern bytea *atp_export_head_keep(const AtpExport *e, bytea **block);
+
 /* Is the commit signed with this key? (V-05 to V-08) */
 extern bool atp_export_is_signed(const AtpExport *e, const uint8_t key[]);
 

@@ -223,6 +223,7 @@ atp_repo_export_end(AtpRepoExport *r, const AtpExport *e, bool verified, const u
 	repo->head.rev_paths = NULL;
 	repo->head.commit = atp_cidlink_make(cid.ptr, cid.len);
 	repo->head.data = atp_cidlink_make(commit->data.ptr, commit->data.len);
+	repo->head.sig = atp_export_head_keep(e, &repo->head.commit_block);
 	repo->head.verified = verified;
 	repo->head.former_key = former_key == NULL ? NULL : (bytea *) atp_varlena(former_key, ATP_MULTIKEY_LEN);
 	atp_proved_fetched(repo, &r->apply->sub->settings);

@@ -216,7 +216,7 @@ judge_event(AtpApply *a, Account *account, const AtpEvent *event, AtpPlcWriter *
 	}
 	if (err == ATP_OK)
 	{
-		err = atp_plc_judge(&account->log, row->op, row->did, row->created_at, atp_signature_verify, NULL, &verdict);
+		err = atp_plc_judge(&account->log, row->op, row->did, row->created_at, &atp_signature_verifier, &verdict);
 		atp_require_curve(err);
 	}
 	if (err != ATP_OK)

@@ -212,7 +212,7 @@ judge_signature(AtpRepos *s, const AtpRepoState *repo, AtpEvent *event)
 	if (!atp_admission_has_key(s->apply, event, who, s->now) || is_elsewhere(s, event, who))
 		return;
 	/* M-40: an export may have brought the commit of a letter since, with its former key */
-	fits = atp_signed_fits(event->signature, who->key) || (s->apply->replay && atp_is_verified_commit(repo, event));
+	fits = atp_signed_fits(event->signature, who->key) || (s->apply->replay && repo->head.former_key != NULL && atp_is_verified_commit(repo, event));
 	/* M-40 */
 	if (!fits)
 		event->verdict.former_key = atp_confirmed_key(s, repo, event, who->key);

@@ -380,7 +380,7 @@ is_same(const struct varlena *a, const struct varlena *b)
 	return a == b || (a != NULL && b != NULL && atp_same_bytes(a, b));
 }
 
-/* O-21: readers of slots are told of the account's new handle or status. */
+/* Readers of slots are told of the account's new handle or status. */
 static void
 announce_account(const AtpRepoState *repo)
 {

@@ -473,6 +473,8 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 	{
 		repo->head.commit = event->commit;
 		repo->head.data = event->data;
+		repo->head.sig = event->sig;
+		repo->head.commit_block = event->commit_block;
 		repo->head.verified = event->signature != NULL;
 		repo->head.former_key = event->verdict.former_key;
 	}

@@ -32,6 +32,8 @@ typedef struct AtpRepoHead
 	uint64		first_rev;		/* the tables may lack commits before this revision */
 	struct varlena *commit;
 	struct varlena *data;
+	bytea	   *sig;			/* O-02: the signature in the commit */
+	bytea	   *commit_block;	/* the commit itself, if columns do not make it again (commit_keep.h) */
 	bytea	   *rev_paths;		/* the operations of rev that were applied (repo_paths.h); NULL: all */
 	bool		verified;		/* at level full: the account has signed the commit */
 	bytea	   *former_key;		/* M-40: ... with this former key; NULL: with the present key */

@@ -97,6 +97,11 @@ is($shell->(), '0', 'nothing of it is left on the coordinator');
 $server->release;
 wait_for_seq($node, 's', $PDS_LAST);
 tables_match($node, $pds, 'the tables are what the oracle says', modes => [ 'record', 'repo', 'count', 'event' ]);
+foreach my $did (split /\n/, query(q{SELECT did FROM atproto.repo WHERE active AND hold IS NULL AND data IS NOT NULL ORDER BY did LIMIT 3}))
+{
+	is(query("SELECT (car_roots(f))[1], (SELECT count(*) FROM car_records(f)) FROM atproto.repo_car('$did') f"),
+		query("SELECT commit FROM atproto.repo WHERE did = '$did'") . '|' . query("SELECT count(*) FROM atproto.record WHERE did = '$did'"), 'O-01: a repository is given out of the nodes');
+}
 is(query('SELECT events, record_ops FROM atproto.cursor'), "$PDS_LAST|$ops", 'every event once');
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'none is a dead letter');
 is($shell->(), '0', 'nothing went to the coordinator');

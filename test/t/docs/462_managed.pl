@@ -1,6 +1,7 @@
 # 462_managed.pl
 #		The statements of doc/operate/managed.md: a server without the extension has a copy of the tables, by
-#		logical replication into columns of type text.  The copy follows creations, updates and deletions.
+#		logical replication into columns of type text.  The copy follows creations, updates and deletions, and what
+#		the page says of moved rows, truncation, restarts and replica identity.
 
 use strict;
 use warnings FATAL => 'all';
@@ -17,7 +18,7 @@ my $page    = 'doc/operate/managed.md';
 my $held    = 800;
 my $own     = make_node('own', init => { allows_streaming => 'logical' });
 my $server  = AtprotoTest::Server->start(capture('pds.frames.gz'), '--hold-at', $held);
-my ($publish, $subscribe, $query) = map { $_->{text} } blocks($page, 'sql');
+my ($publish, $subscribe, $view) = map { $_->{text} } blocks($page, 'sql');
 
 query(subscribe_sql('me', $server, cursor => 0));
 wait_for_seq($own, 'me', $held - 1);
@@ -28,6 +29,11 @@ my $managed = make_node('managed', preload => 0, create => 0);
 my $connect = 'host=' . $own->host . ' port=' . $own->port . ' dbname=postgres user=managed';
 $subscribe =~ s/CONNECTION '.*?'/CONNECTION '$connect'/ or BAIL_OUT('the page has no connection');
 $managed->safe_psql('postgres', $subscribe);
+
+sub on_own
+{
+	return $own->safe_psql('postgres', $_[0]);
+}
 
 # Both servers have the same rows, as text.
 my %columns = (record => 'did, collection, rkey, cid, rev, indexed_at, value', repo => 'did, handle, active, status, sync, verified');
@@ -52,7 +58,35 @@ cmp_ok($managed->safe_psql('postgres', 'SELECT count(*) FROM atproto.record'), '
 $server->release;
 wait_for_seq($own, 'me', $PDS_LAST);
 same('the rows that came later');
-cmp_ok(scalar(split /\n/, $managed->safe_psql('postgres', $query)), '>', 3, 'the query of the page has answers');
+my ($shown) = $view =~ /^(SELECT.*)$/m or BAIL_OUT('the page has no query');
+$managed->safe_psql('postgres', $view);
+cmp_ok(scalar(split /\n/, $managed->safe_psql('postgres', $shown)), '>', 3, 'the query of the page has answers');
+
+# What else happens on the publisher.
+my $account = q{(SELECT did FROM atproto.record GROUP BY did ORDER BY count(*) DESC, did LIMIT 1)};
+on_own("UPDATE atproto.repo SET active = false, status = 'deactivated' WHERE did = $account");
+same('an account that is not active');
+cmp_ok($managed->safe_psql('postgres', "SELECT count(*) FROM atproto.visible_record WHERE did = $account"), '==', 0, 'the view does not show its records');
+on_own("DELETE FROM atproto.record WHERE did = $account");
+same('its records are deleted');
+on_own(q{SELECT atproto.partition('atproto', 'collection', '{app.bsky.feed.post,app.bsky.feed.like}')});
+same('rows moved into a partition');
+$managed->stop('immediate');
+$managed->start;
+$own->stop('immediate');
+$own->start;
+on_own(q{SELECT atproto.refill('me', seq => 1)});
+wait_for_seq($own, 'me', $PDS_LAST);
+$own->poll_query_until('postgres', 'SELECT count(*) = 0 FROM atproto.repo WHERE refill_by IS NOT NULL');
+cmp_ok(on_own("SELECT count(*) FROM atproto.record"), '>', 500, 'a refill after crashes of both');
+same('what the refill has brought');
+
+# A publication with a list of columns, and REPLICA IDENTITY FULL: the page warns.
+on_own('ALTER TABLE atproto.repo REPLICA IDENTITY FULL');
+like(($own->psql('postgres', 'UPDATE atproto.repo SET sync = sync'))[2], qr/replica identity/, 'REPLICA IDENTITY FULL: an update is refused');
+on_own('ALTER TABLE atproto.repo REPLICA IDENTITY DEFAULT');
+on_own('TRUNCATE atproto.record');
+same('a truncated table');
 is($managed->safe_psql('postgres', 'SELECT count(*) FROM pg_extension WHERE extname = $$atproto$$'), '0', 'without the extension');
 
 $managed->stop;

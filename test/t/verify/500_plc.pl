@@ -186,19 +186,23 @@ is(query("SELECT count(*) FROM stream.plc_history WHERE until IS NULL AND atprot
 my %wrong = (
 	cut => {}, html => {}, empty => {}, short => {}, blank => {}, crlf => {}, line_feed => {}, repeat => {}, again => { count => 3 }, long => { size => 6 }, nested => {},
 	type => {}, did => { value => 'did:plc:' . 'z' x 24 }, cid => { value => 'bafyreiaaaa' }, created => { value => 'yesterday' });
+# the third request is for one page; the fifth is for a page that is asked for ahead, and counts
 foreach my $what (sort keys %wrong)
 {
-	directory({ log => $log, upto => $entries[100]{seq}, oldest => $entries[101]{seq}, page => 40 });
-	directory({ do => { change => { what => $what, on => 'export', nth => 2, line => 5, %{ $wrong{$what} } } } });
-	query("DROP SCHEMA IF EXISTS wrong CASCADE");
-	follow('wrong');
-	wait_for_cursor('wrong', $entries[100]{seq});
-	query("SELECT atproto.set_cursor('wrong', 0)");
-	wait_for("SELECT seq = $entries[100]{seq} AND left_at IS NULL FROM atproto.cursor WHERE subscription = 'wrong'");
-	my @want = map { join ' ', (split /\t/)[ 0 .. 2 ] } split /\n/, plc_rows('operation', $log, last => $entries[100]{seq});
-	is_deeply([ sort split /\n/, query("SELECT concat_ws(' ', did, n, cid) FROM wrong.plc_operation") ], [ sort @want ],
-		"M-12: $what: nothing is lost when the directory is right again");
-	query("SELECT atproto.unsubscribe('wrong')");
+	foreach my $nth (3, 5)
+	{
+		directory({ log => $log, upto => $entries[100]{seq}, oldest => $entries[101]{seq}, page => 12 });
+		directory({ do => { change => { what => $what, on => 'export', nth => $nth, line => 5, %{ $wrong{$what} } } } });
+		query("DROP SCHEMA IF EXISTS wrong CASCADE");
+		follow('wrong');
+		wait_for_cursor('wrong', $entries[100]{seq});
+		query("SELECT atproto.set_cursor('wrong', 0)");
+		wait_for("SELECT seq = $entries[100]{seq} AND left_at IS NULL FROM atproto.cursor WHERE subscription = 'wrong'");
+		my @want = map { join ' ', (split /\t/)[ 0 .. 2 ] } split /\n/, plc_rows('operation', $log, last => $entries[100]{seq});
+		is_deeply([ sort split /\n/, query("SELECT concat_ws(' ', did, n, cid) FROM wrong.plc_operation") ], [ sort @want ],
+			"M-12: $what in request $nth: nothing is lost when the directory is right again");
+		query("SELECT atproto.unsubscribe('wrong')");
+	}
 }
 foreach my $reason ('FutureCursor')
 {

@@ -1,6 +1,7 @@
 # 502_plc_kills.pl
 #		Consumer, server and connection are killed at random moments while a did:plc directory is read, by pages and by the
-#		stream.  In the end each operation is in the tables once, in its place (M-10).
+#		stream.  In the end each operation is in the tables once, in its place (M-10): in those that one process writes, and in
+#		those of two workers.
 #
 #		ATPROTO_SEED is the seed of the run, ATPROTO_KILLS the number of kills.
 
@@ -47,17 +48,26 @@ sub publish
 }
 
 $network->directories({ $PLC => { log => $log, upto => $entries[0]{seq}, page => 30 } });
-query("SET synchronous_commit = on; CREATE SCHEMA p; SELECT atproto.subscribe('p', 'ws://$PLC/export/stream', target => 'p', allow_insecure => true)");
+foreach my $workers (1, 2)
+{
+	my $name = "p$workers";
+	query("SET synchronous_commit = on; CREATE SCHEMA $name; SELECT atproto.subscribe('$name', 'ws://$PLC/export/stream', target => '$name', allow_insecure => true, workers => $workers)");
+}
 my $killer = AtprotoTest::Kills->new($node, $preload, [ 'the directory grows', sub { publish($told + 100) } ]);
-$killer->settle($kills, sub { publish($told + 60); try_query('SELECT count(*) FROM p.plc_operation') }, $wanted, sub { });
+$killer->settle($kills, sub { publish($told + 60); try_query('SELECT least((SELECT count(*) FROM p1.plc_operation), (SELECT count(*) FROM p2.plc_operation))') }, $wanted, sub { });
 
 my @want = map { join ' ', (split /\t/)[ 0 .. 2 ] } split /\n/, plc_rows('operation', $log);
-is_deeply([ sort split /\n/, query("SELECT concat_ws(' ', did, n, cid) FROM p.plc_operation") ], [ sort @want ], 'M-10: each operation once, in its place');
 my %refused;
 $refused{ join ' ', (split /\t/)[ 0, 3 ] }++ foreach split /\n/, plc_rows('refused', $log);
-wait_for("SELECT seq = $entries[-1]{seq} FROM atproto.cursor WHERE subscription = 'p'");
-is_deeply([ sort split /\n/, query("SELECT seq || ' ' || reason FROM p.plc_refused") ], [ sort keys %refused ], 'M-10: what is refused, once');
-is(query("SELECT stopped IS NULL FROM atproto.subscription WHERE name = 'p'"), 't', 'it did not stop');
+foreach my $name ('p1', 'p2')
+{
+	is_deeply([ sort split /\n/, query("SELECT concat_ws(' ', did, n, cid) FROM $name.plc_operation") ], [ sort @want ], "M-10: $name: each operation once, in its place");
+	wait_for("SELECT min(seq) = $entries[-1]{seq} FROM atproto.cursor WHERE subscription = '$name'");
+	is_deeply([ sort split /\n/, query("SELECT seq || ' ' || reason FROM $name.plc_refused") ], [ sort keys %refused ], "M-10: $name: what is refused, once");
+	is(query("SELECT stopped IS NULL FROM atproto.subscription WHERE name = '$name'"), 't', "$name did not stop");
+	is(query("SELECT count(*) FROM (SELECT DISTINCT did FROM $name.plc_operation) d, LATERAL atproto.plc_audit(d.did, '$name') a"), '0', "M-51: $name: all stored operations hold");
+	is(query("SELECT count(*) FROM $name.plc_text t JOIN $name.plc_text u ON t.text = u.text AND t.id <> u.id"), '0', "M-20: $name: each text has one id");
+}
 
 $node->stop;
 $network->stop;

@@ -101,6 +101,7 @@ like(refused("SET ROLE stranger; " . sprintf $subscribe, 'mine', 'strangers'), q
 	'M-30: a role without the rights of the extension\'s owner may not fill the identities of all');
 like(refused(sprintf $subscribe, 'mine', 'strangers'), qr/the owner of the target's schema lacks the rights/, 'M-30: nor may its schema have the log');
 like(refused("SELECT atproto.subscribe('x', 'wss://relay.example.com', identities => true)"), qr/cannot have "identities"/, 'M-30: only a directory has identities');
+like(refused("SELECT atproto.subscribe('x', 'wss://$PLC/export/stream', target => 'x', workers => 2, identities => true)"), qr/subscriptions with "identities" cannot have several workers/, 'M-30: the identities follow in the transaction of one process');
 
 # --- D-5: keys of their time, without a look-up ---
 

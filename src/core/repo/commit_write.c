@@ -1,8 +1,8 @@
 /*
  * commit_write.c
- *		A writer of a repository's commits.
+ *		A writer of a repository's commits (B-60, O-02).
  */
-#include "commit_write.h"
+#include "core/repo/commit_write.h"
 #include "core/syntax/tid.h"
 
 void
@@ -30,4 +30,16 @@ atp_commit_put(AtpCborWriter *w, const AtpCommit *commit)
 		atp_cbor_put_null(w);
 	atp_cbor_put_key(w, "version");
 	atp_cbor_put_uint(w, 3);
+}
+
+bool
+atp_commit_is_plain(AtpBytes block, const AtpCommit *commit)
+{
+	uint8_t		made[ATP_COMMIT_PLAIN_MAX];
+	AtpCborWriter w = {.buf = made, .cap = sizeof(made)};
+
+	if (commit->prev.ptr != NULL)
+		return false;
+	atp_commit_put(&w, commit);
+	return w.len == block.len && memcmp(made, block.ptr, block.len) == 0;
 }

@@ -7,8 +7,15 @@
 
 #include "core/codec/cbor_write.h"
 #include "core/repo/commit.h"
+#include "core/syntax/did.h"
+
+/* Bytes of a commit that atp_commit_put() writes, without prev. */
+#define ATP_COMMIT_PLAIN_MAX	(ATP_DID_MAX + 256)
 
 /* Canonical DAG-CBOR; without "sig" when commit->sig.ptr is NULL: what is signed. */
 extern void atp_commit_put(AtpCborWriter *w, const AtpCommit *commit);
+
+/* O-02: is the block that the commit was parsed from made again by atp_commit_put(), with prev null? */
+extern bool atp_commit_is_plain(AtpBytes block, const AtpCommit *commit);
 
 #endif							/* ATP_COMMIT_WRITE_H */

@@ -2,7 +2,7 @@
  * car_write.c
  *		A writer of CAR version 1 files.
  */
-#include "car_write.h"
+#include "core/repo/car_write.h"
 #include "core/codec/cid.h"
 #include "core/codec/varint.h"
 

@@ -1,0 +1,31 @@
+/*
+ * record_path.c
+ *		The texts of an account and of a record's place, from SQL values: see record_path.h.
+ */
+#include "postgres.h"
+
+#include "common/compat.h"
+#include "core/syntax/did.h"
+#include "core/syntax/recordkey.h"
+#include "data/record_path.h"
+
+AtpSpan
+atp_did_span(const struct varlena *did)
+{
+	char	   *text = palloc(ATP_DID_MAX + 1);
+	size_t		n = atp_did_text((const uint8_t *) VARDATA_ANY(did), VARSIZE_ANY_EXHDR(did), text);
+
+	text[n] = '\0';
+	return (AtpSpan) {text, n};
+}
+
+AtpSpan
+atp_record_path(const struct varlena *collection, const struct varlena *rkey)
+{
+	size_t		n = VARSIZE_ANY_EXHDR(collection);
+	char	   *text = palloc(n + 1 + ATP_RKEY_MAX);
+
+	memcpy(text, VARDATA_ANY(collection), n);
+	text[n] = '/';
+	return (AtpSpan) {text, n + 1 + atp_rkey_text((const uint8_t *) VARDATA_ANY(rkey), VARSIZE_ANY_EXHDR(rkey), text + n + 1)};
+}

@@ -1,0 +1,145 @@
+# 473_search.pl
+#		The programs examples/search.py and search.mjs apply each change once, in the order of the commits, while readers and
+#		server are killed: what triggers in the programs' own stores have written down is compared with the slot's
+#		messages, change by change.  When changes are lost for a program, the program begins anew: its slot was read by somebody else, or is gone.
+#
+#		ATPROTO_KILLS=500 kills so often (CI: 4), ATPROTO_SEED draws the places.  Without npm's packages, search.mjs is left out.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use AtprotoTest::Changes;
+use AtprotoTest::Clients qw(works npm_directory);
+use JSON::PP;
+use List::Util qw(max min);
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $python   = $ENV{PYTHON} || '/usr/bin/python3';
+my $examples = test_dir() . '/../examples';
+my $files    = PostgreSQL::Test::Utils::tempdir('search');
+my $kills    = $ENV{ATPROTO_KILLS} // 4;
+my $rounds   = $kills + 2;
+my $events   = max(1500, 60 * $rounds);
+my $index    = 'SELECT uri, cid FROM post ORDER BY uri';
+my $posts    = q{SELECT aturi(did, collection, rkey)::text COLLATE "C" AS uri, cid FROM atproto.record WHERE collection = 'app.bsky.feed.post' ORDER BY uri};
+my $fewer    = q{DELETE FROM atproto.record WHERE collection = 'app.bsky.feed.post' AND did = (SELECT min(did) FROM atproto.record WHERE collection = 'app.bsky.feed.post')};
+my @options  = (targets => 'atproto', collections => 'app.bsky.feed.post', kinds => 'commit', positions => 'changes');
+
+works($python, '-c', 'import psycopg') or plan skip_all => 'python3-psycopg is not installed';
+seed();
+
+my ($capture) = simulate('--social', '--events', $events, '--accounts', 20, '--mix', 'post=60,profile=10,delete=30,account=1,identity=0,sync=0');
+my $node = make_node('main', changes_conf("atproto.batch_delay = 5ms\nmax_replication_slots = 10\n"));
+
+# The store, as a user sees it with SQL: rows with | between columns.
+sub sqlite
+{
+	my ($store, $sql) = @_;
+	my ($out, $err) = run_command([ $python, '-c', <<'END', $store, $sql ]);
+import sqlite3, sys
+store = sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None)
+for sql in sys.argv[2].split(";;"):
+    for row in store.execute(sql):
+        print(*row, sep="|")
+END
+	return $err ne '' ? "error: $err" : $out;
+}
+
+# The applied changes in the words of the log: create|URI|CID.
+sub told
+{
+	my ($slot, $from) = @_;
+	my @changes = grep { $_->{kind} eq 'commit' && lsn($_->{lsn}) > $from } decoded(peek($slot, @options));
+
+	return map { join '|', ($_->{commit}{operation}, "at://$_->{did}/$_->{commit}{collection}/$_->{commit}{rkey}", $_->{commit}{cid} // '') } @changes;
+}
+
+sub lsn
+{
+	my ($high, $low) = map { hex } split m{/}, $_[0];
+	return ($high << 32) + $low;
+}
+
+sub follows
+{
+	my ($name, @command) = @_;
+	my $store  = "$files/$name.db";
+	my $server = AtprotoTest::Server->start($capture, map { ('--hold-at', int($events * ($_ + 1) / ($rounds + 1))) } 0 .. $rounds - 1);
+	my $run;
+	# the program ends with the test, however that ends
+	my $start = sub { $run = IPC::Run::start([ 'setpriv', '--pdeathsig', 'KILL', @command, $store ], '>>', "$PostgreSQL::Test::Utils::log_path/$name.log", '2>>', "$PostgreSQL::Test::Utils::log_path/$name.log") };
+	my $kill = sub { $run->signal('KILL'); eval { $run->finish } };
+	my $unread = sub { wait_until(sub { query(q{SELECT active FROM pg_replication_slots WHERE slot_name = 'search'}) eq 'f' }, 'the slot without a process') };
+	my $position = sub { my $at = sqlite($store, 'SELECT lsn FROM position'); return $at =~ /^\d+$/ ? $at : 0 };
+	local $ENV{DATABASE_URL} = 'host=' . $node->host . ' port=' . $node->port . ' dbname=postgres user=' . (getpwuid $<)[0];
+
+	query("SELECT atproto.create_tables('atproto')");
+	query(subscribe_sql('s', $server, cursor => 0));
+	wait_for_seq($node, 's', int($events / ($rounds + 1)) - 1);
+	make_slot('audit');
+	$start->();
+	wait_until(sub { $position->() > 0 }, "$name copies the table");
+	my $from = $position->();
+	is(sqlite($store, $index), query($posts), "$name: the copy");
+	is(sqlite($store, 'CREATE TABLE log (n INTEGER PRIMARY KEY, line)' . join '', map { my ($event, $row) = @$_;
+		qq{;;CREATE TRIGGER log_$event AFTER $event ON post BEGIN INSERT INTO log (line) VALUES ('$row->[0]|' || $row->[1].uri || '|' || $row->[2]); END} }
+		[ insert => [ 'create', 'new', 'new.cid' ] ], [ update => [ 'update', 'new', 'new.cid' ] ], [ delete => [ 'delete', 'old', q{''} ] ]), '', "$name: a log");
+
+	foreach my $round (1 .. $rounds)
+	{
+		my $was = $position->();
+		$server->release;
+		next if $round > $kills;
+		if ($round % 4 == 2)
+		{
+			wait_until(sub { $position->() > $was }, "$name goes on");
+			$node->stop('immediate');
+			$node->start;
+		}
+		else
+		{
+			wait_until(sub { $position->() > $was }, "$name goes on") if rand() < 0.7;
+			$kill->();
+			$start->();
+		}
+	}
+	wait_for_seq($node, 's', $events);
+	my @told = told('audit', $from);
+	my $last = max(map { lsn($_->{lsn}) } decoded(peek('audit', @options)));
+	wait_until(sub { $position->() >= $last }, "$name comes to the end");
+	my @applied = split /\n/, sqlite($store, 'SELECT line FROM log ORDER BY n');
+	cmp_ok(scalar(@told), '>', 300, "$name: there are changes");
+	is(join("\n", @applied), join("\n", @told), "$name: each change once, in the order of the commits");
+	is(sqlite($store, $index), query($posts), "$name: the index is the table");
+	is(sqlite($store, 'SELECT count(*) FROM word'), sqlite($store, 'SELECT count(*) FROM post'), "$name: with a text for each post");
+
+	# a stranger reads the slot: changes are lost for the program, which finds out, and begins anew
+	$kill->();
+	query($fewer);
+	$unread->();
+	changes('search');
+	$start->();
+	wait_until(sub { sqlite($store, $index) eq query($posts) }, "$name: the index after a stranger has read the slot");
+	$kill->();
+	$unread->();
+	query(q{SELECT pg_drop_replication_slot('search')});
+	query($fewer);
+	$start->();
+	wait_until(sub { sqlite($store, $index) eq query($posts) }, "$name: the index after the slot was dropped");
+	like(slurp_file("$PostgreSQL::Test::Utils::log_path/$name.log"), qr/somebody else has read the slot.*the slot is gone/s, "$name: says why it begins anew");
+	$kill->();
+	$unread->();
+	query(q{SELECT pg_drop_replication_slot('search'), pg_drop_replication_slot('audit')});
+	query(q{SELECT atproto.unsubscribe('s')});
+	query(q{TRUNCATE atproto.record, atproto.repo});
+	return;
+}
+
+follows('search.py', $python, "$examples/search.py");
+$node->stop;
+done_testing();
