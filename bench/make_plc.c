@@ -1,15 +1,9 @@
 /*
  * make_plc.c
-<<<<<<< HEAD
- *		The log of a did:plc directory that does not exist: make_plc OPERATIONS ACCOUNTS FILE [KEYS] writes its lines, as /export has
- *		them.  The accounts begin with the keys in KEYS, the simulator's file, if given.  On standard output: the signatures of how many operations a second this machine verifies, which is the floor
- *		of every consumer.  The server signs, by the second key: so each operation takes two verifications, because the signer is
- *		the first key that verifies (M-07).
-=======
- *		The log of a did:plc directory that does not exist: make_plc OPERATIONS ACCOUNTS FILE writes its lines, as /export has
- *		them.  On standard output: the signatures of how many operations a second this machine verifies, which is the floor
- *		of every consumer.  The server signs, by the second key, as the servers of the network do.
->>>>>>> main
+ *		The log of a did:plc directory that does not exist: make_plc OPERATIONS ACCOUNTS FILE [KEYS] writes its lines, as
+ *		/export has them.  The accounts begin with the keys in KEYS, the simulator's file, if given.  On standard output: the
+ *		signatures of how many operations a second this machine verifies, which is the floor of every consumer.  The server signs,
+ *		by the second key, as the servers of the network do.
  *
  * Each account has a key of its own for its commits (k256), and two rotation keys: its server's, of one of 60, and one that
  * all accounts share.  Four of five handles are names below one of three domains.  The accounts begin one after the other;
