@@ -5,15 +5,8 @@
 #ifndef AGREE_H
 #define AGREE_H
 
-#include <openssl/sha.h>
-
 #include "core/atp.h"
-
-static inline void
-real_sha256(void *ctx, const uint8_t *data, size_t len, uint8_t out[32])
-{
-	SHA256(data, len, out);
-}
+#include "sha.h"
 
 /*
  * The digest that a CAR file claims for a block: the last 32 bytes of the CID, which stands right before the
@@ -29,7 +22,7 @@ agree_sha256(void *ctx, const uint8_t *data, size_t len, uint8_t out[32])
 		data[-36] == 1 && data[-34] == 0x12 && data[-33] == 32)
 		memcpy(out, data - 32, 32);
 	else
-		real_sha256(NULL, data, len, out);
+		sha256(NULL, data, len, out);
 }
 
 #endif							/* AGREE_H */

@@ -22,7 +22,7 @@ walk(const AtpCarIndex *index, const uint8_t *base, size_t size, AtpBytes root, 
 	static AtpMstWalk w;
 	AtpMstLeaf	leaf;
 	size_t		at;
-	const AtpMstTree tree = {index, base, root, real_sha256, NULL};
+	const AtpMstTree tree = {index, base, root, sha256, NULL};
 	AtpErr		err = atp_mst_begin(&w, &tree, &at);
 
 	while (err == ATP_OK && (err = atp_mst_next(&w, &leaf, &at)) == ATP_OK)
@@ -50,7 +50,7 @@ check_tree(const AtpCarIndex *index, const uint8_t *base, size_t size, AtpBytes 
 	static AtpMstWalk w;
 	AtpErr		err = walk(index, base, size, root, false);
 	size_t		at;
-	AtpErr		in_lookup = atp_mst_lookup(&w, &(AtpMstTree) {index, base, root, real_sha256, NULL}, NULL, 0, NULL, &at);
+	AtpErr		in_lookup = atp_mst_lookup(&w, &(AtpMstTree) {index, base, root, sha256, NULL}, NULL, 0, NULL, &at);
 
 	if (in_lookup != ATP_OK && at > size)
 		abort();
@@ -89,7 +89,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			block.data.ptr + block.data.len != data + car.pos)
 			abort();
 		pos = car.pos;
-		(void) atp_car_verify(&block, real_sha256, NULL);
+		(void) atp_car_verify(&block, sha256, NULL);
 		if (atp_car_verify(&block, agree_sha256, &file) != ATP_OK)
 			continue;
 		if (!atp_car_index_add(&index, &block))

@@ -89,7 +89,7 @@ build(AtpMstItem *items, size_t n, Nodes *nodes, uint8_t *root)
 {
 	static uint8_t scratch[ROOM];
 
-	CHECK(atp_mst_build(items, n, real_sha256, NULL, scratch, sizeof(scratch), keep_node, nodes, root) == ATP_OK);
+	CHECK(atp_mst_build(items, n, sha256, NULL, scratch, sizeof(scratch), keep_node, nodes, root) == ATP_OK);
 }
 
 static void
@@ -109,7 +109,7 @@ walk_all(Nodes *nodes, const uint8_t *root, AtpMstItem *items, size_t *n)
 	static uint8_t cids[2 * KEYS_MAX][ATP_CID_MAX];
 	AtpExportSource source = {
 		.read = read_node, .has = has_record, .ctx = nodes, .blocks = nodes->n,
-		.max_records = 2 * KEYS_MAX, .sha256 = real_sha256
+		.max_records = 2 * KEYS_MAX, .sha256 = sha256
 	};
 	AtpExportRecord record;
 	size_t		at;
@@ -140,7 +140,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size_t		pos = 0;
 	size_t		ngot;
 
-	atp_cid_of(ATP_CID_CODEC_DAG_CBOR, data, 0, real_sha256, NULL, value);
+	atp_cid_of(ATP_CID_CODEC_DAG_CBOR, data, 0, sha256, NULL, value);
 	unique = unique_items(items, take_items(data, size, &pos, (AtpBytes) {value, sizeof(value)}, items, KEYS_MAX));
 
 	nodes = again = (Nodes) {.records = true};

@@ -58,7 +58,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint64_t	absent = size > 0 ? (data[0] >> 2) * UINT64_C(0x9e3779b97f4a7c15) : 0;
 
 	for (unsigned i = 1; i < 4; i++)
-		atp_cid_of(ATP_CID_CODEC_DAG_CBOR, (const uint8_t *) &i, sizeof(i), real_sha256, NULL, values[i]);
+		atp_cid_of(ATP_CID_CODEC_DAG_CBOR, (const uint8_t *) &i, sizeof(i), sha256, NULL, values[i]);
 	for (int time = 0; time < 2; time++)
 	{
 		size_t		n = 0;
@@ -74,7 +74,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 					.key = {(uint8_t *) keys[i], strlen(keys[i])}, .value = {values[state], ATP_CID_BLESSED_LEN}
 				};
 		}
-		CHECK(atp_mst_build(items, n, real_sha256, NULL, scratch, sizeof(scratch), keep_block, NULL,
+		CHECK(atp_mst_build(items, n, sha256, NULL, scratch, sizeof(scratch), keep_block, NULL,
 							time == 0 ? before : after) == ATP_OK);
 	}
 	for (size_t i = 0; i < nkeys; i++)
@@ -98,8 +98,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	room = atp_invert_room(nodes_len, nops);
 	buf = malloc(room);
-	atp_invert_begin(&inversion, buf, room, real_sha256, NULL);
-	CHECK(atp_mst_lookup(&walk, &(AtpMstTree) {&index, nodes, {after, sizeof(after)}, real_sha256, NULL},
+	atp_invert_begin(&inversion, buf, room, sha256, NULL);
+	CHECK(atp_mst_lookup(&walk, &(AtpMstTree) {&index, nodes, {after, sizeof(after)}, sha256, NULL},
 						 list, nops, &inversion.builder, &at) == ATP_OK);
 	CHECK(atp_invert_end(&inversion, (AtpBytes) {before, sizeof(before)}, true) == ATP_OK);
 	free(buf);

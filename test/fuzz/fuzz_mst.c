@@ -37,7 +37,7 @@ look_up(const AtpCarIndex *index, const uint8_t *file, AtpBytes root,
 
 	for (size_t i = 0; i < nkeys; i++)
 		list[i].key = keys[i];
-	if (atp_mst_lookup(&walk, &(AtpMstTree) {index, file, root, real_sha256, NULL}, list, nkeys, NULL, &at) != ATP_OK)
+	if (atp_mst_lookup(&walk, &(AtpMstTree) {index, file, root, sha256, NULL}, list, nkeys, NULL, &at) != ATP_OK)
 		abort();
 	for (size_t i = 0; i < nkeys; i++)
 	{
@@ -76,7 +76,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	left_out = size > 0 ? data[0] * UINT64_C(0x9e3779b97f4a7c15) : 0;
 	left_out &= left_out >> 32 | left_out << 32;
-	atp_cid_of(ATP_CID_CODEC_DAG_CBOR, data, size, real_sha256, NULL, value);
+	atp_cid_of(ATP_CID_CODEC_DAG_CBOR, data, size, sha256, NULL, value);
 	n = take_items(data, size, &pos, (AtpBytes) {value, sizeof(value)}, items, KEYS_MAX);
 	for (size_t i = 0; i < n; i++)
 	{
@@ -88,18 +88,18 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 
 	atp_car_put_header(&w, (AtpBytes) {NULL, 0});
-	if (atp_mst_build(items, unique, real_sha256, NULL, scratch, sizeof(scratch),
+	if (atp_mst_build(items, unique, sha256, NULL, scratch, sizeof(scratch),
 					  keep_block, &w, root) != ATP_OK || w.len > w.cap)
 		abort();
 	if (atp_car_open(&car, file, w.len, &at) != ATP_OK || car.root.ptr != NULL)
 		abort();
 	while (atp_car_next(&car, &block, &at) == ATP_OK)
 	{
-		if (atp_car_verify(&block, real_sha256, NULL) != ATP_OK ||
+		if (atp_car_verify(&block, sha256, NULL) != ATP_OK ||
 			!atp_car_index_add(&index, &block))
 			abort();
 	}
-	if (atp_mst_begin(&walk, &(AtpMstTree) {&index, file, root_span, real_sha256, NULL}, &at) != ATP_OK)
+	if (atp_mst_begin(&walk, &(AtpMstTree) {&index, file, root_span, sha256, NULL}, &at) != ATP_OK)
 		abort();
 	for (size_t i = 0; i < unique; i++)
 	{

@@ -243,7 +243,7 @@ search_node(const AtpExportSource *source, AtpBytes cid, Interval in, int height
 		i++;
 	good = i < nnodes && read_entries((AtpBytes) {node_data[i], node_len[i]}, node, keys) && (node->n > 0 || (node->left.ptr == NULL) == root);
 	if (good && root)
-		height = node->n == 0 ? 0 : (int) atp_mst_height(node->entries[0].key.ptr, node->entries[0].key.len, real_sha256, NULL);
+		height = node->n == 0 ? 0 : (int) atp_mst_height(node->entries[0].key.ptr, node->entries[0].key.len, sha256, NULL);
 	good = good && search_link(source, node->left, (Interval) {in.lo, node->n > 0 ? node->entries[0].key : in.hi}, height, found);
 	for (i = 0; good && i < node->n; i++)
 	{
@@ -252,7 +252,7 @@ search_node(const AtpExportSource *source, AtpBytes cid, Interval in, int height
 		AtpBytes	next = i + 1 < node->n ? node->entries[i + 1].key : in.hi;
 
 		good = atp_mst_compare(before, key) < 0 && (in.hi.ptr == NULL || atp_mst_compare(key, in.hi) < 0) &&
-			(int) atp_mst_height(key.ptr, key.len, real_sha256, NULL) == height;
+			(int) atp_mst_height(key.ptr, key.len, sha256, NULL) == height;
 		if (good && is_in_ranges(source, key))
 		{
 			CHECK(found->n < 2 * KEYS_MAX);
@@ -328,7 +328,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static Found some;
 	AtpMstItem	items[KEYS_MAX];
 	AtpKeyRange ranges[4];
-	AtpExportSource whole = {.read = read_node, .max_records = 2 * KEYS_MAX, .sha256 = real_sha256};
+	AtpExportSource whole = {.read = read_node, .max_records = 2 * KEYS_MAX, .sha256 = sha256};
 	AtpExportSource part;
 	uint8_t		root[ATP_CID_BLESSED_LEN];
 	uint8_t		value[ATP_CID_BLESSED_LEN];
@@ -342,10 +342,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size == 0)
 		return 0;
-	atp_cid_of(ATP_CID_CODEC_DAG_CBOR, data, 0, real_sha256, NULL, value);
+	atp_cid_of(ATP_CID_CODEC_DAG_CBOR, data, 0, sha256, NULL, value);
 	unique = unique_items(items, take_items(data, size, &pos, (AtpBytes) {value, sizeof(value)}, items, KEYS_MAX));
 	nnodes = 0;
-	CHECK(atp_mst_build(items, unique, real_sha256, NULL, scratch, sizeof(scratch), keep_node, NULL, root) == ATP_OK);
+	CHECK(atp_mst_build(items, unique, sha256, NULL, scratch, sizeof(scratch), keep_node, NULL, root) == ATP_OK);
 	whole.blocks = nnodes;
 	part = whole;
 	part.ranges = ranges;

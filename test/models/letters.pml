@@ -15,6 +15,7 @@
  *
  * short: -DN=3 -DEXTRA=2 -DANY=0
  * long: -DN=3 -DEXTRA=3 -DANY=1
+ * large: the short form takes longer than its compilation
  *
  * N commits, ANY: of any kind, otherwise of a few kinds that matter; EXTRA of these happen: a letter, a refill of the first source, a jump of its cursor, an account that goes and comes back.
  *
@@ -51,8 +52,8 @@
  * guard letter_of_refill: a refill writes a letter, and not yet the commit that removes its record; retry() brings it back, and the repository is not unproven
  * guard lacking: a letter is written for the record of a repository that is synchronized, and goes on to be called so
  * guard lacks: a source begins with commit 2; the other source brings commit 1, whose record is missing silently
- * guard lacks_inactive: the same, while the account is not active
- * guard missed: a commit that comes while the account is not active is missing silently
+ * guard lacks_inactive (-DREVERSE -DT_REVERSE): the same, while the account is not active
+ * guard missed (-DREVERSE -DT_REVERSE): a commit that comes while the account is not active is missing silently
  * guard times: a source that is behind brings an older #account event, which replaces the newer one
  * guard unproven: a refill has put a record that a later commit removes; until it reaches this commit the repository is called partial
  * guard chain: a refill has put a record, and lacks the commit that removes it: the record stays
@@ -61,8 +62,8 @@
  * guard beyond: the same, and the refill's next event is newer than the repository
  * guard jump: a refill has put a record, and its cursor jumps: the repository stays unproven for ever
  * guard refill_of_deleted: an account was deleted, and is active again without a commit; a refill brings back a record of before
- * guard hold (-DN=4 -DEXTRA=1 -DANY=0): a deletion that comes late removes the last held event, and the repository goes on to be called held
- * guard rejudged (-DN=4 -DEXTRA=1 -DANY=0): the same, and another event waited for the one that is removed: it is not judged again
+ * guard hold (-DN=4 -DEXTRA=1 -DANY=0 -DREVERSE -DT_REVERSE): a deletion that comes late removes the last held event, and the repository goes on to be called held
+ * guard rejudged (-DN=4 -DEXTRA=1 -DANY=0 -DREVERSE -DT_REVERSE): the same, and another event waited for the one that is removed: it is not judged again
  *
  * A trace shows one record that has letters, or is read again.  It does not show which commits a source has sent before one that
  * leaves a mark, what a commit does to the record and which commit it continues (unless the record or the letter says it), whether

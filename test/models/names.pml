@@ -59,7 +59,7 @@
  * guard no_wait: a batch has a repository, and waits for the row of the subscription; the session that has this row wants the repository
  * guard key_lock: a batch of another subscription has requested a job for this one, and not yet committed, when the target changes; the session does not see the job
  * guard request_looks: the fetcher has read the subscription, and requests a job after the target has changed; the code looks after it has written the row, and removes the row
- * guard release_looks: held events are being released when their schema is renamed; the release requests a job under the former name
+ * guard release_looks (-DREVERSE -DT_REVERSE): held events are being released when their schema is renamed; the release requests a job under the former name
  * guard stop_as_read: a batch does not find its schema, which has another name; the subscription is stopped although the row has the new name
  */
 #include "observe.h"

@@ -15,6 +15,7 @@
  *
  * short: -DN=3 -DFETCHES=1 -DCHANGES=2 -DBOTH=false
  * long: -DN=3 -DFETCHES=2 -DCHANGES=2 -DBOTH=true
+ * large: the short form takes longer than its compilation
  *
  * BOTH: audits, and changes of the filter, in one run.
  *
@@ -46,7 +47,7 @@
  * guard again: the server is ahead; a record differs, and an event names it, so the audit takes it back; a later event, up to the audit's commit, is lost.
  * guard repaired: a record differs; a fetch that is older than the audit takes this back, and the stream loses what came between.
  * guard newer: the server is ahead; a record differs; the stream brings a commit after the audit's, which deletes it: the audit reports that it is missing.
- * guard ahead: an archive has invented a revision that the server never reaches: the audit waits for it for ever.
+ * guard ahead (-DREVERSE -DT_REVERSE): an archive has invented a revision that the server never reaches: the audit waits for it for ever.
  */
 #include "observe.h"
 

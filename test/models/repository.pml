@@ -12,6 +12,7 @@
  *
  * short: -DREVS=2 -DTROUBLES=2 -DBEHIND=1 -DMAX_HELD=1
  * long: -DREVS=3 -DTROUBLES=2 -DBEHIND=2 -DMAX_HELD=1
+ * large: the short form takes longer than its compilation
  *
  * Invariants (assertions in check() and quiet()):
  *   - synchronized is true: the rows are the account's records at rev, or none after its deletion;
@@ -43,13 +44,13 @@
  * guard chain: a commit is lost, the next one is applied; the repository stays synchronized without the lost record.
  * guard remains: the first fetch is given up after a slice, the account removes the slice's record; its first commit arrives
  *     late, is proven to be the first, and makes the repository synchronized with the record that the account does not have.
- * guard order: a slice is written, the account is deleted and begins anew; during the next fetch its first commit is applied at once,
+ * guard order (-DREVERSE): a slice is written, the account is deleted and begins anew; during the next fetch its first commit is applied at once,
  *     and makes the repository synchronized with the slice's record.
- * guard missed: the stream calls the account inactive, and then sends a commit; ignored, the commit leaves no mark, and the
+ * guard missed (-DREVERSE -DT_REVERSE): the stream calls the account inactive, and then sends a commit; ignored, the commit leaves no mark, and the
  *     repository is synchronized when the account is active again.
- * guard inactive_waits: the same, but the account's key is in doubt: nobody can tell whether the account made the commit,
+ * guard inactive_waits (-DT_REVERSE): the same, but the account's key is in doubt: nobody can tell whether the account made the commit,
  *     so no mark is left.  The commit has to wait for the key.
- * guard active_again: the same; the mark is there, the account becomes active, and no job ever repairs the repository.
+ * guard active_again (-DREVERSE -DT_REVERSE): the same; the mark is there, the account becomes active, and no job ever repairs the repository.
  * guard job_lock: a slice is about to begin; the account's deletion is confirmed, its job and records go; the slice writes
  *     a record of the deleted account.
  * guard job_runs: an #account suspends the job of a running fetch, and the fetcher is killed before it lets go of the

@@ -51,8 +51,8 @@
  * guard copy_late: the rows are copied by a snapshot from before the lock; a record of a batch that has committed in between is dropped with the former table
  * guard lock_out: the links of the month's last records are removed while batches write on; a record comes after, and its link stays
  * guard give_back: the month is locked against writers while its exclusive lock is waited for; a session has read it, and wants to write
- * guard lock_link: rebuild_links() reads the records without the lock on link; a batch deletes a record, and its link comes back
- * guard settings_late: rebuild_links() reads what links are wanted before it waits for the lock; they are wanted since, and the links of a batch are removed
+ * guard lock_link (-DREVERSE -DT_REVERSE): rebuild_links() reads the records without the lock on link; a batch deletes a record, and its link comes back
+ * guard settings_late (-DREVERSE): rebuild_links() reads what links are wanted before it waits for the lock; they are wanted since, and the links of a batch are removed
  */
 #include "observe.h"
 

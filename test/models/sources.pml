@@ -14,6 +14,7 @@
  *
  * short: -DN=3 -DBATCH=1 -DANY=0
  * long: -DN=3 -DBATCH=2 -DANY=1
+ * large: the short form takes longer than its compilation
  *
  * N commits, BATCH messages in a batch of the stream; ANY: any operations on two records, otherwise a few that matter.
  *
@@ -62,8 +63,8 @@
  * guard part_waits: a Jetstream's event is applied before the relay's commit of the same revision, which proves the repository
  * guard known: the relay's commit applies an operation again that the Jetstream has brought
  * guard rest: the relay's commit of a revision whose operations the Jetstream has brought in part is passed over as old
- * guard anew_next: the relay's next commit comes before the records that follow a Jetstream's #sync: they are old, and missing
- * guard anew_rest: the relay's commit of the revision of a Jetstream's #sync comes before the records: likewise
+ * guard anew_next (-DREVERSE -DT_REVERSE): the relay's next commit comes before the records that follow a Jetstream's #sync: they are old, and missing
+ * guard anew_rest (-DREVERSE -DT_REVERSE): the relay's commit of the revision of a Jetstream's #sync comes before the records: likewise
  * guard downgrade: a Jetstream's event leaves a repository synchronized, although commits before it may be missing
  * guard floor: the cache says that a commit from before the first one is known, so the records of the commit are missing silently
  * guard lacks: a commit from before the first one is old, so its records are missing silently

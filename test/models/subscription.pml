@@ -51,15 +51,15 @@
  * guard claim: two consumers of one subscription are connected at the same time.
  * guard cursor_was: the operator sets the cursor back while a batch is applied; the batch moves the cursor over the events that the operator wants.
  * guard skip_locked: a session has set the cursor and calls refill(), which wants the table repo; the batch holds it, and waits for the cursor: both wait for ever.
- * guard lock_cursor: set_cursor() notes a gap from 1 on; a batch moves the cursor from 1 to 2; the cursor is set: the gap names an event that was read.
+ * guard lock_cursor (-DREVERSE -DT_REVERSE): set_cursor() notes a gap from 1 on; a batch moves the cursor from 1 to 2; the cursor is set: the gap names an event that was read.
  * guard reach: a piece moves the cursor to the end of the batch; the consumer is killed, and the other pieces are lost.
  * guard gap_once (-DEVENTS=4 -DORDERS=0): a batch in pieces notes its gap with each piece.
  * guard notified: the cursor is set back while the consumer waits at the end of the stream, and it waits on.
- * guard repo_lock: refill() sees no repository; a batch makes it with the commit after a gap; then refill() sets the cursor back: the missing commit is passed over as old, and the gap is closed.
+ * guard repo_lock (-DREVERSE -DT_REVERSE): refill() sees no repository; a batch makes it with the commit after a gap; then refill() sets the cursor back: the missing commit is passed over as old, and the gap is closed.
  * guard oldest: refill() reads from the oldest event, which is after the gap; the gap is closed.
  * guard left: the cursor is at 1, and the server has forgotten 2; refill() reads from the oldest event, 3: nothing tells that 2 is missing.
  * guard late_close (-DEVENTS=3 -DORDERS=1 -DKILLS=2): the consumer dies between the transaction that reaches the end of a gap and the one that closes the gap; the next consumer sees no gap ahead.
- * guard jump (-DEVENTS=2 -DORDERS=2): refill() has put a record; the cursor is set beyond rev: the repository stays unproven for ever, as no audit looks at what is being refilled.
+ * guard jump (-DEVENTS=2 -DORDERS=2 -DREVERSE -DT_REVERSE): refill() has put a record; the cursor is set beyond rev: the repository stays unproven for ever, as no audit looks at what is being refilled.
  * guard unproven: refill() has put a record that a later commit deletes; until it reaches this commit the repository is called synchronized.
  * guard newer: a refill puts an older record over the newer one; then a commit is missing, and the record is removed as one that the refill has written.
  */

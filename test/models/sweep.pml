@@ -15,6 +15,7 @@
  *
  * short: -DN=3 -DFETCHES=1 -DLETTERS=true
  * long: -DN=3 -DFETCHES=2 -DLETTERS=true
+ * large: the short form takes longer than its compilation
  *
  * Invariants:
  * - In the end the records are what the newest fact says that any writer was brought, in each order of the writers: no deleted record is back,
@@ -35,7 +36,7 @@
  * step bound: tables/apply/sweep_end.c atp_sweep_bound()
  * step end_sweep: tables/apply/sweep_end.c atp_sweep_may_end()
  *
- * guard begins: a relay's transaction has seen that no sweep runs; the sweep begins; the transaction deletes a record and keeps no
+ * guard begins (-DREVERSE): a relay's transaction has seen that no sweep runs; the sweep begins; the transaction deletes a record and keeps no
  *     deletion; the archive's older row brings the record back.
  * guard keeps: the relay deletes a record, the archive has only the record: it is back.
  * guard newer: the archive deletes a record that the relay has written anew, or writes its older value.
@@ -44,17 +45,17 @@
  * guard barrier: after a #sync, the relay brings a record that the account deleted before; no writer has brought this deletion.
  * guard barrier_delete: the archive's #sync finds the record with the same value, and leaves the row with its older revision; the relay
  *     brings a deletion from between: the record, which the #sync has named, is gone.
- * guard raises: the relay writes a record again with the same value, the row stays as it was, with the older revision; the archive's deletion,
+ * guard raises (-DT_REVERSE): the relay writes a record again with the same value, the row stays as it was, with the older revision; the archive's deletion,
  *     or other value, from between counts.
- * guard filter: a #sync of the archive says nothing of a collection outside its filter, or of a key that an archive cannot
+ * guard filter (-DT_REVERSE): a #sync of the archive says nothing of a collection outside its filter, or of a key that an archive cannot
  *     hold; the relay's record is not taken.
- * guard time: compaction has removed all rows of a deleted account, so the last revision that the archive has shown is none; the deletion stands for
+ * guard time (-DT_REVERSE): compaction has removed all rows of a deleted account, so the last revision that the archive has shown is none; the deletion stands for
  *     this, and records of the account that another writer has brought, or will bring, stay.
- * guard later_life: the relay deletes the account, late; the archive has brought records of the account's next life, and they go, too.
- * guard by_rule: an account's rows are read once more with its markers, and its records are replaced by the fold of these rows: what the relay alone
+ * guard later_life (-DT_REVERSE): the relay deletes the account, late; the archive has brought records of the account's next life, and they go, too.
+ * guard by_rule (-DT_REVERSE): an account's rows are read once more with its markers, and its records are replaced by the fold of these rows: what the relay alone
  *     knows is gone.
  * guard letters: the relay's record is refused by the database, the archive deletes the record; the letter stays, and retry() writes the record.
- * guard proved: a fetch has left a record with the same value as it was, with its older revision; the archive's older deletion, or older #sync, removes it.
+ * guard proved (-DREVERSE -DT_REVERSE): a fetch has left a record with the same value as it was, with its older revision; the archive's older deletion, or older #sync, removes it.
  * guard carried: a proven repository goes on by the relay's commits, but only the fetch counts as proof; the archive's #sync of such a commit removes
  *     records and puts them in its next transaction: meanwhile the repository is called synchronized without them.
  * guard ahead: a repository is synchronized at the relay's revision; the archive knows more, and adds a record of a later revision.

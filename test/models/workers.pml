@@ -44,7 +44,7 @@
  *
  * guard layout (-DEVENTS=2 -DFAULTS=2 -DPLACES=1): a worker whose consumer is ending has claimed its shard after the next consumer looked, and moves the only cursor that is left; the events of the other shard are lost.
  * guard cursor_was: the cursors are set back while a worker applies a batch, which moves its cursor over the events that the operator wants.
- * guard version (-DEVENTS=2 -DFAULTS=2 -DPLACES=1): the cursors are set back after the consumer has read them; its workers begin there, and pass over the events up to where the consumer begins.
+ * guard version (-DEVENTS=2 -DFAULTS=2 -DPLACES=1 -DREVERSE -DT_REVERSE): the cursors are set back after the consumer has read them; its workers begin there, and pass over the events up to where the consumer begins.
  * guard own_cursor: one worker has committed a batch, the other not; the next consumer reads it again, and the first worker applies it twice.
  * guard equal: the cursors differ when they are shared: a new shard begins behind events that nobody has applied.
  * guard reshard_at: the number of workers is changed while the cursors differ, and stays as it was for ever.
