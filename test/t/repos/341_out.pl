@@ -27,7 +27,7 @@ sub python
 	return $out;
 }
 
-# The error of a statement: its message and its DETAIL.
+# The message and DETAIL of a statement's error.
 sub fails
 {
 	my ($sql, $role) = @_;
@@ -146,7 +146,7 @@ query('DROP POLICY few ON again.record; CREATE POLICY all_rows ON again.record T
 is(query("SET SESSION AUTHORIZATION reader; SELECT atproto.repo_car('$did', 'again') = '\\x$file'"), 't', 'O-07: a role that sees all rows gets the file');
 query('ALTER TABLE again.record DISABLE ROW LEVEL SECURITY');
 
-# --- why there is no file ---
+# --- reasons for no file ---
 
 sub refused
 {
@@ -179,7 +179,7 @@ like(fails("BEGIN; UPDATE again.record SET value = '{}' $of AND (collection, rke
 like(fails("SELECT atproto.repo_car('did:web:a.b', 'again')"), qr/has no repository did:web:a\.b/, 'an account that is not known');
 is(query(q{SELECT count(*) FROM atproto.repo_car(NULL) c WHERE c IS NOT NULL}), '0', 'of NULL');
 
-# --- commits with more members than there are columns ---
+# --- commits with further members ---
 
 is(query("BEGIN; UPDATE again.repo SET commit_block = jsonb_to_dagcbor(dagcbor_to_jsonb(atproto.commit_block(did, rev, data, sig, NULL)) || jsonb_build_object('prev', jsonb_build_object('\$link', commit), 'more', 1)) $of;
 	UPDATE again.repo SET commit = cidlink_of(commit_block) $of;
