@@ -98,6 +98,7 @@ static const AtpColumn columns[] = {
 };
 
 StaticAssertDecl(lengthof(columns) <= ATP_REPO_COLUMNS_MAX, "more columns than ATP_REPO_COLUMNS_MAX");
+StaticAssertDecl(lengthof(columns) < ATP_STATEMENT_ARGS, "more columns than a statement has parameters");
 
 static const AtpStatement statements[] = {
 	[ATP_LOCK_REPOS] = {
