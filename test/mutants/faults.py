@@ -423,6 +423,13 @@ fault("plc-future", "process/consumer/consumer_pages.c", 'strcmp(reason, "Future
 fault("plc-follow-all", "tables/plc/plc_sink.c", "		n = -1;\n	}\n	if (n == 0)", "	}\n	if (n == 0)", "t/503_plc_identities")
 fault("plc-log-believed", "identity/identity_log.c", " WHERE believed AND fresh GROUP BY", " WHERE fresh GROUP BY", "t/503_plc_identities")
 fault("plc-log-waits", "fetch/identities/identity_queue.c", "if (until > now && request->requested_at", "if (until < 0 && request->requested_at", "t/503_plc_identities")
+fault("former-confirmed", "tables/repos/confirm.c", "if (atp_is_verified_commit(repo, event) || (next != NULL && is_continued(event, next)))", "if (true)", "t/504_former_keys")
+fault("former-time", "tables/repos/confirm.c", "if (atp_former_key_is_of(&former->keys[i], event->rev) && atp_signed_fits", "if (atp_signed_fits", "t/504_former_keys")
+fault("former-stored", "tables/repos/confirm.c", "return repo->head.verified && repo->head.has_rev", "return repo->head.has_rev", "t/504_former_keys")
+fault("former-passed", "tables/repos/confirm.c", "			if (c->by[i] == NULL)\n				continue;\n", "", "t/504_former_keys")
+fault("former-tolerance", "identity/former_key.c", "#define TOLERANCE_US	(10 * 60", "#define TOLERANCE_US	(12 * 60", "t/504_former_keys")
+fault("former-export-server", "fetch/repositories/repo_signer.c", "if (!is_url_of(server, former.pds))", "if (former.pds == NULL)", "t/505_former_exports")
+fault("former-export-time", "fetch/repositories/repo_signer.c", "if (!atp_former_key_is_of(key, atp_export_head(e)->rev))", "if (former.n == 0)", "t/505_former_exports")
 fault("resolve-both-ways", "fetch/identities/resolve_handle.c", "	if (!claims)\n		refuse_handle", "	if (claims && r->did == NULL)\n		refuse_handle", "t/332_handles")
 fault("export-handle", "tables/export/repo_export.c", "	if (repo->account.handle != NULL)\n		return;\n", "", "t/346_repos")
 
@@ -1092,7 +1099,7 @@ fault("sparse-latest-cid", "core/wire/repo_status.c", "if (!atp_cid_is_node((Atp
 REFUSALS = "t/348_repo_refusals"
 fault("refusal-moved", "fetch/repositories/repo_transfer.c", "		fault = ATP_REPO_DOUBTED;", "		fault = ATP_REPO_FAULT;", REFUSALS)
 fault("refusal-source", "fetch/repositories/repo_rows.h", "\" WHEN \" ATP_REPO_SOURCE \" <> 'pds' THEN \" ATP_REPO_SOURCE", "\" WHEN false THEN \" ATP_REPO_SOURCE", REFUSALS)
-fault("refusal-signed", "fetch/repositories/repo_transfer.c", "not signed by the account's key\", ATP_REPO_DOUBTED)", "not signed by the account's key\", ATP_REPO_FAULT)", REFUSALS)
+fault("refusal-signed", "fetch/repositories/repo_transfer.c", "atp_transfer_fail(t, why, ATP_REPO_DOUBTED);\n\treturn why == NULL;", "atp_transfer_fail(t, why, ATP_REPO_FAULT);\n\treturn why == NULL;", REFUSALS)
 fault("refusal-same", "fetch/repositories/repo_rows.c", "CASE WHEN j.doubted = \" KNOWN", "CASE WHEN j.doubted <> \" KNOWN", REFUSALS)
 fault("refusal-since", "tables/export/repo_export.c", "if (now.has_at != then->has_at || now.at != then->at || now.has_seq != then->has_seq || now.seq != then->seq)", "if (now.at < then->at)", REFUSALS)
 fault("repo-hosts", "fetch/repositories/task_repo.c", "busy[nbusy++] = host;", "busy[nbusy] = host;", "t/346_repos")

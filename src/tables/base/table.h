@@ -65,7 +65,7 @@ typedef struct AtpColumn
 								 * has the column; NULL: none */
 } AtpColumn;
 
-#define ATP_STATEMENT_ARGS	32
+#define ATP_STATEMENT_ARGS	40
 
 /*
  * A statement.  In the SQL, # stands for the schema of the data tables and @ for the schema of the extension's
