@@ -120,6 +120,7 @@ const AtpTable atp_plc_operation_table = {
 	.ncolumns = lengthof(operation_columns),
 	.key = "PRIMARY KEY (did, n)",
 	.comment = "operations of did:plc accounts that hold, nullified ones included",
+	.whole = true,
 	.view = "plc_history",
 	.view_query = "SELECT o.did, o.n, o.created_at AS since, lead(o.created_at) OVER (PARTITION BY o.did ORDER BY o.n) AS until,"
 	" s.key, s.label_key, s.server, s.handle, s.gone FROM #.plc_operation o, LATERAL atproto.plc_state(" ATP_PLC_UNPACKED("o.packed", "NULL") ") s"
@@ -143,6 +144,7 @@ const AtpTable atp_plc_refused_table = {
 	.ncolumns = lengthof(refused_columns),
 	.key = "PRIMARY KEY (did, digest)",
 	.comment = "entries of a did:plc directory that do not hold, with the reason",
+	.whole = true,
 	.statements = refused_statements,
 	.nstatements = lengthof(refused_statements),
 };
