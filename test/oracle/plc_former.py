@@ -1,13 +1,15 @@
 #!/usr/bin/python3
 """Commits that a former key has signed: which are the account's, which are a thief's (M-40).
 
-    plc_former.py log NOW > FILE        the entries of the directory; NOW: milliseconds since 1970
-    plc_former.py stream NOW > FILE     the commits
-    plc_former.py names NOW             name, did, first key, present key, records at the end, sync, dead letters
-    plc_former.py exports NOW > FILE    commits of accounts that are fetched: one that nothing confirms, then, after a fetch, one by a second key
-    plc_former.py car NOW NAME > FILE   the export of such an account
-    plc_former.py labels NOW > FILE     labels of an account, by its first label key and by its second
-    plc_former.py counts NOW            entries before the rotations, all entries, messages before the rotations, all messages
+    plc_former.py NOW DIR     NOW: milliseconds since 1970; writes into DIR:
+
+    log         the entries of the directory
+    names       name, did, first key, present key, records at the end, sync, dead letters
+    counts      entries before the rotations, all entries, messages before the rotations, all messages
+    stream      the commits
+    exports     commits of accounts that are fetched: one that nothing confirms; after a fetch, one by a second key
+    NAME.car    the export of such an account
+    labels      labels of an account, by its second label key and by its first
 
 Each account is a case of the law: a commit by a former key counts if its revision is of the key's time, and if what
 follows the commit, tree by tree, ends at a commit that the present key has signed, or at the stored one.  "theft" commits are
@@ -26,7 +28,6 @@ import wire
 
 MINUTE = 60_000
 DAY = 24 * 60
-KEYS = [None, {}, {}, {}]  # first, second, third keys of accounts
 GENESIS, ROTATION, SECOND = 10 * DAY, 5 * DAY, 3 * DAY
 NOBODY = sign.Key("nobody's")
 
@@ -77,21 +78,34 @@ EXPORTS = {
     "waiting": Case("1,2", "synchronized", 0, [(8 * DAY, 1)]),
     "labeler": Case("", None, 0, []),
 }
-LABELS = {n: sign.Key(f"former label {n}") for n in (1, 2)}
 for name, case in {**CASES, **EXPORTS}.items():
     case.name = name
-    for n in (1, 2, 3):
-        KEYS[n][name] = sign.Key(f"former {name} {n}", "p256" if (len(name) + n) % 3 == 0 else "k256")
+
+
+class Keys(dict):
+    """The nth keys of accounts, made when they are needed: that takes a while."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.n = n
+
+    def __missing__(self, name):
+        self[name] = sign.Key(f"former {name} {self.n}", "p256" if (len(name) + self.n) % 3 == 0 else "k256")
+        return self[name]
+
+
+KEYS = [None, Keys(1), Keys(2), Keys(3)]
+LABELS = [None, Keys(1), Keys(2)]
 
 
 def logs_of(now):
     """The logs: the geneses, and what follows."""
     logs, rest = {}, []
     for i, (name, case) in enumerate({**CASES, **EXPORTS}.items()):
-        log = logs[name] = plc_full.Log(name, now - GENESIS * MINUTE + i, KEYS[1], LABELS[1] if name == "labeler" else None)
+        log = logs[name] = plc_full.Log(name, now - GENESIS * MINUTE + i, KEYS[1], LABELS[1]["label"] if name == "labeler" else None)
         genesis = log.entries[0]["cid"]
         prev = log.add(now - ROTATION * MINUTE, KEYS[2], plc_full.SERVER, genesis, server="new.example.com" if name in EXPORTS else "pds.example.com",
-                       label=LABELS[2] if name == "labeler" else None)
+                       label=LABELS[2]["label"] if name == "labeler" else None)
         if case.chain == "1x3":
             log.add(now - 4 * DAY * MINUTE, KEYS[3], plc_full.OWNER, genesis)
         elif case.chain == "123":
@@ -142,30 +156,36 @@ def messages_beside(s, now, logs):
 
 
 def labels(s, logs):
-    yield s.labels(full_labels.label(logs["labeler"].did, "present", LABELS[2]))
-    yield s.labels(full_labels.label(logs["labeler"].did, "former", LABELS[1]))
+    yield s.labels(full_labels.label(logs["labeler"].did, "present", LABELS[2]["label"]))
+    yield s.labels(full_labels.label(logs["labeler"].did, "former", LABELS[1]["label"]))
+
+
+def write(path, data):
+    with open(path, "wb") as f:
+        f.write(data if isinstance(data, bytes) else "".join(line + "\n" for line in data).encode())
+
+
+def capture(path, made):
+    with open(path, "wb") as f:
+        synth.write(made, f)
 
 
 def main():
-    what, now = sys.argv[1], int(sys.argv[2])
+    now, where = int(sys.argv[1]), sys.argv[2]
     logs, geneses, rest = logs_of(now)
     before, after = messages(full.Stream(), now, logs)
-    if what == "log":
-        for n, entry in enumerate(geneses + rest):
-            print(json.dumps({"seq": 10 * n + 10, **entry}))
-    elif what == "names":
-        for name, case in {**CASES, **EXPORTS}.items():
-            print(name, logs[name].did, KEYS[1][name].multikey.hex(), KEYS[int(case.chain[-1])][name].multikey.hex(), case.records, case.sync or "", case.letters, sep="\t")
-    elif what == "car":
-        sys.stdout.buffer.write(export(now, logs, sys.argv[3]))
-    elif what == "exports":
-        synth.write(messages_beside(full.Stream(), now, logs), sys.stdout.buffer)
-    elif what == "labels":
-        synth.write(labels(full_labels.Stream(), logs), sys.stdout.buffer)
-    elif what == "counts":
-        print(10 * len(geneses), 10 * len(geneses + rest), len(before), len(before + after), sep="\t")
-    else:
-        synth.write(before + after, sys.stdout.buffer)
+    every = {**CASES, **EXPORTS}
+    write(f"{where}/log", (json.dumps({"seq": 10 * n + 10, **entry}) for n, entry in enumerate(geneses + rest)))
+    write(f"{where}/names", (
+        "\t".join((name, logs[name].did, *(KEYS[int(n)][name].multikey.hex() for n in ("1", case.chain[-1])), case.records, case.sync or "", str(case.letters)))
+        for name, case in every.items()))
+    write(f"{where}/counts", ["\t".join(map(str, (10 * len(geneses), 10 * len(geneses + rest), len(before), len(before + after))))])
+    capture(f"{where}/stream", before + after)
+    capture(f"{where}/exports", messages_beside(full.Stream(), now, logs))
+    capture(f"{where}/labels", labels(full_labels.Stream(), logs))
+    for name in EXPORTS:
+        if EXPORTS[name].after:
+            write(f"{where}/{name}.car", export(now, logs, name))
 
 
 if __name__ == "__main__":

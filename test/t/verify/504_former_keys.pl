@@ -14,14 +14,16 @@ use AtprotoTest::Lookups;
 use AtprotoTest::Network;
 use AtprotoTest::Plc;
 use AtprotoTest::Preload;
+use IPC::Run;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $now = time . '000';
+my $made = PostgreSQL::Test::Utils::tempdir('former');
+IPC::Run::run([ $ENV{PYTHON} || '/usr/bin/python3', '-B', test_dir() . '/oracle/plc_former.py', time . '000', $made ]) or BAIL_OUT('plc_former.py failed');
 # numbers, as the network wants them
-my ($geneses, $entries, $before, $all) = map { $_ + 0 } split /\t/, slurp_file(make_capture('plc_former.py', 'counts', $now));
+my ($geneses, $entries, $before, $all) = map { $_ + 0 } split /\t/, slurp_file("$made/counts");
 my (@cases, %who);
-foreach (split /\n/, slurp_file(make_capture('plc_former.py', 'names', $now)))
+foreach (split /\n/, slurp_file("$made/names"))
 {
 	my ($name, $did, $key, $present, $records, $sync, $letters) = split /\t/;
 	push @cases, $name unless $name =~ /^(?:moved|misdated|retaken|waiting|labeler)$/;		# of 505_former_exports
@@ -35,7 +37,7 @@ max_worker_processes = 16
 atproto.reconnect_delay = 50ms
 atproto.plc_lag = 0
 CONF
-my $server = AtprotoTest::Server->start(make_capture('plc_former.py', 'stream', $now), '--hold-at', $before + 1);
+my $server = AtprotoTest::Server->start("$made/stream", '--hold-at', $before + 1);
 
 # The account's records, repo.sync, and the letters.
 sub state_of
@@ -64,7 +66,7 @@ sub look_up_all
 
 # --- while the first keys are the present ones ---
 
-$network->directories({ $PLC => { log => make_capture('plc_former.py', 'log', $now), upto => $geneses } });
+$network->directories({ $PLC => { log => "$made/log", upto => $geneses } });
 query('CREATE SCHEMA plc');
 query("SELECT atproto.subscribe('plc', 'ws://$PLC/export/stream', target => 'plc', allow_insecure => true, identities => true)");
 wait_for("SELECT seq >= $geneses FROM atproto.cursor WHERE subscription = 'plc'");

@@ -13,10 +13,12 @@ use AtprotoTest;
 use AtprotoTest::Network;
 use AtprotoTest::Plc;
 use AtprotoTest::Preload;
+use IPC::Run;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $now     = time . '000';
+my $made     = PostgreSQL::Test::Utils::tempdir('former');
+IPC::Run::run([ $ENV{PYTHON} || '/usr/bin/python3', '-B', test_dir() . '/oracle/plc_former.py', time . '000', $made ]) or BAIL_OUT('plc_former.py failed');
 my $network = AtprotoTest::Network->start;
 my $node = make_node(
 	'former_exports', start => AtprotoTest::Preload->make(network => $network),
@@ -26,13 +28,13 @@ atproto.reconnect_delay = 50ms
 atproto.reconnect_max_delay = 200ms
 atproto.plc_lag = 0
 CONF
-my ($geneses, $entries) = map { $_ + 0 } split /\t/, slurp_file(make_capture('plc_former.py', 'counts', $now));
-my %who = map { my ($name, $did, $key) = split /\t/; $name => { did => $did, key => $key } } split /\n/, slurp_file(make_capture('plc_former.py', 'names', $now));
-my %car = map { $_ => { car => make_capture('plc_former.py', 'car', $now, $_) } } qw(moved misdated retaken waiting);
+my ($geneses, $entries) = map { $_ + 0 } split /\t/, slurp_file("$made/counts");
+my %who = map { my ($name, $did, $key) = split /\t/; $name => { did => $did, key => $key } } split /\n/, slurp_file("$made/names");
+my %car = map { $_ => { car => "$made/$_.car" } } qw(moved misdated retaken waiting);
 
 # Every server has all exports; only new.example.com is the present one of these accounts.
 $network->repos({ map { $_ => { map { $who{$_}{did} => $car{$_} } keys %car } } qw(new.example.com pds.example.com) });
-$network->directories({ $PLC => { log => make_capture('plc_former.py', 'log', $now) } });
+$network->directories({ $PLC => { log => "$made/log" } });
 
 # The account's records, repo.verified, and repo.former_key as name.
 sub state_of
@@ -76,8 +78,8 @@ query('CREATE SCHEMA plc; CREATE SCHEMA parts; CREATE SCHEMA astray');
 query("SELECT atproto.subscribe('plc', 'ws://$PLC/export/stream', target => 'plc', allow_insecure => true, identities => true)");
 wait_for("SELECT seq >= $entries FROM atproto.cursor WHERE subscription = 'plc'");
 wait_for('SELECT fresh AND believed FROM atproto.stat_directory');
-my $server = AtprotoTest::Server->start(make_capture('plc_former.py', 'exports', $now), '--hold-at', 2);
-my $silent = AtprotoTest::Server->start(make_capture('plc_former.py', 'exports', $now), '--hold-at', 1);
+my $server = AtprotoTest::Server->start("$made/exports", '--hold-at', 2);
+my $silent = AtprotoTest::Server->start("$made/exports", '--hold-at', 1);
 my %full = (cursor => 0, verify => "'full'", backfill => "'repair'");
 query(subscribe_sql('full', $server, %full));
 query(subscribe_sql('parts', $silent, %full, target => "'parts'", fetch_as => "'sparse'", collections => "'{app.bsky.feed.post}'"));
@@ -120,7 +122,7 @@ is(query("SELECT sync FROM atproto.repo WHERE did = '$who{moved}{did}'"), 'synch
 
 # --- labels ---
 
-my $labeler = AtprotoTest::Server->start(make_capture('plc_former.py', 'labels', $now), '--hold-at', 2);
+my $labeler = AtprotoTest::Server->start("$made/labels", '--hold-at', 2);
 query(subscribe_sql('labels', $labeler, cursor => 0, verify => "'full'", nsid => 'com.atproto.label.subscribeLabels'));
 wait_for('SELECT count(*) = 1 FROM atproto.label');
 is(query("SELECT string_agg(val, ','), bool_and(verified) FROM atproto.label"), 'present|t', 'M-31: the key for labels comes from the log');
