@@ -39,7 +39,7 @@ struct AtpOutTwice
 	int64	   *noted;			/* beginnings of digests; NULL: in sort, or after atp_twice_ready() */
 	int			nnoted;
 	int			noted_room;
-	Tuplesortstate *sort;		/* NULL: there are few */
+	Tuplesortstate *sort;		/* NULL while few blocks are remembered */
 	int64	   *repeated;		/* repeated beginnings of digests, ascending */
 	int			nrepeated;
 	int			room;
