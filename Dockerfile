@@ -7,6 +7,9 @@
 # then CREATE EXTENSION atproto; and so on, in the database postgres.  For others:
 #   docker run ... postgres-atproto -c shared_preload_libraries=atproto -c atproto.databases=mine
 #
+# The output plugin (doc/use/plugin.md) needs, besides: -c wal_level=logical, and, where the server has this setting,
+#   -c output_plugin_libraries=pgoutput,test_decoding,atproto
+#
 # Another version: --build-arg POSTGRES=18-trixie.  The names of the libraries
 # below are those of Debian 13 (trixie).
 ARG POSTGRES=17-trixie

@@ -87,6 +87,7 @@ more() {
 	local of=$1 runs=() cpus=()
 	for ((i = 0; i < RUNS; i++)); do
 		read_log "$2" "$3"
+		old=$pid
 		runs+=("$seconds") cpus+=("$cpu")
 	done
 	awk "BEGIN {printf \"| operations verified and stored a second, by the clock, $of | %.0f |\n\", $OPERATIONS / $(median "${runs[@]}")}" >>"$W/more"

@@ -110,8 +110,8 @@ step(AtpBytes node, AtpBytes path, unsigned *height, bool top, AtpBytes *lo, Atp
 		CHECK(before.ptr == NULL || atp_mst_compare((AtpBytes) {key, len}, before) > 0);
 		CHECK(hi->ptr == NULL || atp_mst_compare((AtpBytes) {key, len}, *hi) < 0);
 		if (top && i == 0)
-			*height = atp_mst_height(key, len, real_sha256, NULL);
-		CHECK(atp_mst_height(key, len, real_sha256, NULL) == *height);
+			*height = atp_mst_height(key, len, sha256, NULL);
+		CHECK(atp_mst_height(key, len, sha256, NULL) == *height);
 		before = (AtpBytes) {memcpy(low, key, len), len};
 		cmp = atp_mst_compare((AtpBytes) {key, len}, path);
 		if (cmp == 0)

@@ -377,7 +377,7 @@ fault("plc-signer", "core/plc/plc_log.c", "*signer = (uint8_t) i;", "*signer = 0
 fault("plc-key-text", "core/plc/plc_log.c", "		if (err == ATP_E_KEY_POINT)\n			return ATP_E_PLC_KEY_TEXT;\n", "", "unit/test_plc")
 fault("plc-high-s", "core/plc/plc_log.c", "ATP_E_KEY_POINT : atp_sig_check(atp_multikey_curve(key), (AtpBytes) {op->sig, sizeof(op->sig)});", "ATP_E_KEY_POINT : ATP_OK;", "t/500_plc_check")
 fault("plc-guess-twice", "core/plc/plc_log.c", "memcmp(keys[i], keys[guess], sizeof(AtpPlcKey)) == 0;", "i == guess;", "unit/test_plc", short=True)
-fault("plc-guess-read", "core/plc/plc_log.c", "guessed == ATP_OK ? look_at_key(op, keys[i], v) :", "guessed == ATP_OK ? ATP_E_SIG_WRONG :", "unit/test_plc")
+fault("plc-guess-read", "core/plc/plc_log.c", "guessed == ATP_OK ? look_at_key(op, keys[i], v) :", "guessed == ATP_OK ? (look_at_key(op, keys[i], v), ATP_E_SIG_WRONG) :", "unit/test_plc")
 fault("plc-guess-genesis", "core/plc/plc_log.c", "op->nkeys - 1, v, &verdict->signer", "0, v, &verdict->signer", "unit/test_plc")
 fault("plc-guess-prev", "core/plc/plc_log.c", "prev->signer, v, &verdict->signer", "0, v, &verdict->signer", "unit/test_plc")
 fault("plc-rank", "core/plc/plc_log.c", "verdict->signer >= replaced->signer", "verdict->signer > replaced->signer", "unit/test_plc")

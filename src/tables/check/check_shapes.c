@@ -29,6 +29,14 @@
 
 const AtpInvariant atp_check_shapes[] = {
 	{
+		"changes cannot be told", "#.record", 0,
+		"SELECT NULL, c.relname, 'a slot of the output plugin atproto has a reader, and WAL does not say which row an UPDATE or a DELETE was of'"
+		" FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname IN ('record', 'repo', 'label')"
+		"  AND (c.relreplident = 'n' OR (c.relreplident = 'd' AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)))"
+		"  AND EXISTS (SELECT FROM pg_replication_slots s WHERE s.plugin = 'atproto' AND s.database = current_database())",
+		"Give the table its primary key again, and ALTER TABLE … REPLICA IDENTITY DEFAULT; the reader has to read the table again."
+	},
+	{
 		"unlogged table", "#.repo", 0,
 		"SELECT NULL, c.relname, 'after a crash it is empty' FROM pg_class c WHERE c.relpersistence = 'u' AND c.oid IN"
 		" (SELECT COALESCE(p.relid, k.oid) FROM " DATA_TABLES " JOIN pg_class k ON k.relname = t.name"

@@ -104,5 +104,11 @@ const AtpInvariant atp_check_streams[] = {
 		"  OR (i.handle_state <> 'unknown' AND i.handle_claimed IS NULL)",
 		"Delete the row of atproto.identity: it is a cache."
 	},
+	{
+		"slot that has lost changes", "atproto.subscription", ATP_CHECK_ONCE,
+		"SELECT NULL::name, NULL, slot_name, 'PostgreSQL has removed WAL that the reader had not confirmed (max_slot_wal_keep_size)'"
+		" FROM pg_replication_slots WHERE plugin = 'atproto' AND database = current_database() AND wal_status = 'lost'",
+		"Drop the slot, make a new slot, and have its reader read the tables first."
+	},
 	{NULL}
 };

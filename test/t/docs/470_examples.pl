@@ -41,7 +41,7 @@ foreach my $file (grep { -f } glob("$examples/*"), glob("$examples/*/*"))
 
 	$lines{$example} += @lines if $example ne 'README.md';
 }
-is(join(' ', sort keys %lines), 'feed moderation.sql notebook.ipynb search.py statusphere ten_lines.py', 'the examples');
+is(join(' ', sort keys %lines), 'feed moderation.sql notebook.ipynb search.mjs search.py statusphere ten_lines.py', 'the examples');
 cmp_ok($lines{$_}, '<=', $_ eq 'ten_lines.py' ? 10 : 150, "$_ is short") foreach sort keys %lines;
 
 # --- the network ---

@@ -13,7 +13,8 @@ use lib "$FindBin::RealBin/../../lib";
 
 use AtprotoTest;
 use AtprotoTest::Changes;
-use AtprotoTest::Clients qw(works npm_directory);
+use AtprotoTest::Clients qw(works npm_directory $NO_NPM);
+use File::Copy qw(copy);
 use JSON::PP;
 use List::Util qw(max min);
 use PostgreSQL::Test::Utils;
@@ -75,8 +76,8 @@ sub follows
 	my $start = sub { $run = IPC::Run::start([ 'setpriv', '--pdeathsig', 'KILL', @command, $store ], '>>', "$PostgreSQL::Test::Utils::log_path/$name.log", '2>>', "$PostgreSQL::Test::Utils::log_path/$name.log") };
 	my $kill = sub { $run->signal('KILL'); eval { $run->finish } };
 	my $unread = sub { wait_until(sub { query(q{SELECT active FROM pg_replication_slots WHERE slot_name = 'search'}) eq 'f' }, 'the slot without a process') };
-	my $position = sub { my $at = sqlite($store, 'SELECT lsn FROM position'); return $at =~ /^\d+$/ ? $at : 0 };
-	local $ENV{DATABASE_URL} = 'host=' . $node->host . ' port=' . $node->port . ' dbname=postgres user=' . (getpwuid $<)[0];
+	my $position = sub { my $at = sqlite($store, 'SELECT lsn FROM position'); return $at =~ m{^[0-9a-f]+/}i ? lsn($at) : $at =~ /^\d+$/ ? $at : 0 };
+	local $ENV{DATABASE_URL} = 'postgresql:///postgres?host=' . $node->host . '&port=' . $node->port . '&user=' . (getpwuid $<)[0];
 
 	query("SELECT atproto.create_tables('atproto')");
 	query(subscribe_sql('s', $server, cursor => 0));
@@ -141,5 +142,16 @@ sub follows
 }
 
 follows('search.py', $python, "$examples/search.py");
+SKIP:
+{
+	my $dir = npm_directory();
+	if (!$dir)
+	{
+		diag('LEFT OUT: search.mjs is not run: ' . $NO_NPM);
+		skip($NO_NPM, 1);
+	}
+	copy("$examples/search.mjs", "$dir/search.mjs") or BAIL_OUT("cannot copy search.mjs: $!");
+	follows('search.mjs', 'node', "$dir/search.mjs");
+}
 $node->stop;
 done_testing();

@@ -1,7 +1,7 @@
 # 231_dump_plc.pl
-#		A database that follows the log of a did:plc directory with identities (M-30): pg_dump, restored into another
-#		database while a commit waits for the log, and the promotion of a standby. The log is believed there, what waits is
-#		decided by it, and new operations go on where they were, with the numbers of texts behind the restored ones.
+#		A database that follows the log of a did:plc directory with identities (M-30): pg_dump, restored into a second
+#		database while commits wait for the log, and the promotion of a standby. The copied log is believed, and decides the
+#		waiting commits; new operations go on at the cursor, with numbers of texts behind the restored numbers.
 
 use strict;
 use warnings FATAL => 'all';
@@ -63,7 +63,7 @@ sub log_rows
 		SELECT d.did, a.n, a.problem FROM (SELECT DISTINCT did FROM plc.plc_operation) d, LATERAL atproto.plc_audit(d.did, 'plc') a}, database => $database);
 }
 
-# --- a log that answers, and commits that wait for its next operations ---
+# --- a log that answers, and commits that wait for the next operations ---
 
 $network->directories({ $PLC => { log => make_capture('plc_full.py', 'log', $now), upto => 90 } });
 query("CREATE SCHEMA plc; SELECT atproto.subscribe('plc', 'ws://$PLC/export/stream', target => 'plc', allow_insecure => true, identities => true)");

@@ -1,7 +1,7 @@
 # 236_pg_upgrade.pl
 #		pg_upgrade carries every type, its indexes, all tables, and the subscriptions, which
-#		go on in the new cluster where the old one stopped; among them the log of a did:plc directory, which is
-#		believed there (M-30).  OLD_PG_CONFIG names the PostgreSQL to come from; without it, both are of the same version.
+#		go on in the new cluster where the old one stopped; among them a believed log of a did:plc
+#		directory (M-30).  OLD_PG_CONFIG names the PostgreSQL to come from; without it, both are of the same version.
 
 use strict;
 use warnings FATAL => 'all';
@@ -48,7 +48,7 @@ sub contents
 {
 	my ($node) = @_;
 	return join "\n", map { $node->safe_psql('postgres', $_) } 'SELECT every.contents()', 'SELECT every.found()',
-	  # all rows of all tables, but for what changes when a consumer ends
+	  # all rows of all tables, but for tables that change when a consumer ends
 	  q{SELECT c.oid::regclass, md5(query_to_xml(format('SELECT t::text FROM %s t ORDER BY 1', c.oid::regclass), false, true, '')::text)
 		FROM pg_class c WHERE c.relnamespace IN ('atproto'::regnamespace, 'plc'::regnamespace) AND c.relkind = 'r'
 		AND c.relname NOT IN ('cursor', 'subscription_event') ORDER BY c.relnamespace::regnamespace::text COLLATE "C", c.relname},
@@ -78,7 +78,7 @@ $old->safe_psql('postgres', "CREATE SCHEMA plc; SELECT atproto.subscribe('plc', 
 publish($old, 90);
 $old->poll_query_until('postgres', 'SELECT fresh FROM atproto.stat_directory') or BAIL_OUT('the log is not fresh');
 $old->safe_psql('postgres', "CALL atproto.await('$did')");
-# what an archive, a proof and a stream with a dictionary leave
+# rows of an archive, of a proof, and of a stream with a dictionary
 $old->safe_psql('postgres', <<'SQL');
 INSERT INTO atproto.history (subscription, endpoint, phase, tip, passes, blocks, finished_at) VALUES ('s', 'x', 'live', 77, 2, 3, now());
 INSERT INTO atproto.sweep_deletion (did, path, rev) VALUES ('did:plc:44ybard66vv44zksje25o7dz', 'com.example.a/1', '3jwdwj2ctlk26');

@@ -10,13 +10,16 @@ use FindBin;
 use lib "$FindBin::RealBin/../../lib";
 
 use AtprotoTest;
+use AtprotoTest::Changes;
 use HTTP::Tiny;
 use JSON::PP;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $dir  = test_dir() . '/../contrib/monitoring';
-my $node = make_node('monitoring');
+my $node = make_node('monitoring', changes_conf());
+
+make_slot('app');
 
 # Something for the metrics to show: a stream that was filtered and cut, with dead letters and a gap.
 my $odd    = make_capture('synth.py', 'odd');

@@ -2,7 +2,7 @@
 #		Logical replication: every type, as text and binary, and keys of our types as replica identity; the
 #		tables that a consumer fills on the publisher; and the table of subscriptions: on the subscriber no
 #		replicated subscription starts until resume() moves the consumer there. The log of a did:plc directory moves
-#		likewise, and is believed there (M-30).
+#		likewise, and is believed on the subscriber (M-30).
 
 use strict;
 use warnings FATAL => 'all';
@@ -170,7 +170,7 @@ is($sub->safe_psql('as_binary', q{INSERT INTO atproto.gap (subscription, endpoin
 
 is($sub->safe_psql('as_binary', q{SELECT c FROM atproto.check() c WHERE c::text ~ 'number that is taken'}), '', 'of every table');
 
-# --- the log of the directory goes on there ---
+# --- the log of the directory goes on ---
 
 $network->directories({ $PLC => { do => { publish => 120 } } });
 $sub->poll_query_until('as_binary', "SELECT seq >= 120 FROM atproto.cursor WHERE subscription = 'plc'") or BAIL_OUT('the log is not read');

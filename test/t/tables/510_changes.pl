@@ -1,6 +1,6 @@
 # 510_changes.pl
-#		The output plugin: a reader who applies all messages in their order has what the tables have, whether the rows were
-#		written directly or by statements; and the reader's options.
+#		The output plugin: a reader who applies all messages in order gets the rows of the tables, written directly or by
+#		statements; and the options of readers.
 
 use strict;
 use warnings FATAL => 'all';

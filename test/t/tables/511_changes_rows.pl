@@ -1,6 +1,6 @@
 # 511_changes_rows.pl
-#		The output plugin, and what is done to the tables beside the stream: partitions, rows that go in bulk, large values,
-#		transactions of every kind, tables that their owner alters, and other replica identities.
+#		The output plugin, and changes of the tables beside the stream: partitions, rows removed in bulk, large values,
+#		transactions of every kind, tables altered by the owner, replica identities.
 
 use strict;
 use warnings FATAL => 'all';
@@ -30,7 +30,7 @@ sub row
 
 my $insert = 'INSERT INTO atproto.record (did, collection, rkey, cid, rev, value) VALUES ';
 
-# What a reader is told of some statements, in short; and the reader's tables are compared at the end.
+# The messages after some statements, in short.
 my @messages;
 
 sub told
@@ -98,6 +98,7 @@ is(told("DELETE FROM atproto.record WHERE rkey = 'q'", old => 'true'), 'delete q
 like($messages[-2], qr/"old":\{"cid":"$other_cid"/, 'tells the old record');
 told('ALTER TABLE atproto.record REPLICA IDENTITY NOTHING');
 is(told("DELETE FROM atproto.record WHERE rkey IN ('p', 'x1')"), 'unknown atproto record', 'NOTHING: a deletion cannot be told, once in a transaction');
+is(query('SELECT what, target, object FROM atproto.check()'), 'changes cannot be told|atproto|record', 'check() says so');
 told('ALTER TABLE atproto.record REPLICA IDENTITY DEFAULT');
 
 # --- accounts ---
@@ -160,5 +161,17 @@ $node->safe_psql('postgres', "INSERT INTO mine.repo (did, handle) VALUES ('" . d
 is(join('; ', map { short($_) } decoded(changes('app'))), 'identity c.example.com; purge atproto record',
 	'DROP EXTENSION: what came before is told, and that a table went, whose partitions were by a type of the extension');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM mine.repo'), '3', 'the tables stay');
+
+# --- WAL is not kept without end ---
+
+$node->append_conf('postgresql.conf', "max_slot_wal_keep_size = '1MB'\nmin_wal_size = '32MB'\nmax_wal_size = '32MB'\n");
+$node->reload;
+for (my $i = 0; query(q{SELECT wal_status = 'lost' FROM pg_replication_slots}) ne 't' && $i < 50; $i++)
+{
+	query("SELECT pg_logical_emit_message(false, 'x', repeat('x', 9000000)), pg_switch_wal()");
+	query('CHECKPOINT');
+}
+is(query(q{SELECT what, object FROM atproto.check() WHERE what LIKE 'slot%'}), 'slot that has lost changes|app', 'check() names a slot that has lost changes');
+expect_check('slot that has lost changes');
 
 done_testing();

@@ -186,7 +186,7 @@ is(query("SELECT count(*) FROM stream.plc_history WHERE until IS NULL AND atprot
 my %wrong = (
 	cut => {}, html => {}, empty => {}, short => {}, blank => {}, crlf => {}, line_feed => {}, repeat => {}, again => { count => 3 }, long => { size => 6 }, nested => {},
 	type => {}, did => { value => 'did:plc:' . 'z' x 24 }, cid => { value => 'bafyreiaaaa' }, created => { value => 'yesterday' });
-# the third request is for one page; the fifth is for a page that is asked for ahead, and counts
+# request 3 is for a page alone; request 5 is for a page asked for ahead, and the answer counts
 foreach my $what (sort keys %wrong)
 {
 	foreach my $nth (3, 5)

@@ -1,7 +1,7 @@
 # 502_plc_kills.pl
 #		Consumer, server and connection are killed at random moments while a did:plc directory is read, by pages and by the
-#		stream.  In the end each operation is in the tables once, in its place (M-10): in those that one process writes, and in
-#		those of two workers.
+#		stream.  In the end each operation is in the tables once, in its place (M-10), for a subscription with one process and
+#		for a subscription with two workers.
 #
 #		ATPROTO_SEED is the seed of the run, ATPROTO_KILLS the number of kills.
 

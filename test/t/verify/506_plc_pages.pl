@@ -1,8 +1,8 @@
 # 506_plc_pages.pl
-#		Pages of a did:plc directory (M-12): they come on one connection, which stays open, and the next page is asked for before
-#		the present one was read.  Servers that close, compress, cut, or ask for a pause: nothing is lost.
+#		Pages of a did:plc directory (M-12): one connection stays open for all pages, and the consumer asks for the next page before the
+#		present page was read.  When a server closes, compresses, cuts, or asks for a pause, nothing is lost.
 #
-#		500_plc spoils the lines of pages; this test, the answers.
+#		500_plc spoils lines of pages; this test spoils answers.
 
 use strict;
 use warnings FATAL => 'all';
@@ -30,7 +30,7 @@ my @numbers = map { 0 + (/"seq": ?(\d+)/)[0] } split /\n/, slurp_file($log);
 my $rows    = plc_rows('operation', $log);
 my $page    = 50;
 
-# Reads the log by pages, with a fault of their answers; returns the requests for pages, in their order.
+# Reads the log by pages, with a fault of the answers; returns the requests for pages in the order of arrival.
 sub read_pages
 {
 	my ($what, %o) = @_;
@@ -54,7 +54,7 @@ sub connections
 	return scalar keys %of;
 }
 
-# The numbers behind which the pages begin.
+# The positions in the requests.
 sub begins
 {
 	return map { ($_->{path} =~ /after=(\d+)/)[0] } @_;
