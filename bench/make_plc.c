@@ -1,8 +1,9 @@
 /*
  * make_plc.c
- *		The log of a did:plc directory that does not exist: make_plc OPERATIONS ACCOUNTS FILE writes its lines, as /export has
- *		them.  On standard output: the signatures of how many operations a second this machine verifies, which is the floor
- *		of every consumer.  The server signs, by the second key, as the servers of the network do.
+ *		The log of a did:plc directory that does not exist: make_plc OPERATIONS ACCOUNTS FILE [KEYS] writes its lines, as
+ *		/export has them.  The accounts begin with the keys in KEYS, the simulator's file, if given.  On standard output: the
+ *		signatures of how many operations a second this machine verifies, which is the floor of every consumer.  The server signs,
+ *		by the second key, as the servers of the network do.
  *
  * Each account has a key of its own for its commits (k256), and two rotation keys: its server's, of one of 60, and one that
  * all accounts share.  Four of five handles are names below one of three domains.  The accounts begin one after the other;
@@ -51,6 +52,7 @@ typedef struct Signed
 static secp256k1_context *curve;
 static Signer servers[SERVERS];
 static Signer recovery;
+static FILE *given;				/* the simulator's keys of accounts; NULL: not given */
 static uint64_t random_state = 88172645463325252u;
 
 static void
@@ -94,6 +96,29 @@ make_signer(Signer *signer, const char *name)
 	signer->text[8 + atp_multikey_text(key, signer->text + 8)] = 0;
 }
 
+/* The next key of the simulator, as did:key; behind the last line the key stays as it is. */
+static void
+take_given(char text[64])
+{
+	char		line[LINE_MAX];
+	char		hex[2 * ATP_MULTIKEY_LEN + 1];
+	uint8_t		key[ATP_MULTIKEY_LEN];
+
+	if (given == NULL || fgets(line, sizeof(line), given) == NULL)
+		return;
+	if (sscanf(line, "%*s %*s %70s", hex) != 1)
+		die("KEYS has a line without a key");
+	for (int i = 0; i < ATP_MULTIKEY_LEN; i++)
+	{
+		unsigned	byte;
+
+		if (sscanf(hex + 2 * i, "%2x", &byte) != 1)
+			die("KEYS has a key that is no hexadecimal number");
+		key[i] = (uint8_t) byte;
+	}
+	text[8 + atp_multikey_text(key, text + 8)] = 0;
+}
+
 static void
 sign_text(const uint8_t secret[32], const char *json, size_t n, Signed *to)
 {
@@ -127,6 +152,8 @@ write_operation(const Account *account, unsigned number, char *json)
 	}
 	snprintf(name, sizeof(name), "key %u %u", number, account->key);
 	make_signer(&key, name);
+	if (account->operations == 0)
+		take_given(key.text);
 	if (account->handle % 5 == 0)
 		snprintf(name, sizeof(name), "www.person%u-%u.org", number, account->handle);
 	else
@@ -215,15 +242,17 @@ verify_all(const Signed *all, unsigned n)
 int
 main(int argc, char **argv)
 {
-	unsigned	operations = argc == 4 ? (unsigned) atoi(argv[1]) : 0;
-	unsigned	naccounts = argc == 4 ? (unsigned) atoi(argv[2]) : 0;
+	bool		is_call = argc == 4 || argc == 5;
+	unsigned	operations = is_call ? (unsigned) atoi(argv[1]) : 0;
+	unsigned	naccounts = is_call ? (unsigned) atoi(argv[2]) : 0;
 	Account    *accounts = calloc(naccounts + 1, sizeof(Account));
 	Signed	   *all = calloc(operations + 1, sizeof(Signed));
-	FILE	   *out = argc == 4 ? fopen(argv[3], "w") : NULL;
+	FILE	   *out = is_call ? fopen(argv[3], "w") : NULL;
 
+	given = argc == 5 ? fopen(argv[4], "r") : NULL;
 	curve = secp256k1_context_create(SECP256K1_CONTEXT_NONE);
-	if (out == NULL || naccounts == 0 || accounts == NULL || all == NULL || curve == NULL)
-		die("OPERATIONS ACCOUNTS FILE");
+	if (out == NULL || naccounts == 0 || accounts == NULL || all == NULL || curve == NULL || (argc == 5 && given == NULL))
+		die("OPERATIONS ACCOUNTS FILE [KEYS]");
 	make_signer(&recovery, "recovery");
 	for (unsigned i = 0; i < SERVERS; i++)
 	{

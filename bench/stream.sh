@@ -26,7 +26,8 @@
 # The extension must be installed, test/server and test/simulator built: make
 # bench does that.  PG_CONFIG, COPIES, POSTS, EVENTS, RUNS come from the environment;
 # WORKERS, the numbers of workers (1/hash, 2/full: at that level of verification instead of chain; at
-# full, which only network and p256 can be, the keys are in atproto.identity beforehand; 1/links: with
+# full, which only network and p256 can be, the keys are in atproto.identity beforehand; 1/mirror: at full, atproto.identity is
+# empty, and the keys are in a followed log of a directory, compared with 1/full, which has to be in the list; 1/links: with
 # links => 'all' at chain, compared with 1, which has to be in the list; 1/validate: with validate => 'flag', likewise);
 # TRAFFIC, which captures; PARTITION, collection or month: the tables are in such partitions, COPY's, too; and
 # TRIGGER, which record and COPY's table have: row, for each new row, that does nothing; feed, that inserts each
@@ -52,8 +53,10 @@ else
 	as() { "$@"; }
 fi
 server_pid=
+directory_pid=
 finish() {
 	[ -z "$server_pid" ] || kill "$server_pid" 2>/dev/null || true
+	[ -z "$directory_pid" ] || kill "$directory_pid" 2>/dev/null || true
 	as "$bin/pg_ctl" -D "$work/data" -m immediate -w stop >/dev/null 2>&1 || true
 	rm -rf "$work"
 }
@@ -131,6 +134,59 @@ ANALYZE atproto.identity;
 SQL
 }
 
+# A subscription keeps the log of a directory, with the accounts' keys, whose fetcher writes atproto.identity.  The simulator's
+# accounts have no log of their own, so that the accounts of the log that make_plc.c has made get their names.
+mirror() {
+	local n
+	if [ -n "$directory_pid" ]; then
+		sql -o /dev/null -c "TRUNCATE atproto.identity, atproto.identity_request"
+		return
+	fi
+	n=$(wc -l <"$work/directory/keys")
+	"${CC:-cc}" -std=gnu11 -O2 -I"$root/src" -I"$root/test" -o "$work/make_plc" "$root/bench/make_plc.c" "$root"/src/core/*.c "$root"/src/core/*/*.c \
+		-lcbor -lcrypto -lsecp256k1
+	"$work/make_plc" "$n" "$n" "$work/log.jsonl" "$work/directory/keys" >/dev/null
+	"${PYTHON:-python3}" -B "$root/bench/plc_server" "$work/log.jsonl" "$work/directory_port" >"$work/directory.log" 2>&1 &
+	directory_pid=$!
+	until [ -s "$work/directory_port" ]; do
+		kill -0 "$directory_pid" || { cat "$work/directory.log" >&2; exit 1; }
+		sleep 0.1
+	done
+	sql -o /dev/null <<SQL
+CREATE SCHEMA plc;
+SELECT atproto.subscribe('plc', 'ws://127.0.0.1:$(cat "$work/directory_port")/export/stream', target => 'plc', allow_insecure => true, proxy => '', identities => true);
+DO \$\$
+BEGIN
+	WHILE NOT EXISTS (SELECT FROM atproto.cursor WHERE subscription = 'plc' AND seq >= $n) LOOP
+		PERFORM pg_sleep(0.1);
+		COMMIT;
+	END LOOP;
+END \$\$;
+CREATE TEMPORARY TABLE k (did did, seq bigint, key text, secret text, pds text, handle text, n bigint GENERATED ALWAYS AS IDENTITY);
+\copy k (did, seq, key, secret, pds, handle) FROM '$work/directory/keys'
+UPDATE plc.plc_operation o SET did = k.did FROM k WHERE k.n = o.seq;
+ANALYZE plc.plc_operation;
+DO \$\$
+BEGIN
+	WHILE NOT EXISTS (SELECT FROM atproto.stat_directory WHERE fresh AND believed) LOOP
+		PERFORM pg_sleep(0.1);
+		COMMIT;
+	END LOOP;
+END \$\$;
+TRUNCATE atproto.identity, atproto.identity_request;
+SQL
+}
+
+# The next traffic has other accounts.
+end_mirror() {
+	[ -n "$directory_pid" ] || return 0
+	sql -o /dev/null -c "SELECT atproto.unsubscribe('plc')" -c "DROP SCHEMA plc CASCADE"
+	kill "$directory_pid"
+	wait "$directory_pid" || true
+	directory_pid=
+	rm "$work/directory_port"
+}
+
 # Bytes that were ever written to the log.
 log_bytes() { sql -c "SELECT pg_current_wal_insert_lsn() - '0/0'"; }
 
@@ -140,12 +196,16 @@ consume() {	# LAST
 	case $workers in
 		*/links) links=all ;;
 		*/validate) validate=flag ;;
+		*/mirror) level=full ;;
 		*/*) level=${workers#*/} ;;
 	esac
 	[ -z "$path" ] || level="hash"	# a chain is not in it
-	[ "$level" != full ] || known
+	case $workers in
+		*/full) known ;;
+		*/mirror) mirror ;;
+	esac
 	sql -o /dev/null <<SQL
-SELECT atproto.unsubscribe(name) FROM atproto.subscription;
+SELECT atproto.unsubscribe(name) FROM atproto.subscription WHERE name = 'bench';
 TRUNCATE atproto.record, atproto.repo, atproto.link, feed, counted;
 CHECKPOINT;
 SQL
@@ -169,7 +229,7 @@ BEGIN
 		RAISE 'the stream ended at % instead of $1', last;
 	END IF;
 	UPDATE t SET ended = clock_timestamp(),
-		connected = (SELECT connected_at FROM atproto.stat_subscription);
+		connected = (SELECT connected_at FROM atproto.stat_subscription WHERE name = 'bench');
 END
 \$\$;
 SELECT extract(epoch FROM ended - connected) FROM t;
@@ -222,7 +282,7 @@ bench() {	# NAME CAPTURE LAST
 	local -A consumed=() consumer_cpu=() consumer_log=()
 	# only the simulator says whose keys these are
 	# shellcheck disable=SC2086 # a list
-	case $1 in pds | posts | jetstream) list=$(printf '%s\n' $WORKERS | grep -v full | paste -sd' ') ;; esac
+	case $1 in pds | posts | jetstream) list=$(printf '%s\n' $WORKERS | grep -Ev 'full|mirror' | paste -sd' ') ;; esac
 	start_server "$2"
 	workers=1
 	consume "$last"		# not counted: warms up, and leaves the rows for COPY
@@ -284,6 +344,12 @@ bench() {	# NAME CAPTURE LAST
 				printf "    rate with links divided by that without: %.2f; by CPU time: %.2f\n", swithout / s, without / cpu
 				printf "    %d links: %.2f us of CPU time and %.0f bytes each\n", links, (cpu - without) * 1e6 / links, bytes / links
 			}'
+		elif [ "${workers#*/}" = mirror ]; then
+			# shellcheck disable=SC2086 # lists of numbers
+			awk -v cpu="$(median ${consumer_cpu[$workers]})" -v with="$(median ${consumer_cpu[1/full]})" \
+				-v s="$(median ${consumed[$workers]})" -v swith="$(median ${consumed[1/full]})" 'BEGIN {
+				printf "    rate with the log divided by that with known keys: %.2f; by CPU time: %.2f\n", swith / s, with / cpu
+			}'
 		elif [ "${workers#*/}" = validate ]; then
 			# shellcheck disable=SC2086 # lists of numbers
 			awk -v faults="$faults" -v rows="$rows" -v cpu="$(median ${consumer_cpu[$workers]})" -v without="$(median ${consumer_cpu[1]})" \
@@ -293,6 +359,7 @@ bench() {	# NAME CAPTURE LAST
 			}'
 		fi
 	done
+	end_mirror
 	stop_server
 }
 

@@ -41,7 +41,7 @@ split_list(const char *option, const char *value)
 
 	do
 	{
-		const char *end = strchrnul(rest, ',');
+		const char *end = rest + strcspn(rest, ",");
 		const char *last = end;
 
 		while (rest < last && *rest == ' ')

@@ -153,6 +153,15 @@ forget_tables(void)
  * ------------------------------------------------------------------------
  */
 
+/* Is the object one of the extension's?  At a place of WAL where the extension is not installed, no object is. */
+static bool
+is_of_extension(Oid class, Oid object)
+{
+	Oid			extension = get_extension_oid("atproto", true);
+
+	return OidIsValid(extension) && getExtensionOfObject(class, object) == extension;
+}
+
 static bool
 is_extension_type(Oid type, const char *name)
 {
@@ -163,7 +172,7 @@ is_extension_type(Oid type, const char *name)
 		return false;
 	same = strcmp(NameStr(((Form_pg_type) GETSTRUCT(tuple))->typname), name) == 0;
 	ReleaseSysCache(tuple);
-	return same && getExtensionOfObject(TypeRelationId, type) == get_extension_oid("atproto", true);
+	return same && is_of_extension(TypeRelationId, type);
 }
 
 static Form_pg_attribute
@@ -224,7 +233,7 @@ static AtpChangeKind
 kind_of(Oid root, const char *target, const char *name)
 {
 	if (strcmp(target, "atproto") == 0 && strcmp(name, kinds[ATP_CHANGE_CURSOR].name) == 0)
-		return getExtensionOfObject(RelationRelationId, root) == get_extension_oid("atproto", true) ? ATP_CHANGE_CURSOR : ATP_CHANGE_NOTHING;
+		return is_of_extension(RelationRelationId, root) ? ATP_CHANGE_CURSOR : ATP_CHANGE_NOTHING;
 	for (AtpChangeKind kind = ATP_CHANGE_RECORD; kind <= ATP_CHANGE_LABEL; kind++)
 		if (strcmp(name, kinds[kind].name) == 0)
 			return kind;

@@ -29,13 +29,6 @@ PG_FUNCTION_INFO_V1(atp_did_key);
 
 int			atp_plc_lag_ms;
 
-/* A log that can be asked. */
-typedef struct Log
-{
-	char	   *target;
-	bool		whole;			/* not restricted to some accounts */
-} Log;
-
 void
 atp_identity_log_init(void)
 {
@@ -51,9 +44,8 @@ atp_identity_log_init(void)
  * ------------------------------------------------------------------------
  */
 
-/* The SQL text with @ replaced by the quoted schema of our types and operators, and # by the quoted target; palloc'd. */
-static char *
-log_sql(const char *sql, const char *target)
+char *
+atp_identity_log_sql(const char *sql, const char *target)
 {
 	const char *schema = atp_extension_schema();
 	const char *quoted = quote_identifier(target);
@@ -68,9 +60,9 @@ log_sql(const char *sql, const char *target)
 	return out.data;
 }
 
-/* The fresh logs; the section of the identities' owner has begun.  Most databases follow no directory, and read one table here. */
-static List *
-fresh_logs(void)
+/* Most databases follow no directory, and read one table here. */
+List *
+atp_identity_fresh_logs(void)
 {
 	AtpResult	found;
 	List	   *logs = NIL;
@@ -82,7 +74,7 @@ fresh_logs(void)
 	for (uint64 i = 0; i < found.n; i++)
 	{
 		AtpTuple	row = atp_result_row(found, i);
-		Log		   *log = palloc(sizeof(Log));
+		AtpIdentityLog *log = palloc(sizeof(AtpIdentityLog));
 
 		log->target = atp_get_text(row, "target");
 		log->whole = atp_get_bool(row, "whole");
@@ -134,9 +126,8 @@ text_span(AtpTuple row, const char *column)
 	return (AtpSpan) {text, text == NULL ? 0 : strlen(text)};
 }
 
-/* The row of plc_history of an account's newest operation. */
-static void
-take_state(AtpIdentity *identity, AtpTuple row, TimestampTz now)
+void
+atp_identity_take_state(AtpIdentity *identity, AtpTuple row, TimestampTz now)
 {
 	AtpDidDoc	doc;
 
@@ -157,14 +148,14 @@ take_state(AtpIdentity *identity, AtpTuple row, TimestampTz now)
 }
 
 #define NEWEST \
-	" CROSS JOIN LATERAL (SELECT h.since, h.key, h.label_key, h.server, h.handle AS log_handle, h.gone FROM #.plc_history h" \
+	" CROSS JOIN LATERAL (SELECT " ATP_LOG_STATE " FROM #.plc_history h" \
 	"  WHERE h.did OPERATOR(@.=) w.did AND h.until IS NULL) h"
 
 /* Two logs may differ while one of them lags: the later operation counts. */
 static void
-read_log(const Log *log, AtpArg dids, AtpIdentity *identities, AtpLogAnswer *answers, TimestampTz now)
+read_log(const AtpIdentityLog *log, AtpArg dids, AtpIdentity *identities, AtpLogAnswer *answers, TimestampTz now)
 {
-	AtpResult	found = atp_query(log_sql("SELECT w.n::int4 AS n, h.* FROM unnest($1) WITH ORDINALITY w (did, n)" NEWEST, log->target),
+	AtpResult	found = atp_query(atp_identity_log_sql("SELECT w.n::int4 AS n, h.* FROM unnest($1) WITH ORDINALITY w (did, n)" NEWEST, log->target),
 								  ATP_ARGS(dids));
 
 	for (uint64 i = 0; i < found.n; i++)
@@ -176,7 +167,7 @@ read_log(const Log *log, AtpArg dids, AtpIdentity *identities, AtpLogAnswer *ans
 		if (answers[n] == ATP_LOG_HAS && identities[n].log_time >= since)
 			continue;
 		answers[n] = ATP_LOG_HAS;
-		take_state(&identities[n], row, now);
+		atp_identity_take_state(&identities[n], row, now);
 	}
 	atp_result_free(found);
 }
@@ -194,10 +185,10 @@ atp_identity_log_read(struct varlena *const *dids, int n, AtpIdentity *identitie
 	if (n == 0)
 		return;
 	caller = atp_as_table_owner("identity");
-	logs = fresh_logs();
+	logs = atp_identity_fresh_logs();
 	foreach(cell, logs)
 	{
-		const Log  *log = lfirst(cell);
+		const AtpIdentityLog *log = lfirst(cell);
 
 		whole |= log->whole;
 		read_log(log, atp_dids_arg(dids, n), identities, answers, now);
@@ -281,8 +272,8 @@ find_behind(const char *target, struct varlena *const *dids, int n)
 	AtpArg		fresh = atp_bool_arg(is_fresh(target));
 
 	if (n < 0)
-		return atp_query(log_sql(BEHIND("true"), target), ATP_ARGS(fresh));
-	return atp_query(log_sql(BEHIND("did OPERATOR(@.=) ANY ($2)"), target), ATP_ARGS(fresh, atp_dids_arg(dids, n)));
+		return atp_query(atp_identity_log_sql(BEHIND("true"), target), ATP_ARGS(fresh));
+	return atp_query(atp_identity_log_sql(BEHIND("did OPERATOR(@.=) ANY ($2)"), target), ATP_ARGS(fresh, atp_dids_arg(dids, n)));
 }
 
 List *
@@ -310,7 +301,7 @@ atp_identity_log_follow(const char *target, struct varlena *const *dids, int n, 
 		atp_identities_read(behind, found.n, identities);
 		for (uint64 i = 0; i < found.n; i++)
 		{
-			take_state(&identities[i], atp_result_row(found, i), now);
+			atp_identity_take_state(&identities[i], atp_result_row(found, i), now);
 			if (identities[i].asked_at == DT_NOBEGIN)
 				identities[i].asked_at = now;
 		}

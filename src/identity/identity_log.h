@@ -13,6 +13,7 @@
 #ifndef ATP_IDENTITY_LOG_H
 #define ATP_IDENTITY_LOG_H
 
+#include "config/spi.h"
 #include "identity/identity.h"
 
 /* Setting: milliseconds that a log may lag behind its directory, and that an event waits for the log. */
@@ -50,6 +51,24 @@ extern void atp_identities_complete(struct varlena *const *dids, int n, AtpIdent
  * events are to be released.
  */
 extern List *atp_identity_log_follow(const char *target, struct varlena *const *dids, int n, TimestampTz now);
+
+/*
+ * For the functions that read logs (here and in former_key.c), as the owner of atproto.identity: a log that is believed and
+ * fresh; the list of these logs; the SQL text with @ replaced by the quoted schema of our types and operators, and # by the
+ * quoted target, palloc'd.
+ */
+typedef struct AtpIdentityLog
+{
+	char	   *target;
+	bool		whole;			/* not restricted to some accounts */
+} AtpIdentityLog;
+
+extern List *atp_identity_fresh_logs(void);
+extern char *atp_identity_log_sql(const char *sql, const char *target);
+
+/* SQL: columns of plc_history h; the function puts these columns of a row into the identity. */
+#define ATP_LOG_STATE	"h.since, h.key, h.label_key, h.server, h.handle AS log_handle, h.gone"
+extern void atp_identity_take_state(AtpIdentity *identity, AtpTuple row, TimestampTz now);
 
 /* Is the log of this target believed, if a subscription of this owner keeps it? */
 extern bool atp_identity_log_is_believed(Oid owner, const char *target);

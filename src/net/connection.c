@@ -348,6 +348,7 @@ step_upgrade(AtpConn *conn)
 	size_t		before;
 	bool		more;
 
+	conn->more = false;
 	if (!send_request(conn))
 		return cut_early(conn);
 	if (conn->request_sent < conn->request_len)

@@ -231,6 +231,9 @@ typedef struct AtpEventVerdict
 	bool		request_identity;	/* request a look-up of the account's identity ... */
 	bool		refresh;		/* ... even if the identity is known */
 
+	bytea	   *former_key;		/* M-40: the former key that has signed the event, which later events confirm; NULL: the present key */
+	const char *refusal;		/* M-40: a former key has signed the event, and nothing confirms the event; NULL: no former key has */
+
 	/*
 	 * #account: the account's own server is unknown, so the server that sent the event may be a stranger
 	 * (V-44)

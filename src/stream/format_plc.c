@@ -13,6 +13,7 @@
 #include "core/lexicon/datetime.h"
 #include "core/plc/plc_entry.h"
 #include "stream/format.h"
+#include "stream/plc_entries.h"
 #include "types/types.h"
 
 /* M-12: entries of another type may come some day. */
@@ -94,33 +95,28 @@ read_operation(const AtpPlcEntry *entry, const AtpPlcOp **result)
 	return err;
 }
 
-static bool
-make_entry(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
+bool
+atp_plc_make_entry(const AtpSettings *settings, AtpBatch *batch, AtpEvent *event, AtpErr *err, size_t *at)
 {
 	static AtpPlcEntry entry;	/* 8 kB of texts with escapes */
 	AtpSpan		json = {(const char *) event->message.ptr, event->message.len};
 	AtpRow	   *row;
 	AtpPlcRow  *plc;
-	size_t		at;
-	AtpErr		err = atp_plc_entry_read(json, &entry, &at);
 
-	/* parse_entry_head() has read the DID; a reader of another mind makes a letter */
+	*err = atp_plc_entry_read(json, &entry, at);
 	if (entry.did.ptr == NULL)
-	{
-		(void) atp_dead_letter(batch, "message", event, err, at);
 		return false;
-	}
 	event->did = atp_did_make(entry.did.ptr, entry.did.len);
-	if (!atp_wants_did(decoder->settings, event->did))
+	if (!atp_wants_did(settings, event->did))
 	{
-		batch->skips[ATP_SKIP_FILTERED]++;
+		*err = ATP_OK;
 		return false;
 	}
 	row = atp_batch_new_row(batch);
 	plc = &row->plc;
-	*plc = (AtpPlcRow) {.err = err, .created_at = entry.created_at};
+	*plc = (AtpPlcRow) {.err = *err, .created_at = entry.created_at};
 	plc->did = (AtpSpan) {memcpy(palloc(entry.did.len), entry.did.ptr, entry.did.len), entry.did.len};
-	if (err == ATP_OK)
+	if (*err == ATP_OK)
 		plc->err = read_operation(&entry, &plc->op);
 	/* directories number their entries differently, so an operation without DAG-CBOR is known by its JSON, or its CID */
 	if (plc->op != NULL)
@@ -133,6 +129,22 @@ make_entry(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 		atp_sha256(NULL, event->message.ptr, event->message.len, plc->digest);
 	event->nrows++;
 	return true;
+}
+
+static bool
+make_entry(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
+{
+	AtpErr		err;
+	size_t		at;
+
+	if (atp_plc_make_entry(decoder->settings, batch, event, &err, &at))
+		return true;
+	if (err == ATP_OK)
+		batch->skips[ATP_SKIP_FILTERED]++;
+	else
+		/* parse_entry_head() has read the DID; a reader of another mind makes a letter */
+		(void) atp_dead_letter(batch, "message", event, err, at);
+	return false;
 }
 
 const AtpFormat atp_plc_format = {.cut = cut_entry, .parse = parse_entry_head, .make = make_entry};

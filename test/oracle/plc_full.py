@@ -32,19 +32,20 @@ def handle_of(name, n=1):
 class Log:
     """The operations of one account, each behind the one before unless prev says otherwise."""
 
-    def __init__(self, name, created):
+    def __init__(self, name, created, keys=FIRST, label=None):
         self.name, self.entries = name, []
         self.did = None
-        self.add(created, FIRST, SERVER, None)
+        self.add(created, keys, SERVER, None, label=label)
 
-    def add(self, created, keys, signer, prev, tombstone=False, server="pds.example.com", handle=1):
+    def add(self, created, keys, signer, prev, tombstone=False, server="pds.example.com", handle=1, label=None):
+        labels = {"atproto_label": plc_op.text_of_key(label.multikey)} if label else {}
         if tombstone:
             operation = {"type": "plc_tombstone", "prev": prev}
         else:
             operation = {
                 "type": "plc_operation",
                 "rotationKeys": [OWNER.text, SERVER.text],
-                "verificationMethods": {"atproto": plc_op.text_of_key(keys[self.name].multikey)},
+                "verificationMethods": {"atproto": plc_op.text_of_key(keys[self.name].multikey), **labels},
                 "alsoKnownAs": ["at://" + handle_of(self.name, handle).title()],
                 "services": {"atproto_pds": {"type": "AtprotoPersonalDataServer", "endpoint": "https://" + server}},
                 "prev": prev,

@@ -54,6 +54,7 @@ extern const AtpTask atp_prove_task;
 extern const AtpTask atp_list_task;
 extern const AtpTask atp_status_task;
 extern const AtpTask atp_handle_task;
+extern const AtpTask atp_plc_log_task;
 extern const AtpTask atp_server_info_task;
 extern const AtpTask atp_dictionary_task;
 

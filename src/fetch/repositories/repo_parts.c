@@ -208,10 +208,7 @@ atp_parts_read(AtpTransfer *t)
 		case ATP_SPARSE_NODES:
 			/* P-11: the commit itself was checked when it came */
 			if (!atp_transfer_is_signed(t))
-			{
-				atp_transfer_fail(t, "the repository's commit is not signed by the account's key", ATP_REPO_DOUBTED);
 				return false;
-			}
 			t->naming = NULL;
 			return name_records(t);
 		case ATP_SPARSE_RECORDS:

@@ -20,7 +20,6 @@
 #include "fetch/repositories/repo_request.h"
 #include "fetch/repositories/repo_statements.h"
 #include "fetch/repositories/repo_transfer.h"
-#include "identity/identity.h"
 #include "common/injection.h"
 #include "tables/base/derived.h"
 #include "tables/base/error_class.h"
@@ -192,16 +191,14 @@ atp_transfer_fail_answer(AtpTransfer *t, const AtpHttpAnswer *answer, const char
 bool
 atp_transfer_is_signed(AtpTransfer *t)
 {
-	AtpIdentity identity;
-	bool		is;
+	const char *why;
 
 	if (t->sub->settings.verify != ATP_VERIFY_FULL)
 		return true;
-	atp_begin("reading an account's key");
-	atp_identities_read(&t->job.did, 1, &identity);
-	is = identity.has_key && atp_export_is_signed(t->export, identity.key);
-	atp_commit();
-	return is;
+	why = atp_repo_signer(t->export, t->job.did, t->job.server, &t->signer);
+	if (why != NULL)
+		atp_transfer_fail(t, why, ATP_REPO_DOUBTED);
+	return why == NULL;
 }
 
 /* Read bytes of the export.  False: no bytes are available now, or the transfer has ended. */
@@ -224,10 +221,7 @@ read_some(AtpTransfer *t)
 			break;
 	}
 	if (!atp_transfer_is_signed(t))
-	{
-		atp_transfer_fail(t, "the export's commit is not signed by the account's key", ATP_REPO_DOUBTED);
 		return false;
-	}
 	t->phase = ATP_TRANSFER_CHECKING;
 	return true;
 }
@@ -303,7 +297,8 @@ merge_slice(AtpTransfer *t, bool *more, AtpRefusal *refusal)
 
 		*refusal = atp_repo_export_refused(repo, commit, t->job.force, true, &why);
 		if (*refusal == ATP_REFUSED_NOT)
-			whole = atp_repo_export_end(repo, t->export, t->sub->settings.verify == ATP_VERIFY_FULL);
+			whole = atp_repo_export_end(repo, t->export, t->sub->settings.verify == ATP_VERIFY_FULL,
+										t->signer.is_former ? t->signer.key : NULL);
 	}
 	atp_nodes_mark(t->statements, t->sub);
 	atp_owner_end(caller);

@@ -9,6 +9,7 @@
 #include "fetch/engine/run_as_owner.h"
 #include "fetch/engine/fetch.h"
 #include "fetch/repositories/repo_rows.h"
+#include "fetch/repositories/repo_signer.h"
 #include "fetch/repositories/sparse_fetch.h"
 #include "lib/ilist.h"
 #include "tables/export/merge_compare.h"
@@ -47,6 +48,7 @@ typedef struct AtpTransfer
 	int			rows;			/* rows of a chunk */
 	AtpTime		backoff_until;
 	bool		began;			/* the repository's events are held */
+	AtpRepoSigner signer;
 	bool		waited_for;		/* transfers wait for the memory of this transfer's index, since
 								 * waited_since, when waited_bytes had come */
 	AtpTime		waited_since;
@@ -66,10 +68,7 @@ extern bool atp_transfer_move_on(AtpTransfer *t);
 extern void atp_transfer_fail(AtpTransfer *t, const char *why, AtpRepoFault fault);
 extern void atp_transfer_fail_answer(AtpTransfer *t, const AtpHttpAnswer *answer, const char *why);
 
-/*
- * V-05 to V-08: is the export's commit signed with the account's key?  Only checked for verify =
- * full.
- */
+/* At level full: is the export's commit signed by the account?  False: the transfer has ended. */
 extern bool atp_transfer_is_signed(AtpTransfer *t);
 
 /*

@@ -21,6 +21,7 @@
 #include "fetch/engine/task.h"
 #include "fetch/repositories/proof_fetch.h"
 #include "fetch/repositories/proof_rows.h"
+#include "fetch/repositories/repo_signer.h"
 #include "fetch/repositories/repo_statements.h"
 #include "identity/identity.h"
 #include "lib/ilist.h"
@@ -435,22 +436,6 @@ compare_slice(void *arg)
 	}
 }
 
-/* V-05 to V-08: at level full, the commit must be the account's. */
-static bool
-is_signed(Proof *p)
-{
-	AtpIdentity identity;
-	bool		is;
-
-	if (p->sub->settings.verify != ATP_VERIFY_FULL)
-		return true;
-	atp_begin("reading an account's key");
-	atp_identities_read(&p->job.did, 1, &identity);
-	is = identity.has_key && atp_export_is_signed(atp_proof_fetch_export(p->fetch), identity.key);
-	atp_commit();
-	return is;
-}
-
 /* True: call again at once. */
 static bool
 compare_some(Proof *p)
@@ -485,6 +470,8 @@ move_on(Proof *p, long *wait_ms)
 {
 	long		wait = -1;
 	AtpSparseState state;
+	AtpRepoSigner signer;
+	const char *why;
 
 	if (p->walked)
 		return compare_some(p);
@@ -502,9 +489,11 @@ move_on(Proof *p, long *wait_ms)
 			return true;
 		case ATP_SPARSE_NODES:
 		case ATP_SPARSE_RECORDS:
-			p->walked = is_signed(p);
+			why = p->sub->settings.verify != ATP_VERIFY_FULL ? NULL
+				: atp_repo_signer(atp_proof_fetch_export(p->fetch), p->job.did, p->job.server, &signer);
+			p->walked = why == NULL;
 			if (!p->walked)
-				fail_proof(p, "the commit is not signed by the account's key");
+				fail_proof(p, why);
 			return p->walked;
 		case ATP_SPARSE_FAILED:
 			break;

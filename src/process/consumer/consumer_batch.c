@@ -13,6 +13,7 @@
 #include "process/consumer/consumer_private.h"
 #include "process/status/crash_backoff.h"
 #include "tables/apply/apply.h"
+#include "tables/plc/plc_request.h"
 #include "tables/repos/held.h"
 #include "types/foreign_time.h"
 
@@ -250,13 +251,32 @@ note_gaps(Consumer *c)
 	atp_consumer_report(c);
 }
 
+/*
+ * M-14: a stream that was joined without a position has begun, so from now on it brings each operation: the logs are asked for again.
+ * A transaction before that of the first event: after a crash between the two there is no position, and the stream is joined anew.
+ */
+static void
+begin_logs(Consumer *c)
+{
+	if (c->source->pages == NULL || c->cursor >= 0 || c->batch->nevents == 0)
+		return;
+	atp_begin("asking for logs of accounts");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		atp_plc_request_named(c->sub, true);
+	atp_commit();
+	c->logs.waits = true;
+}
+
 static void
 hand_batch(Consumer *c, bool broken)
 {
 	AtpBatch   *batch = c->batch;
 
 	if (c->handed < 0 && batch->nevents > 0)
+	{
+		begin_logs(c);
 		begin_shards(c, Min(batch->events[0].seq, c->position.last) - 1);
+	}
 	count_later(c, batch->skips);
 	note_pace(c);
 	note_oldest(c);
@@ -329,6 +349,7 @@ apply_batch(Consumer *c)
 	const char *reason;
 	AtpApplied	result;
 
+	begin_logs(c);
 	note_oldest(c);
 	note_gaps(c);
 	progress.skips.uncounted = c->uncounted;
@@ -347,6 +368,7 @@ apply_batch(Consumer *c)
 		note_progress(c);
 	c->purge_due |= batch->purge;
 	atp_release_note(&c->releaser, batch);
+	c->logs.waits |= batch->held;
 	choose_pace(c, cached);
 	atp_batch_reset(batch);
 }
@@ -423,6 +445,34 @@ atp_consumer_release(Consumer *c)
 
 	obey_result(c, atp_release(&c->releaser, c->sub, c->source->sink, c->decoder, c->statements, c->loop_cxt, skips, &reason),
 				reason);
+	atp_status_skips(skips);
+	atp_consumer_report(c);
+	c->stats_pending = true;
+}
+
+long
+atp_consumer_logs_due(const Consumer *c)
+{
+	return c->source->pages == NULL || c->state == ATP_STATE_UNDECIDED ? -1 : atp_plc_answers_due(&c->logs, atp_now());
+}
+
+void
+atp_consumer_logs(Consumer *c)
+{
+	int64		skips[ATP_SKIP_COUNT] = {0};
+	const char *reason = NULL;
+
+	if (!atp_plc_answers_look(&c->logs, c->sub))
+		return;
+	/* no worker may write an entry that waits while the answers are judged with the waiting entries */
+	if (c->shards != NULL)
+	{
+		AtpState	before = c->state;
+
+		atp_consumer_flush(c);
+		atp_consumer_is_flushed(c, before);
+	}
+	obey_result(c, atp_plc_answers_apply(&c->logs, c->sub, c->statements, c->layout, c->loop_cxt, skips, &reason), reason);
 	atp_status_skips(skips);
 	atp_consumer_report(c);
 	c->stats_pending = true;

@@ -160,7 +160,10 @@ wait_for_more(Consumer *c)
 	set_sooner(&timeout, atp_log_due(c->log));
 	set_sooner(&timeout, atp_consumer_nodes_look_due(c));
 	if (c->batch->nmessages == 0)
+	{
 		set_sooner(&timeout, atp_consumer_release_due(c));
+		set_sooner(&timeout, atp_consumer_logs_due(c));
+	}
 	c->waited_from = atp_now();
 	atp_wait(sockets, nsockets, timeout);
 	c->listened = atp_now();
@@ -241,6 +244,8 @@ atp_consumer_loop(Consumer *c)
 				atp_consumer_purge(c);
 			if (atp_consumer_release_due(c) == 0)
 				atp_consumer_release(c);
+			if (atp_consumer_logs_due(c) == 0)
+				atp_consumer_logs(c);
 			continue;
 		}
 		if (c->purge_due && c->batch->nmessages == 0)
@@ -251,6 +256,11 @@ atp_consumer_loop(Consumer *c)
 		if (atp_consumer_release_due(c) == 0 && c->batch->nmessages == 0)
 		{
 			atp_consumer_release(c);
+			continue;
+		}
+		if (atp_consumer_logs_due(c) == 0 && c->batch->nmessages == 0)
+		{
+			atp_consumer_logs(c);
 			continue;
 		}
 		if (statistics_are_due(c))

@@ -29,6 +29,7 @@
 #include "tables/base/history.h"
 #include "tables/apply/release.h"
 #include "tables/base/statements.h"
+#include "tables/apply/plc_answer.h"
 
 /*
  * how often to look after workers: a worker sets our latch when a batch is done, but a worker that never
@@ -173,6 +174,7 @@ typedef struct Consumer
 	bool		has_nodes;		/* this database has Citus, so the target may have marks of nodes (node_mark.h) */
 	AtpTime		nodes_look;		/* when the consumer compared the marks of the nodes last */
 	AtpReleaser releaser;		/* for held events, without workers */
+	AtpPlcAnswers logs;			/* of a directory: answers about accounts' logs */
 	int64		uncounted[ATP_SKIP_COUNT];	/* skips of messages which move no cursor (skips.h) */
 	bool		stats_pending;	/* PostgreSQL's statistics of our transactions are not reported yet */
 	AtpLog	   *log;			/* the subscription's log; NULL until this process has claimed the subscription */
@@ -405,6 +407,10 @@ extern void atp_consumer_purge(Consumer *c);
 extern long atp_consumer_purge_look_due(const Consumer *c);
 extern void atp_consumer_purge_look(Consumer *c);
 extern void atp_consumer_release(Consumer *c);
+
+/* M-11: milliseconds until answers of a directory about accounts' logs have to be looked at, -1: never; and a bounded step. */
+extern long atp_consumer_logs_due(const Consumer *c);
+extern void atp_consumer_logs(Consumer *c);
 
 /* The events of a gap are being read again: has the cursor reached the gap's end?  Then close the gap. */
 extern bool atp_consumer_gap_is_over(const Consumer *c);

@@ -14,6 +14,7 @@
 #include "miscadmin.h"
 #include "process/consumer/consumer_private.h"
 #include "tables/base/statements.h"
+#include "tables/plc/plc_request.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
@@ -114,6 +115,8 @@ atp_consumer_read_settings(Consumer *c)
 			cursor = atp_cursor_share(c->name, sub->ep->scope, sub->workers);
 		if (changed)
 			atp_cursor_settings(sub);
+		if (changed && sub->source->pages != NULL)
+			atp_plc_request_named(sub, false);	/* M-14 */
 		if (sub->source->compress != NULL || sub->source->dictionary_nsid != NULL)
 			dictionary = atp_dictionary_get(sub, c->loop_cxt);
 		if ((fault = atp_target_fault(GetUserId(), sub->target, sub->target_owner)) != NULL)
@@ -167,6 +170,8 @@ atp_consumer_read_settings(Consumer *c)
 	/* at a changed level, held events may not have to wait any more, so look at all of them */
 	if (changed)
 		c->releaser = atp_releaser(0, 1, c->layout);
+	c->logs.waits = true;
+	c->logs.always = sub->workers > 1;	/* workers make requests, too */
 	c->reshard_at = cursor.shards != sub->workers ? cursor.highest : -1;
 	if (changed)
 		start_workers(c, cursor.shards);

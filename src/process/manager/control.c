@@ -30,6 +30,7 @@
 #include "common/quotable.h"
 #include "source.h"
 #include "storage/lmgr.h"
+#include "tables/plc/plc_request.h"
 #include "tables/base/gap.h"
 #include "tables/base/job.h"
 #include "tables/repos/held.h"
@@ -291,13 +292,16 @@ check_cursor(AtpArg name, AtpArg seq)
 			 errhint("0 begins with the oldest event that the server has, NULL with the next.")));
 }
 
-/* M-12: the log of a directory is judged from its beginning, so a subscription without a cursor begins there. */
+/*
+ * M-12: the log of a directory is judged from its beginning, so a subscription without a cursor begins there.  M-14: with "dids", the
+ * stream begins with its next entry, and the directory is asked for the logs of the accounts.
+ */
 static AtpArg
 first_cursor(AtpArg name, AtpArg cursor)
 {
 	AtpSubscription *sub = atp_subscription_get(TextDatumGetCString(name.value), CurrentMemoryContext);
 
-	return cursor.isnull && sub != NULL && sub->source->pages != NULL ? atp_int8_arg(0) : cursor;
+	return cursor.isnull && sub != NULL && sub->source->pages != NULL && sub->settings.ndids < 0 ? atp_int8_arg(0) : cursor;
 }
 
 /* Insert a cursor for the subscription's current endpoint, unless one exists. */
@@ -424,7 +428,7 @@ atp_subscribe(PG_FUNCTION_ARGS)
 	atp_history_begin(TextDatumGetCString(name.value));
 	check_target_schema(NameStr(*PG_GETARG_NAME(3)));
 	atp_create_tables(NameStr(*PG_GETARG_NAME(3)));
-	begin_new(text_to_cstring(PG_GETARG_TEXT_PP(0)), ATP_FUNCTION_ARG(2, INT8OID));
+	begin_new(text_to_cstring(PG_GETARG_TEXT_PP(0)), cursor);
 	SPI_finish();
 	PG_RETURN_VOID();
 }
@@ -529,6 +533,8 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 					" WHERE s.name = $1 AND c.subscription = $1 AND c.endpoint = s.endpoint",
 					ATP_ARGS(name, seq));
 	sub = atp_subscription_get(TextDatumGetCString(name.value), CurrentMemoryContext);
+	if (sub != NULL && sub->source->pages != NULL)
+		(void) atp_plc_request_again(sub->name);
 	if (sub != NULL && !sub->source->by_repo && !seq.isnull)
 		atp_gap_read_again(TextDatumGetCString(name.value), DatumGetInt64(seq.value));
 	SPI_finish();

@@ -44,6 +44,7 @@ static const AtpTask *const tasks[] = {
 	&atp_list_task,
 	&atp_status_task,
 	&atp_handle_task,
+	&atp_plc_log_task,
 	&atp_server_info_task,
 	&atp_dictionary_task,
 	&atp_repo_task,

@@ -131,7 +131,10 @@ judge_part(Labelers *l, AtpEvent *part, const Labeler *labeler, bool is_signed)
 	return false;
 }
 
-/* Judge all parts of a message.  The parts have different labelers, so the order of the parts does not matter. */
+/*
+ * Judge all parts of a message.  The parts have different labelers, so the order of the parts does not matter.  M-41: only the
+ * labeler's present key counts.  A label has no chain: no later label confirms an earlier label that a former key has signed.
+ */
 static void
 judge_event(Labelers *l, AtpEvent *event)
 {

@@ -40,9 +40,9 @@ AtpResult
 atp_audit_look_all(const char *sql, const AtpArg *args, int nargs)
 {
 	MemoryContext old = CurrentMemoryContext;
-	Oid			types[ATP_AUDIT_LOOK_ARGS];
-	Datum		values[ATP_AUDIT_LOOK_ARGS];
-	char		nulls[ATP_AUDIT_LOOK_ARGS];
+	Oid			types[ATP_AUDIT_LOOK_ARGS] = {0};
+	Datum		values[ATP_AUDIT_LOOK_ARGS] = {0};
+	char		nulls[ATP_AUDIT_LOOK_ARGS] = {0};
 	int			rc;
 
 	Assert(nargs <= ATP_AUDIT_LOOK_ARGS);

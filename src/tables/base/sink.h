@@ -138,5 +138,6 @@ extern const AtpSink atp_repos_sink;
 extern const AtpSink atp_labels_sink;
 extern const AtpSink atp_message_sink;
 extern const AtpSink atp_plc_sink;
+extern const AtpSink atp_plc_answer_sink;
 
 #endif							/* ATP_SINK_H */

@@ -65,7 +65,7 @@ typedef struct AtpColumn
 								 * has the column; NULL: none */
 } AtpColumn;
 
-#define ATP_STATEMENT_ARGS	32
+#define ATP_STATEMENT_ARGS	40
 
 /*
  * A statement.  In the SQL, # stands for the schema of the data tables and @ for the schema of the extension's
@@ -123,6 +123,7 @@ typedef struct AtpTable
 	const char *view_more;		/* SQL to run after CREATE VIEW; or NULL */
 	const AtpStatement *statements;
 	int			nstatements;
+	bool		whole;			/* a row that row security hides would be taken for a missing row: no subscription fills such a table */
 	bool		keyed;			/* rows are always looked up by the first column, which is the primary key */
 	const char *renewed;		/* column set to the default by each update and insertion, or NULL */
 	const char *shard_by;		/* column by which distribute() divides rows; NULL: all on the coordinator */

@@ -19,11 +19,14 @@
 #include "miscadmin.h"
 #include "partitioning/partdesc.h"
 #include "storage/lmgr.h"
+#include "tables/base/error_class.h"
 #include "tables/base/logged.h"
 #include "tables/base/table_locks.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/resowner.h"
+#include "utils/rls.h"
 
 /*
  * The partitions of a table with more partitions than this (many months or accounts) are not locked beforehand: each
@@ -76,6 +79,22 @@ lock_partitions(Oid relid, Locking *locking)
 	return taken;
 }
 
+/* Only the policies of the table that a statement names count, not policies of partitions. */
+static void
+check_whole(const AtpTable *table, Oid relid)
+{
+	const char *name;
+
+	if (!table->whole || check_enable_rls(relid, InvalidOid, true) != RLS_ENABLED)
+		return;
+	name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid));
+	ereport(ERROR,
+			(errcode(ATP_ERRCODE_STOP),
+			 errmsg_internal("row security of table %s may hide rows from the owner of the subscription: a hidden row would be taken for a missing row", name),
+			 errhint("ALTER TABLE %s DISABLE ROW LEVEL SECURITY, or give role \"%s\" the attribute BYPASSRLS.",
+					 name, GetUserNameFromId(GetUserId(), false))));
+}
+
 Oid
 atp_tables_lock(const AtpStatements *set, int uses, bool waits)
 {
@@ -88,6 +107,8 @@ atp_tables_lock(const AtpStatements *set, int uses, bool waits)
 
 		if (OidIsValid(relid))
 			taken = lock_one(relid, &locking);
+		if (OidIsValid(relid) && !OidIsValid(taken))
+			check_whole(*table, relid);
 		/* partition() may have replaced the table before the lock: then the statements would wait for the new table */
 		if (OidIsValid(relid) && !OidIsValid(taken) && atp_target_table(set, (*table)->name) != relid)
 			taken = relid;

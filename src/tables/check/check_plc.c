@@ -38,6 +38,35 @@ const AtpInvariant atp_check_plc[] = {
 		" JOIN #.plc_operation o ON o.did OPERATOR(@.=) r.did AND @.cidlink_digest(o.cid) = r.digest",
 		"Delete the row of plc_refused."
 	},
+	/* M-11, M-14 */
+	{
+		"log that nobody asks for", "atproto.plc_log_request atproto.subscription", ATP_CHECK_ONCE,
+		"SELECT s.target, r.did, 'atproto.plc_log_request', format('due since %s', r.next_try)"
+		" FROM atproto.plc_log_request r JOIN atproto.subscription s ON s.name = r.subscription"
+		" WHERE r.answer IS NULL AND r.next_try < now() - interval '1 day' AND s.enabled AND s.stopped IS NULL",
+		"See atproto.stat_fetcher: why does the fetcher not ask?"
+	},
+	{
+		"log that nobody stores", "atproto.plc_log_request atproto.subscription", ATP_CHECK_ONCE,
+		"SELECT s.target, r.did, 'atproto.plc_log_request', format('answered at %s', r.answered_at)"
+		" FROM atproto.plc_log_request r JOIN atproto.subscription s ON s.name = r.subscription"
+		" WHERE r.answer IS NOT NULL AND r.answered_at < now() - interval '15 min' AND s.enabled AND s.stopped IS NULL",
+		"See atproto.stat_subscription: why does the consumer of the subscription not take the answer?"
+	},
+	{
+		"log that was not read", "atproto.plc_log_request atproto.subscription", ATP_CHECK_ONCE,
+		"SELECT s.target, r.did, 'atproto.plc_log_request', COALESCE(r.error, format('asked %s times', r.tries + r.failures))"
+		" FROM atproto.plc_log_request r JOIN atproto.subscription s ON s.name = r.subscription"
+		" WHERE r.why = 'dids' AND r.answer IS NULL AND r.next_try IS NULL AND r.error IS NOT NULL",
+		"SELECT atproto.plc_ask(name, {did}), with the name of the subscription"
+	},
+	{
+		"request for an account that is not named", "atproto.plc_log_request atproto.subscription", ATP_CHECK_ONCE,
+		"SELECT s.target, r.did, 'atproto.plc_log_request', format('subscription %s names accounts, and this is none of them', s.name)"
+		" FROM atproto.plc_log_request r JOIN atproto.subscription s ON s.name = r.subscription"
+		" WHERE r.requested_at < now() - interval '1 day' AND s.enabled AND s.stopped IS NULL AND s.dids IS NOT NULL AND r.did OPERATOR(@.<>) ALL (s.dids)",
+		"Delete the row."
+	},
 	{
 		"packed operation without a text", "#.plc_operation #.plc_text!", ATP_CHECK_DEEP,
 		"SELECT o.did, o.n::text, format('plc_text has no row with the id %s', x.id) FROM #.plc_operation o{sample},"

@@ -26,6 +26,7 @@
 	CONTRADICTION("p.refill_rev OPERATOR(@.>) p.rev", "'refill_rev is newer than rev'") \
 	CONTRADICTION("p.refill_first IS NOT NULL AND p.refill_rev IS NULL", "'refill_first without refill_rev'") \
 	CONTRADICTION("octet_length(p.rev_paths) % 8 <> 0", "'rev_paths are no hashes'") \
+	CONTRADICTION("p.former_key IS NOT NULL AND NOT p.verified", "'former_key, but not verified'") \
 	" END"
 
 /* P-40: what cannot be proven, in a row of repo alone. */
@@ -67,7 +68,7 @@ const AtpInvariant atp_check_repos[] = {
 		"SELECT atproto.resync({did}, {target}, true)"
 	},
 	{
-		"repository that cannot be", "#.repo.proved_rev", 0,
+		"repository that cannot be", "#.repo.former_key", 0,
 		"SELECT did, 'repo', detail FROM (SELECT p.did, " CONTRADICTIONS " AS detail FROM #.repo p{sample}) c WHERE detail IS NOT NULL",
 		"SELECT atproto.resync({did}, {target}, true)"
 	},

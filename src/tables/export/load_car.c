@@ -49,7 +49,9 @@ typedef struct Load
 	const AtpSubscription *sub;
 	AtpStatements *statements;
 	AtpExport  *export;
-	bool		verified;		/* the signature was checked */
+	bool		verified;		/* the signature was checked ... */
+	bool		by_former;		/* ... with a key of the caller that the account's document does not have */
+	uint8_t		key[ATP_MULTIKEY_LEN];
 	AtpMerged	merged;
 } Load;
 
@@ -126,22 +128,33 @@ read_key(const Load *load, uint8_t *key)
 	memcpy(key, identity.key, ATP_MULTIKEY_LEN);
 }
 
+/* M-40: has the account's document, as far as known, another key than the one that the caller gives? */
+static bool
+is_former(const Load *load)
+{
+	AtpIdentity identity;
+
+	atp_identities_read(&load->did, 1, &identity);
+	return identity.has_key && memcmp(identity.key, load->key, ATP_MULTIKEY_LEN) != 0;
+}
+
 /*
  * V-05 to V-08: check the signature if verify is full or the caller gives a key.  False: no check
  * was needed.
  */
 static bool
-check_signature(const Load *load, const text *key_text)
+check_signature(Load *load, const text *key_text)
 {
-	uint8_t		key[ATP_MULTIKEY_LEN];
-
 	if (key_text != NULL)
-		atp_key_of_text(key_text, key);
+	{
+		atp_key_of_text(key_text, load->key);
+		load->by_former = is_former(load);
+	}
 	else if (load->sub->settings.verify == ATP_VERIFY_FULL)
-		read_key(load, key);
+		read_key(load, load->key);
 	else
 		return false;
-	if (!atp_export_is_signed(load->export, key))
+	if (!atp_export_is_signed(load->export, load->key))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 key_text != NULL ? errmsg("the export's commit is not signed by this key")
@@ -169,7 +182,7 @@ apply_export(Load *load)
 	while (atp_merge_some(merge, ATP_MERGE_ROWS, PG_INT64_MAX, PG_INT64_MAX))
 		;
 	load->merged = atp_merge_done(merge);
-	(void) atp_repo_export_end(repo, load->export, load->verified);
+	(void) atp_repo_export_end(repo, load->export, load->verified, load->by_former ? load->key : NULL);
 }
 
 /*

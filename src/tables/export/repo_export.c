@@ -200,7 +200,7 @@ fill_handle(AtpRepoState *repo)
 }
 
 bool
-atp_repo_export_end(AtpRepoExport *r, const AtpExport *e, bool verified)
+atp_repo_export_end(AtpRepoExport *r, const AtpExport *e, bool verified, const uint8_t *former_key)
 {
 	AtpRepoState *repo = r->repo;
 	const AtpCommit *commit = atp_export_head(e);
@@ -225,6 +225,7 @@ atp_repo_export_end(AtpRepoExport *r, const AtpExport *e, bool verified)
 	repo->head.data = atp_cidlink_make(commit->data.ptr, commit->data.len);
 	repo->head.sig = atp_export_head_keep(e, &repo->head.commit_block);
 	repo->head.verified = verified;
+	repo->head.former_key = former_key == NULL ? NULL : (bytea *) atp_varlena(former_key, ATP_MULTIKEY_LEN);
 	atp_proved_fetched(repo, &r->apply->sub->settings);
 	(void) atp_repo_set_sync(repo, whole ? ATP_SYNC_SYNCHRONIZED : ATP_SYNC_DESYNCHRONIZED);
 	repo->sync.has_synced = true;

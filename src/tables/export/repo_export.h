@@ -68,9 +68,9 @@ extern void atp_repo_export_hold(AtpRepoExport *r);
 extern void atp_repo_export_release(AtpRepoExport *r, uint64 rev);
 
 /*
- * R-55, P-23: the export's records are in the tables.  verified: the signature was checked.  False:
- * events of the repository were lost meanwhile, and a second export is needed.
+ * R-55, P-23: the export's records are in the tables.  verified: the signature was checked; M-40: with this former key of the
+ * account (NULL: with the present key).  False: events of the repository were lost meanwhile, and a second export is needed.
  */
-extern bool atp_repo_export_end(AtpRepoExport *r, const AtpExport *e, bool verified);
+extern bool atp_repo_export_end(AtpRepoExport *r, const AtpExport *e, bool verified, const uint8_t *former_key);
 
 #endif							/* ATP_REPO_EXPORT_H */

@@ -15,7 +15,9 @@
 #include "utils/memutils.h"
 #include "utils/tuplesort.h"
 
-#define SORT_KB		(16 * 1024)	/* memory of the sort; the rest goes into temporary files */
+/* So many beginnings of digests are sorted in memory, in 16 MB; more go into a sort with temporary files. */
+#define NOTED_MAX	(2 * 1024 * 1024)
+#define SORT_KB		(16 * 1024)
 
 /* O-07: this many different blocks at several places need about 30 MB. */
 #define REPEATED_MAX	400000
@@ -25,9 +27,19 @@ typedef struct Seen
 	uint8_t		cid[ATP_CID_BLESSED_LEN];	/* the key */
 } Seen;
 
+#define ST_SORT sort_beginnings
+#define ST_ELEMENT_TYPE int64
+#define ST_COMPARE(a, b) ((*(a) > *(b)) - (*(a) < *(b)))
+#define ST_SCOPE static
+#define ST_DEFINE
+#include "lib/sort_template.h"
+
 struct AtpOutTwice
 {
-	Tuplesortstate *sort;		/* NULL after atp_twice_ready() */
+	int64	   *noted;			/* beginnings of digests; NULL: in sort, or after atp_twice_ready() */
+	int			nnoted;
+	int			noted_room;
+	Tuplesortstate *sort;		/* NULL while few blocks are remembered */
 	int64	   *repeated;		/* repeated beginnings of digests, ascending */
 	int			nrepeated;
 	int			room;
@@ -49,13 +61,16 @@ atp_twice_make(void)
 {
 	AtpOutTwice *twice = palloc0(sizeof(AtpOutTwice));
 
-	twice->sort = tuplesort_begin_datum(INT8OID, Int8LessOperator, InvalidOid, false, SORT_KB, NULL, TUPLESORT_NONE);
+	twice->noted_room = 1024;
+	twice->noted = palloc(sizeof(int64) * twice->noted_room);
 	return twice;
 }
 
 void
 atp_twice_free(AtpOutTwice *twice)
 {
+	if (twice->noted != NULL)
+		pfree(twice->noted);
 	if (twice->sort != NULL)
 		tuplesort_end(twice->sort);
 	if (twice->seen != NULL)
@@ -65,10 +80,33 @@ atp_twice_free(AtpOutTwice *twice)
 	pfree(twice);
 }
 
+/* The array is full: move its contents into a sort. */
+static void
+begin_sort(AtpOutTwice *twice)
+{
+	twice->sort = tuplesort_begin_datum(INT8OID, Int8LessOperator, InvalidOid, false, SORT_KB, NULL, TUPLESORT_NONE);
+	for (int i = 0; i < twice->nnoted; i++)
+		tuplesort_putdatum(twice->sort, Int64GetDatum(twice->noted[i]), false);
+	pfree(twice->noted);
+	twice->noted = NULL;
+}
+
 void
 atp_twice_note(AtpOutTwice *twice, AtpBytes cid)
 {
-	tuplesort_putdatum(twice->sort, Int64GetDatum(beginning_of(cid)), false);
+	if (twice->sort == NULL && twice->nnoted == NOTED_MAX)
+		begin_sort(twice);
+	if (twice->sort != NULL)
+	{
+		tuplesort_putdatum(twice->sort, Int64GetDatum(beginning_of(cid)), false);
+		return;
+	}
+	if (twice->nnoted == twice->noted_room)
+	{
+		twice->noted_room *= 2;
+		twice->noted = repalloc(twice->noted, sizeof(int64) * twice->noted_room);
+	}
+	twice->noted[twice->nnoted++] = beginning_of(cid);
 }
 
 static void
@@ -96,10 +134,20 @@ hash_cid(const void *key, Size n)
 	return (uint32) atp_secret_hash(key, n, 0);
 }
 
-void
-atp_twice_ready(AtpOutTwice *twice, const AtpOutRepo *repo)
+static void
+find_in_memory(AtpOutTwice *twice, const AtpOutRepo *repo)
 {
-	HASHCTL		ctl = {.keysize = sizeof(Seen), .entrysize = sizeof(Seen), .hash = hash_cid, .hcxt = CurrentMemoryContext};
+	sort_beginnings(twice->noted, twice->nnoted);
+	for (int i = 1; i < twice->nnoted; i++)
+		if (twice->noted[i] == twice->noted[i - 1])
+			add_repeated(twice, twice->noted[i], repo);
+	pfree(twice->noted);
+	twice->noted = NULL;
+}
+
+static void
+find_by_sort(AtpOutTwice *twice, const AtpOutRepo *repo)
+{
 	Datum		value;
 	bool		isnull;
 	bool		first = true;
@@ -118,6 +166,17 @@ atp_twice_ready(AtpOutTwice *twice, const AtpOutRepo *repo)
 	}
 	tuplesort_end(twice->sort);
 	twice->sort = NULL;
+}
+
+void
+atp_twice_ready(AtpOutTwice *twice, const AtpOutRepo *repo)
+{
+	HASHCTL		ctl = {.keysize = sizeof(Seen), .entrysize = sizeof(Seen), .hash = hash_cid, .hcxt = CurrentMemoryContext};
+
+	if (twice->sort == NULL)
+		find_in_memory(twice, repo);
+	else
+		find_by_sort(twice, repo);
 	if (twice->nrepeated > 0)
 		twice->seen = hash_create("atproto blocks at several places", Min(twice->nrepeated, 1024), &ctl,
 								  HASH_ELEM | HASH_FUNCTION | HASH_CONTEXT);

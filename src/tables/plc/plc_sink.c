@@ -16,6 +16,7 @@
 #include "common/signature.h"
 #include "data/signed.h"
 #include "identity/identity_log.h"
+#include "tables/plc/plc_request.h"
 #include "tables/plc/plc_tables.h"
 #include "tables/plc/plc_text.h"
 #include "tables/repos/held.h"
@@ -202,16 +203,26 @@ complete_followed(const AtpApply *a, Account *accounts, int naccounts, int neven
 				load_keys(&accounts[i].log.places[k], atp_plc_texts_unpack(texts, packed_bytes(accounts[i].stored[k].packed), NULL));
 }
 
+/* Operations with a "prev" that the account's log lacks. */
+typedef struct Unknown
+{
+	int			n;
+	AtpEvent  **events;
+} Unknown;
+
 static void
-judge_event(AtpApply *a, Account *account, const AtpEvent *event, AtpPlcWriter *w)
+judge_event(AtpApply *a, Account *account, AtpEvent *event, AtpPlcWriter *w, Unknown *unknown)
 {
 	const AtpPlcRow *row = row_of(a, event);
 	AtpPlcVerdict verdict;
 	AtpErr		err = row->err;
 
+	event->verdict.judged = ATP_JUDGED_TRUE;
 	if (row->op != NULL && atp_plc_log_find(&account->log, row->op->cid) != ATP_PLC_NONE)
 	{
 		a->skips[ATP_SKIP_OLD]++;	/* M-10 */
+		if (a->sink != &atp_plc_sink)
+			atp_plc_put_known(w, account->did, row->op->cid);
 		return;
 	}
 	if (err == ATP_OK)
@@ -222,7 +233,10 @@ judge_event(AtpApply *a, Account *account, const AtpEvent *event, AtpPlcWriter *
 	if (err != ATP_OK)
 	{
 		atp_plc_put_refused(w, event, row, err);
-		a->skips[ATP_SKIP_INVALID]++;
+		if (err == ATP_E_PLC_PREV)
+			unknown->events[unknown->n++] = event;
+		else
+			a->skips[ATP_SKIP_INVALID]++;
 		return;
 	}
 	account->sources[account->log.n - account->nstored] = event;
@@ -363,6 +377,35 @@ follow_operations(const AtpApply *a, const Account *accounts, int naccounts)
 	atp_held_release(behind, n);
 }
 
+/*
+ * M-11: an operation that follows a refused operation is refused, too.  An operation that follows an unknown operation waits for the
+ * account's log.  Both have a row in plc_refused already.
+ */
+static void
+find_waiting(AtpApply *a, const Unknown *unknown)
+{
+	int			n = unknown->n;
+	struct varlena **dids = palloc(Max(n, 1) * sizeof(struct varlena *));
+	const uint8_t **prevs = palloc(Max(n, 1) * sizeof(uint8_t *));
+	bool	   *refused = palloc(Max(n, 1) * sizeof(bool));
+
+	for (int i = 0; i < n; i++)
+	{
+		dids[i] = unknown->events[i]->did;
+		prevs[i] = row_of(a, unknown->events[i])->op->prev;
+	}
+	atp_plc_find_refused(a->statements, dids, prevs, n, refused);
+	for (int i = 0; i < n; i++)
+	{
+		/* a waiting operation was counted when the stream brought it */
+		if (a->sink == &atp_plc_sink)
+			a->skips[refused[i] ? ATP_SKIP_INVALID : ATP_SKIP_HELD]++;
+		a->batch->held |= !refused[i];
+		if (!refused[i])
+			unknown->events[i]->verdict.judged = ATP_JUDGED_HELD;
+	}
+}
+
 static void
 apply_entries(AtpApply *a, int lo, int hi)
 {
@@ -372,6 +415,7 @@ apply_entries(AtpApply *a, int lo, int hi)
 	Account    *accounts = find_accounts(events, n, &naccounts);
 	AtpPlcTextIds *texts;
 	AtpPlcWriter *w;
+	Unknown		unknown = {.events = palloc(Max(n, 1) * sizeof(AtpEvent *))};
 
 	if (n == 0)
 		return;
@@ -384,7 +428,7 @@ apply_entries(AtpApply *a, int lo, int hi)
 	for (int i = 0; i < naccounts; i++)
 	{
 		for (int e = 0; e < accounts[i].nevents; e++)
-			judge_event(a, &accounts[i], accounts[i].events[e], w);
+			judge_event(a, &accounts[i], accounts[i].events[e], w, &unknown);
 		note_texts(a, &accounts[i], texts);
 	}
 	atp_plc_texts_find_ids(texts);
@@ -392,6 +436,37 @@ apply_entries(AtpApply *a, int lo, int hi)
 		put_account(a, &accounts[i], texts, w);
 	atp_plc_write(w);
 	follow_operations(a, accounts, naccounts);
+	find_waiting(a, &unknown);
+}
+
+/* M-11: asks for the logs of accounts with waiting operations, as far as there is room. */
+static void
+request_logs(AtpApply *a)
+{
+	struct varlena **dids = palloc(Max(a->hi - a->lo, 1) * sizeof(struct varlena *));
+	int			n = 0;
+	bool	   *open;
+
+	for (int i = a->lo; i < a->hi; i++)
+		if (a->batch->events[i].verdict.judged == ATP_JUDGED_HELD)
+			dids[n++] = a->batch->events[i].did;
+	if (n == 0)
+		return;
+	n = atp_sort_dids(dids, n);
+	open = palloc(n * sizeof(bool));
+	if (atp_plc_request_logs(a->sub, dids, n, open) == n)
+		return;
+	for (int i = a->lo; i < a->hi; i++)
+	{
+		const AtpEvent *event = &a->batch->events[i];
+		struct varlena **did = event->verdict.judged != ATP_JUDGED_HELD ? NULL
+			: bsearch(&event->did, dids, n, sizeof(struct varlena *), atp_compare_did_refs);
+
+		if (did == NULL || open[did - dids])
+			continue;
+		a->skips[ATP_SKIP_HELD]--;
+		a->skips[ATP_SKIP_HELD_DROPPED]++;
+	}
 }
 
 static void
@@ -400,4 +475,7 @@ apply_entry(AtpApply *a, int row, int event)
 	apply_entries(a, event, event + 1);
 }
 
-const AtpSink atp_plc_sink = {.uses = ATP_USE_PLC, .apply = apply_entries, .apply_row = apply_entry};
+const AtpSink atp_plc_sink = {.uses = ATP_USE_PLC, .apply = apply_entries, .apply_row = apply_entry, .after_apply = request_logs};
+
+/* plc_answer.c notes for itself which accounts are asked for again */
+const AtpSink atp_plc_answer_sink = {.uses = ATP_USE_PLC, .apply = apply_entries, .apply_row = apply_entry};

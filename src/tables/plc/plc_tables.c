@@ -73,8 +73,12 @@ static const AtpStatement operation_statements[] = {
 
 enum
 {
-	REFUSE, FORGIVE
+	REFUSE, FORGIVE, FIND_REFUSED, FIND_WAITING, CORRECT
 };
+
+/* M-11: so many entries of an account, of so many bytes together, are judged again when the account's log has come; the log has the rest. */
+#define WAITING_MAX		"1000"
+#define WAITING_BYTES	"4194304"
 
 static const AtpStatement refused_statements[] = {
 	[REFUSE] = {
@@ -86,6 +90,26 @@ static const AtpStatement refused_statements[] = {
 		"DELETE FROM #.plc_refused r USING unnest($1, $2) u (did, digest) WHERE r.did OPERATOR(@.=) u.did AND r.digest = u.digest",
 		SPI_OK_DELETE, {ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_BYTEA)}, {0}, &atp_plc_refused_table, ATP_BY_INDEX
 	},
+	[FIND_REFUSED] = {
+		"SELECT u.i FROM unnest($1, $2, $3) u (did, digest, i)"
+		" WHERE EXISTS (SELECT FROM #.plc_refused r WHERE r.did OPERATOR(@.=) u.did AND r.digest = u.digest)",
+		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_BYTEA), ATP_ARRAY(ATP_TYPE_INT4)}, {ATP_TYPE_INT4},
+		&atp_plc_refused_table, ATP_BY_INDEX
+	},
+	[FIND_WAITING] = {
+		"SELECT w.n::integer, e.seq, e.entry FROM unnest($1) WITH ORDINALITY w (did, n), LATERAL"
+		" (SELECT x.seq, x.entry, sum(octet_length(x.entry)) OVER (ORDER BY x.seq, x.digest) AS bytes FROM"
+		"  (SELECT r.seq, r.entry, r.digest FROM #.plc_refused r WHERE r.did OPERATOR(@.=) w.did AND r.reason = 'prev' AND r.entry IS NOT NULL"
+		"   ORDER BY r.seq, r.digest LIMIT " WAITING_MAX ") x) e WHERE e.bytes <= " WAITING_BYTES " ORDER BY w.n, e.seq",
+		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_INT4, ATP_TYPE_INT8, ATP_TYPE_BYTEA}, &atp_plc_refused_table, ATP_BY_INDEX
+	},
+	/* M-11: a waiting entry was refused for a reason of its own */
+	[CORRECT] = {
+		"UPDATE #.plc_refused r SET reason = u.reason, detail = u.detail FROM unnest($1, $2, $3, $4) u (did, digest, reason, detail)"
+		" WHERE r.did OPERATOR(@.=) u.did AND r.digest = u.digest AND r.reason = 'prev' AND u.reason <> 'prev'",
+		SPI_OK_UPDATE, {ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_BYTEA), ATP_ARRAY(ATP_TYPE_TEXT), ATP_ARRAY(ATP_TYPE_TEXT)}, {0},
+		&atp_plc_refused_table, ATP_BY_INDEX
+	},
 };
 
 /* No shard_by: the newest operations of many accounts are found by a join that Citus does not divide. */
@@ -96,6 +120,7 @@ const AtpTable atp_plc_operation_table = {
 	.ncolumns = lengthof(operation_columns),
 	.key = "PRIMARY KEY (did, n)",
 	.comment = "operations of did:plc accounts that hold, nullified ones included",
+	.whole = true,
 	.view = "plc_history",
 	.view_query = "SELECT o.did, o.n, o.created_at AS since, lead(o.created_at) OVER (PARTITION BY o.did ORDER BY o.n) AS until,"
 	" s.key, s.label_key, s.server, s.handle, s.gone FROM #.plc_operation o, LATERAL atproto.plc_state(" ATP_PLC_UNPACKED("o.packed", "NULL") ") s"
@@ -119,6 +144,7 @@ const AtpTable atp_plc_refused_table = {
 	.ncolumns = lengthof(refused_columns),
 	.key = "PRIMARY KEY (did, digest)",
 	.comment = "entries of a did:plc directory that do not hold, with the reason",
+	.whole = true,
 	.statements = refused_statements,
 	.nstatements = lengthof(refused_statements),
 };
@@ -233,6 +259,66 @@ atp_plc_read_packed(AtpStatements *set, AtpPlcStored **rows, int n)
 	SPI_freetuptable(SPI_tuptable);
 }
 
+static const AtpType refused_types[] = {ATP_TYPE_DID, ATP_TYPE_BYTEA, ATP_TYPE_INT4, ATP_TYPE_END};
+
+void
+atp_plc_find_refused(AtpStatements *set, struct varlena *const *dids, const uint8_t *const *cids, int n, bool *refused)
+{
+	AtpRows    *rows = atp_rows_create(set, refused_types, Max(n, 1));
+	Datum		args[3];
+	uint64		found;
+
+	memset(refused, 0, sizeof(bool) * n);
+	for (int i = 0; i < n; i++)
+	{
+		atp_put_ref(rows, dids[i]);
+		atp_put_ref(rows, atp_varlena(cids[i] + 4, 32));
+		atp_put(rows, Int32GetDatum(i), false);
+	}
+	if (n == 0)
+		return;
+	atp_rows_bind(rows, args);
+	found = atp_execute(set, &refused_statements[FIND_REFUSED], args, NULL);
+	for (uint64 i = 0; i < found; i++)
+	{
+		bool		isnull;
+
+		refused[DatumGetInt32(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull))] = true;
+	}
+	SPI_freetuptable(SPI_tuptable);
+}
+
+AtpPlcWaiting *
+atp_plc_read_waiting(AtpStatements *set, struct varlena *const *dids, int n, int *nwaiting)
+{
+	Datum	   *values = palloc(Max(n, 1) * sizeof(Datum));
+	Datum		args[1];
+	AtpPlcWaiting *waiting;
+	uint64		found;
+
+	for (int i = 0; i < n; i++)
+		values[i] = PointerGetDatum(dids[i]);
+	args[0] = atp_array(set, ATP_TYPE_DID, values, NULL, n);
+	found = atp_execute(set, &refused_statements[FIND_WAITING], args, NULL);
+	waiting = palloc(sizeof(AtpPlcWaiting) * Max(found, 1));
+	for (uint64 i = 0; i < found; i++)
+	{
+		Datum		v[3];
+		bool		null[3];
+		struct varlena *entry;
+
+		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, v, null);
+		entry = copy_varlena(v[2]);
+		waiting[i] = (AtpPlcWaiting) {
+			.account = DatumGetInt32(v[0]) - 1, .seq = null[1] ? 0 : DatumGetInt64(v[1]),
+			.entry = {(const uint8_t *) VARDATA_ANY(entry), VARSIZE_ANY_EXHDR(entry)}
+		};
+	}
+	SPI_freetuptable(SPI_tuptable);
+	*nwaiting = (int) found;
+	return waiting;
+}
+
 /* --- rows in --- */
 
 struct AtpPlcWriter
@@ -243,9 +329,11 @@ struct AtpPlcWriter
 	AtpRows    *refused;
 	AtpRows    *nullified;
 	AtpRows    *forgiven;
+	AtpRows    *corrected;
 };
 
 static const AtpType nullified_types[] = {ATP_TYPE_DID, ATP_TYPE_INT4, ATP_TYPE_INT4, ATP_TYPE_END};
+static const AtpType corrected_types[] = {ATP_TYPE_DID, ATP_TYPE_BYTEA, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_END};
 static const AtpType forgiven_types[] = {ATP_TYPE_DID, ATP_TYPE_BYTEA, ATP_TYPE_END};
 
 AtpPlcWriter *
@@ -258,7 +346,15 @@ atp_plc_writer(AtpStatements *set, const char *subscription, int max)
 	w->operations = atp_rows_of(set, &atp_plc_operation_table, Max(max, 1));
 	w->refused = atp_rows_of(set, &atp_plc_refused_table, Max(max, 1));
 	w->forgiven = atp_rows_create(set, forgiven_types, Max(max, 1));
+	w->corrected = atp_rows_create(set, corrected_types, Max(max, 1));
 	return w;
+}
+
+void
+atp_plc_put_known(AtpPlcWriter *w, struct varlena *did, const uint8_t *cid)
+{
+	atp_put_ref(w->forgiven, did);
+	atp_put_ref(w->forgiven, atp_varlena(cid + 4, 32));
 }
 
 void
@@ -274,8 +370,7 @@ atp_plc_put_operation(AtpPlcWriter *w, const AtpPlcStored *row, int64 seq)
 	atp_put(rows, TimestampTzGetDatum(row->created_at - ATP_UNIX_TO_POSTGRES), false);
 	atp_put(rows, Int64GetDatum(seq), seq == 0);
 	atp_put_ref(rows, row->packed);
-	atp_put_ref(w->forgiven, row->did);
-	atp_put_ref(w->forgiven, atp_varlena(row->cid + 4, 32));
+	atp_plc_put_known(w, row->did, row->cid);
 }
 
 /* The number of nullified operations has no bound but the lengths of the logs. */
@@ -308,6 +403,10 @@ atp_plc_put_refused(AtpPlcWriter *w, const AtpEvent *event, const AtpPlcRow *row
 	atp_put(rows, TimestampTzGetDatum(row->created_at - ATP_UNIX_TO_POSTGRES), row->created_at == 0);
 	atp_put(rows, Int64GetDatum(event->seq), event->seq == 0);
 	atp_put_ref(rows, event->message.len <= ATP_PLC_OP_MAX ? atp_varlena(event->message.ptr, event->message.len) : NULL);
+	atp_put_ref(w->corrected, event->did);
+	atp_put_ref(w->corrected, atp_varlena(row->digest, sizeof(row->digest)));
+	atp_put_ref(w->corrected, cstring_to_text(atp_plc_reason(err)));
+	atp_put_ref(w->corrected, cstring_to_text(atp_err_text(err)));
 }
 
 void
@@ -322,6 +421,9 @@ atp_plc_write(AtpPlcWriter *w)
 			ereport(ERROR,
 					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 					 errmsg("another source of the same tables has written operations of the same accounts")));
+	}
+	if (w->forgiven->n > 0)
+	{
 		atp_rows_bind(w->forgiven, args);
 		(void) atp_execute(w->set, &refused_statements[FORGIVE], args, NULL);
 	}
@@ -335,5 +437,7 @@ atp_plc_write(AtpPlcWriter *w)
 		args[0] = PointerGetDatum(cstring_to_text(w->subscription));
 		atp_rows_bind(w->refused, args + 1);
 		(void) atp_execute(w->set, &refused_statements[REFUSE], args, NULL);
+		atp_rows_bind(w->corrected, args);
+		(void) atp_execute(w->set, &refused_statements[CORRECT], args, NULL);
 	}
 }

@@ -36,6 +36,20 @@ extern AtpPlcStored *atp_plc_read_logs(AtpStatements *set, struct varlena **dids
 /* Reads the packed operations of n rows. */
 extern void atp_plc_read_packed(AtpStatements *set, AtpPlcStored **rows, int n);
 
+/* M-11: sets refused[i] if plc_refused has an operation with CID i of account i. */
+extern void atp_plc_find_refused(AtpStatements *set, struct varlena *const *dids, const uint8_t *const *cids, int n, bool *refused);
+
+/* An entry that was refused for the reason "prev". */
+typedef struct AtpPlcWaiting
+{
+	int			account;		/* index of the account */
+	int64		seq;			/* 0: unknown */
+	AtpBytes	entry;			/* as received; a user may have altered the row */
+} AtpPlcWaiting;
+
+/* M-11: waiting entries of n accounts, in the order of accounts and sequence numbers; the number for each account is bounded. */
+extern AtpPlcWaiting *atp_plc_read_waiting(AtpStatements *set, struct varlena *const *dids, int n, int *nwaiting);
+
 /* SQL: the DAG-CBOR of a packed operation; prev is the CID of the operation before, or NULL. */
 #define ATP_PLC_UNPACKED(packed, prev) \
 	"atproto.plc_unpack(" packed ", " prev ", ARRAY(SELECT t.text FROM unnest(atproto.plc_texts(" packed ")) WITH ORDINALITY x (id, i)" \
@@ -46,6 +60,8 @@ typedef struct AtpPlcWriter AtpPlcWriter;
 
 extern AtpPlcWriter *atp_plc_writer(AtpStatements *set, const char *subscription, int max);
 extern void atp_plc_put_operation(AtpPlcWriter *w, const AtpPlcStored *row, int64 seq);
+/* The operation is stored, so plc_refused must not have the operation: two sources of a target may have judged at the same moment. */
+extern void atp_plc_put_known(AtpPlcWriter *w, struct varlena *did, const uint8_t *cid);
 extern void atp_plc_put_nullified(AtpPlcWriter *w, struct varlena *did, int32 n, int32 by);
 extern void atp_plc_put_refused(AtpPlcWriter *w, const AtpEvent *event, const AtpPlcRow *row, AtpErr err);
 

@@ -54,6 +54,7 @@ const AtpTable atp_plc_text_table = {
 	.use = ATP_USE_PLC,
 	.columns = columns,
 	.ncolumns = lengthof(columns),
+	.whole = true,
 	.comment = "texts that operations of several did:plc accounts have; plc_operation.packed refers to the rows",
 	.statements = statements,
 	.nstatements = lengthof(statements),

@@ -108,6 +108,7 @@ static const AtpStatement statements[] = {
 
 const AtpTable atp_sweep_deletion_table = {
 	.name = "sweep_deletion",
+	.whole = true,
 	.use = ATP_USE_SWEEP,
 	.columns = columns,
 	.ncolumns = lengthof(columns),

@@ -12,6 +12,7 @@
 #include "identity/identity_log.h"
 #include "tables/repos/admission.h"
 #include "tables/repos/admission_after.h"
+#include "tables/repos/confirm.h"
 #include "tables/repos/repo_refill.h"
 #include "tables/repos/repo_state.h"
 #include "tables/repos/status_request.h"
@@ -203,10 +204,24 @@ is_elsewhere(const AtpRepos *s, AtpEvent *event, const AtpIdentity *who)
 
 /* F-04, V-10, B-61, B-62: at level full, set the verdict by the account's key, of its DID document, and by its server. */
 static void
-judge_signature(AtpRepos *s, AtpEvent *event, const AtpIdentity *who)
+judge_signature(AtpRepos *s, const AtpRepoState *repo, AtpEvent *event)
 {
-	if (atp_admission_has_key(s->apply, event, who, s->now) && !is_elsewhere(s, event, who))
-		atp_admission_by_signature(event, who, atp_signed_fits(event->signature, who->key));
+	const AtpIdentity *who = &s->identities[repo - s->repos];
+	bool		fits;
+
+	if (!atp_admission_has_key(s->apply, event, who, s->now) || is_elsewhere(s, event, who))
+		return;
+	/* M-40: an export may have brought the commit of a letter since, with its former key */
+	fits = atp_signed_fits(event->signature, who->key) || (s->apply->replay && repo->head.former_key != NULL && atp_is_verified_commit(repo, event));
+	/* M-40 */
+	if (!fits)
+		event->verdict.former_key = atp_confirmed_key(s, repo, event, who->key);
+	atp_admission_by_signature(event, who, fits || event->verdict.former_key != NULL);
+	if (event->verdict.judged == ATP_JUDGED_FALSE || (s->apply->replay && event->verdict.judged == ATP_JUDGED_HELD))
+		event->verdict.refusal = atp_unconfirmed_text(s, repo, event);
+	/* the letter names the key that was tried last */
+	if (event->verdict.judged == ATP_JUDGED_FALSE && event->verdict.refusal == NULL)
+		(void) atp_signed_fits(event->signature, who->key);
 }
 
 /* V-13: can an event that is not newer than the repository still have an effect? */
@@ -299,7 +314,7 @@ judge_event(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 	else if ((!old || atp_repo_is_refilled(s, repo, event)) && atp_hold_stops(&repo->hold, event, repo->head.rev))
 		atp_admission_hold(event, repo->hold.state == ATP_HOLD_RESYNC ? ATP_HELD_RESYNC : ATP_HELD_ORDER);
 	else if (full)
-		judge_signature(s, event, &s->identities[repo - s->repos]);
+		judge_signature(s, repo, event);
 	/* F-08: only a verified commit may wait for a missing commit; a forged one would make all later events wait */
 	if (!old && event->verdict.judged == ATP_JUDGED_TRUE && awaits_others(s, repo, event))
 		atp_admission_hold(event, ATP_HELD_GAP);
@@ -319,6 +334,8 @@ atp_admission_judge(AtpRepos *s, int index)
 	event->verdict.judged = ATP_JUDGED_TRUE;
 	event->verdict.request_identity = event->verdict.refresh = event->effects.doubts = event->effects.drops_held = event->effects.missed = false;
 	event->effects.drops_older = false;
+	event->verdict.former_key = NULL;
+	event->verdict.refusal = NULL;
 	/* H-44: a row of an archive has no commit that could be judged, and never waits */
 	if (event->archived)
 		return;
@@ -326,7 +343,7 @@ atp_admission_judge(AtpRepos *s, int index)
 	{
 		/* S-13: nothing of the event is applied, so it waits for no other event; its mark needs the account's signature */
 		if (atp_event_level(s, event) == ATP_VERIFY_FULL && !event->partial)
-			judge_signature(s, event, &s->identities[repo - s->repos]);
+			judge_signature(s, repo, event);
 	}
 	else if (is_of_repo(event))
 		judge_event(s, repo, event);
@@ -471,7 +488,8 @@ atp_admission_reject_unsigned(AtpApply *a)
 
 		if (!event->ignored && event->verdict.judged == ATP_JUDGED_FALSE)
 			(void) atp_admission_dead_letter(a->batch, event, event->did,
-											 psprintf("The commit is not signed by the account's key, \\x%s.", atp_signed_key(event->signature)));
+											 event->verdict.refusal != NULL ? event->verdict.refusal
+											 : psprintf("The commit is not signed by the account's key, \\x%s.", atp_signed_key(event->signature)));
 	}
 	MemoryContextSwitchTo(old);
 }
@@ -517,7 +535,7 @@ atp_admission_reason(const AtpEvent *event)
 		case ATP_HELD_IDENTITY:
 			return "the account's key is not known";
 		case ATP_HELD_SIGNATURE:
-			return "it is not signed by the account's key";
+			return event->verdict.refusal != NULL ? event->verdict.refusal : "it is not signed by the account's key";
 		default:
 			return "other events of the repository wait";
 	}

@@ -476,6 +476,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 		repo->head.sig = event->sig;
 		repo->head.commit_block = event->commit_block;
 		repo->head.verified = event->signature != NULL;
+		repo->head.former_key = event->verdict.former_key;
 	}
 	repo->head.rev_paths = paths_with(repo, event, rest);
 	repo->row.changed = true;

@@ -36,6 +36,7 @@ typedef struct AtpRepoHead
 	bytea	   *commit_block;	/* the commit itself, if columns do not make it again (commit_keep.h) */
 	bytea	   *rev_paths;		/* the operations of rev that were applied (repo_paths.h); NULL: all */
 	bool		verified;		/* at level full: the account has signed the commit */
+	bytea	   *former_key;		/* M-40: ... with this former key; NULL: with the present key */
 	bool		has_history;
 	uint64		history_rev;	/* the newest revision, or time of a deletion, shown by an archive */
 } AtpRepoHead;
@@ -121,6 +122,9 @@ typedef struct AtpRepoState
 	AtpRepoRow	row;
 } AtpRepoState;
 
+/* Private to confirm.c. */
+typedef struct AtpConfirmation AtpConfirmation;
+
 struct AtpRepos
 {
 	AtpApply   *apply;
@@ -135,6 +139,7 @@ struct AtpRepos
 	text	   *endpoint;
 	AtpDirect  *direct;			/* direct access to the table repo; NULL: statements are used */
 	AtpIdentity *identities;	/* in the order of repos; NULL: below level full */
+	AtpConfirmation **confirmations;	/* in the order of repos (confirm.c); NULL: not needed so far */
 	TimestampTz now;			/* when the identities were read */
 	bool		judged;			/* the events have verdicts already */
 	List	   *others;			/* cache for atp_multi_source_has_other() */

@@ -92,10 +92,13 @@ static const AtpColumn columns[] = {
 	"the newest revision, or time of a deletion, that an archive has shown of the account: an older export is not written", MEMBER(head.history_rev), MEMBER(head.has_history)},
 	{"sig", ATP_TYPE_BYTEA, ATP_VALUE, NULL, "signature in the last commit processed: atproto.repo_car() makes the commit's block of it", MEMBER(head.sig)},
 	{"commit_block", ATP_TYPE_BYTEA, ATP_VALUE, NULL,
-	"the block of the last commit processed, if it has members besides those that have columns, or a prev that is not null; null: it has none; empty: it has more than 4096 bytes, which are not kept", MEMBER(head.commit_block)},
+	"the block of the last commit processed, if the commit has members without a column, or a prev; null: the columns say the whole commit; empty: the block was larger than 4096 bytes, and is not kept", MEMBER(head.commit_block)},
+	{"former_key", ATP_TYPE_BYTEA, ATP_VALUE, NULL,
+	"if the signature was verified by a former key of the account: this key, as in atproto.identity; null: by the key in the account's document", MEMBER(head.former_key)},
 };
 
 StaticAssertDecl(lengthof(columns) <= ATP_REPO_COLUMNS_MAX, "more columns than ATP_REPO_COLUMNS_MAX");
+StaticAssertDecl(lengthof(columns) < ATP_STATEMENT_ARGS, "more columns than a statement has parameters");
 
 static const AtpStatement statements[] = {
 	[ATP_LOCK_REPOS] = {

@@ -24,7 +24,8 @@ my $python   = $ENV{PYTHON} || '/usr/bin/python3';
 my $examples = test_dir() . '/../examples';
 my $files    = PostgreSQL::Test::Utils::tempdir('search');
 my $kills    = $ENV{ATPROTO_KILLS} // 4;
-my $rounds   = $kills + 2;
+my $places   = min($kills, 60);       # the stream server stops at 64 places at most
+my $rounds   = $places + 2;
 my $events   = max(1500, 60 * $rounds);
 my $index    = 'SELECT uri, cid FROM post ORDER BY uri';
 my $posts    = q{SELECT aturi(did, collection, rkey)::text COLLATE "C" AS uri, cid FROM atproto.record WHERE collection = 'app.bsky.feed.post' ORDER BY uri};
@@ -95,18 +96,20 @@ sub follows
 	{
 		my $was = $position->();
 		$server->release;
-		next if $round > $kills;
-		if ($round % 4 == 2)
+		next if $round > $places;
+		wait_until(sub { $position->() > $was }, "$name goes on") if $round % 4 == 2 || rand() < 0.7;
+		foreach (1 .. int($kills * $round / $places) - int($kills * ($round - 1) / $places))
 		{
-			wait_until(sub { $position->() > $was }, "$name goes on");
-			$node->stop('immediate');
-			$node->start;
-		}
-		else
-		{
-			wait_until(sub { $position->() > $was }, "$name goes on") if rand() < 0.7;
-			$kill->();
-			$start->();
+			if ($round % 4 == 2)
+			{
+				$node->stop('immediate');
+				$node->start;
+			}
+			else
+			{
+				$kill->();
+				$start->();
+			}
 		}
 	}
 	wait_for_seq($node, 's', $events);

@@ -36,6 +36,8 @@ $node->safe_psql('postgres', "UPDATE atproto.audit_state SET audited = 9, differ
 $node->safe_psql('postgres', "INSERT INTO atproto.subscription (name, url, target, history) VALUES ('recipes', 'wss://localhost/xrpc/network.bsky.jetstream.subscribeEvents', 'atproto', 'archive');
 	INSERT INTO atproto.history (subscription, endpoint) SELECT name, endpoint FROM atproto.subscription WHERE name = 'recipes'");
 
+query("CREATE SCHEMA plc; INSERT INTO atproto.subscription (name, url, target, identities) VALUES ('plc', 'wss://localhost/export/stream', 'plc', true)");
+
 my $readme = slurp_file("$dir/README.md");
 my $grants = slurp_file("$dir/role.sql");
 my ($role) = $grants =~ /^CREATE ROLE (\w+) /m or BAIL_OUT('role.sql makes no role');
@@ -89,7 +91,7 @@ foreach my $name (sort keys %queries)
 	is(scalar(grep { grep { $_ !~ /^(-?[0-9.]+)?$/ } (split /,/, $_, -1)[ $#labels + 1 .. $#described ] } @rows), 0, "$name: values are numbers");
 	$metrics{"${name}_$_->[0]"} = 1 foreach grep { $_->[1] ne 'LABEL' } @{ $queries{$name}{metrics} };
 }
-$node->safe_psql('postgres', "DELETE FROM atproto.subscription WHERE name = 'recipes'");
+$node->safe_psql('postgres', "DELETE FROM atproto.subscription WHERE name IN ('recipes', 'plc')");
 
 # The list has every state of the view.
 my ($view) = $node->safe_psql('postgres', "SELECT pg_get_viewdef('atproto.stat_subscription')");
@@ -113,7 +115,7 @@ is_deeply(\@unknown, [], 'of these metrics');
 is(join("\n", grep { my $metrics = () = /atproto_\w+/g; my $chosen = () = /\{database=~"\$database"/g; $metrics != $chosen } @used), '', 'of the chosen databases');
 foreach my $file ('README.md', 'alerts.yaml', 'alerts-test.yaml')
 {
-	my @named = slurp_file("$dir/$file") =~ /\b(atproto_(?:subscription|history|collection|identity|audits|fetcher|hosts|held|repos|problems|dead|gaps)\w+)/g;
+	my @named = slurp_file("$dir/$file") =~ /\b(atproto_(?:subscription|directory|history|collection|identity|audits|fetcher|hosts|held|repos|problems|dead|gaps)\w+)/g;
 	cmp_ok(scalar @named, '>', 0, "$file names metrics");
 	is_deeply([ grep { !$metrics{$_} } @named ], [], 'which exist');
 }

@@ -169,7 +169,7 @@ is(query("SELECT state FROM atproto.repo_job WHERE did = '$many'"), 'queued', 'R
 # --- the order of jobs ---
 
 query('DELETE FROM atproto.repo_job');
-query("UPDATE atproto.repo SET rev = NULL, commit = NULL, data = NULL, sync = 'partial', hold = NULL");
+query("UPDATE atproto.repo SET rev = NULL, commit = NULL, sig = NULL, commit_block = NULL, data = NULL, sync = 'partial', hold = NULL");
 $network->fault({ host => $HOST, did => $me, path => 'getRepo\\b', hang => 1000 });
 query("SELECT atproto.resync('$me'), atproto.resync('$many')");
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$many')");

@@ -76,7 +76,7 @@ serve('keys.example.com', $did, car($did, 2));
 query("SELECT atproto.resync('$did', 'f')");
 wait_for_failure($did);
 is(asked('keys.example.com', $did), 1, 'W-36: one that is signed by no key is not fetched twice');
-is(query("SELECT error FROM atproto.repo_job WHERE did = '$did'"), "the export's commit is not signed by the account's key", 'and the job says so');
+is(query("SELECT error FROM atproto.repo_job WHERE did = '$did'"), "the commit is not signed by the account's key", 'and the job says so');
 is(query("SELECT count(*) FROM f.record WHERE did = '$did'"), '0', 'R-42: nothing of it is in the tables');
 
 # while the document cannot be read again, a session's call does not wait for the look-up

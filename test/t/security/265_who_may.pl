@@ -95,6 +95,7 @@ INSERT INTO atproto.audit_state (target) VALUES ('victim');
 INSERT INTO atproto.held_event (target, did, rev, subscription, seq, why, shard_key, bytes) VALUES ('victim', '$did', '3jzfcijpj2z2a', 'victim', 4, 'identity', 0, 'of-victim');
 INSERT INTO atproto.held_release (target, did, shard_key, subscription) VALUES ('victim', '$did', 0, 'victim');
 INSERT INTO atproto.status_request (target, did, subscription, why, requested_at) VALUES ('victim', '$did', 'victim', 'inactive', now());
+INSERT INTO atproto.plc_log_request (subscription, did, why, requested_at) VALUES ('victim', '$did', 'prev', now());
 INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, listed_by) VALUES ('victim', '$did', 'victim', 3, 'victim', 'victim');
 INSERT INTO atproto.repo_fetched VALUES ('victim', '$did', '{now}');
 INSERT INTO atproto.repo_storm VALUES ('owner', 'infinity');
@@ -181,6 +182,7 @@ my %calls = (
 	prove               => "SELECT atproto.prove('victim')",
 	await_proof         => "CALL atproto.await_proof('victim', '0 s')",
 	partition           => "SELECT atproto.partition('victim', 'month')",
+	plc_ask             => "SELECT atproto.plc_ask('victim')",
 	pause               => "SELECT atproto.pause('victim')",
 	rebuild_links       => "SELECT * FROM atproto.rebuild_links('victim')",
 	progress            => 'SELECT * FROM atproto_internal.progress()',

@@ -165,7 +165,7 @@ is(query('SELECT count(*) FROM stream.plc_history', database => 'restored'), que
 # --- filters, history, keys ---
 
 my ($did) = split /\n/, query('SELECT did FROM stream.plc_operation GROUP BY did ORDER BY count(*) DESC, did LIMIT 1');
-follow('one', dids => "ARRAY['$did']");
+follow('one', dids => "ARRAY['$did']", cursor => 0);
 wait_for_cursor('one', $last);
 is(query('SELECT string_agg(DISTINCT did::text, $$ $$) FROM one.plc_operation'), $did, 'F-14: the filter by DIDs');
 is(query('SELECT count(*) FROM one.plc_operation'), query("SELECT count(*) FROM stream.plc_operation WHERE did = '$did'"), '... keeps the whole log of the account');

@@ -1,0 +1,123 @@
+# 504_former_keys.pl
+#		Commits at level full that a former key of the account has signed, with the log of a directory followed (M-40): in
+#		flight while the key is replaced, read again afterwards, sent by the thief of a key.  The cases, and what must become of
+#		each, are in test/oracle/plc_former.py.  No fetcher runs: the test ends the look-ups.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use AtprotoTest::Lookups;
+use AtprotoTest::Network;
+use AtprotoTest::Plc;
+use AtprotoTest::Preload;
+use IPC::Run;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $made = PostgreSQL::Test::Utils::tempdir('former');
+IPC::Run::run([ $ENV{PYTHON} || '/usr/bin/python3', '-B', test_dir() . '/oracle/plc_former.py', time . '000', $made ]) or BAIL_OUT('plc_former.py failed');
+# numbers, as the network wants them
+my ($geneses, $entries, $before, $all) = map { $_ + 0 } split /\t/, slurp_file("$made/counts");
+my (@cases, %who);
+foreach (split /\n/, slurp_file("$made/names"))
+{
+	my ($name, $did, $key, $present, $records, $sync, $letters) = split /\t/;
+	push @cases, $name unless $name =~ /^(?:moved|misdated|retaken|waiting|labeler)$/;		# of 505_former_exports
+	$who{$name} = { did => $did, key => $key, present => $present, is => "$records|$sync|$letters" };
+}
+my $network = AtprotoTest::Network->start;
+my $node = make_node(
+	'former_keys', start => AtprotoTest::Preload->make(network => $network), databases => '',
+	conf => $network->settings . <<'CONF');
+max_worker_processes = 16
+atproto.reconnect_delay = 50ms
+atproto.plc_lag = 0
+CONF
+my $server = AtprotoTest::Server->start("$made/stream", '--hold-at', $before + 1);
+
+# The account's records, repo.sync, and the letters.
+sub state_of
+{
+	my ($name) = @_;
+	my $did = $who{$name}{did};
+
+	return query("SELECT (SELECT string_agg(rkey::text, ',' ORDER BY rkey) FROM atproto.record WHERE did = '$did'), (SELECT sync FROM atproto.repo WHERE did = '$did'),"
+		. " (SELECT count(*) FROM atproto.dead_letter WHERE did = '$did' AND stage = 'signature')");
+}
+
+sub letter
+{
+	my ($name) = @_;
+	return query("SELECT message FROM atproto.dead_letter WHERE did = '$who{$name}{did}'");
+}
+
+# The document of each account is looked up, and says what the log says.
+sub look_up_all
+{
+	know($who{$_}{did}, $who{$_}{present}) foreach @cases;
+	looked_up('', 'true');
+	wait_for('SELECT count(*) = 0 FROM atproto.held_event');
+	return;
+}
+
+# --- while the first keys are the present ones ---
+
+$network->directories({ $PLC => { log => "$made/log", upto => $geneses } });
+query('CREATE SCHEMA plc');
+query("SELECT atproto.subscribe('plc', 'ws://$PLC/export/stream', target => 'plc', allow_insecure => true, identities => true)");
+wait_for("SELECT seq >= $geneses FROM atproto.cursor WHERE subscription = 'plc'");
+wait_for('SELECT fresh AND believed FROM atproto.stat_directory');
+query(subscribe_sql('full', $server, cursor => 0, verify => "'full'", events => "'keep'"));
+wait_for_seq($node, 'full', $before);
+is(query('SELECT count(*), bool_and(verified), count(former_key), count(*) FILTER (WHERE sync <> \'synchronized\') FROM atproto.repo'), '5|t|0|0', 'the first keys verify what comes');
+
+# --- the keys are replaced, and what they have signed comes ---
+
+$network->directories({ $PLC => { do => { publish => $entries } } });
+wait_for("SELECT seq >= $entries FROM atproto.cursor WHERE subscription = 'plc'");
+$server->release;
+wait_for_seq($node, 'full', $all);
+is(query("SELECT count(*) FROM atproto.dead_letter"), '0', 'nothing is refused before a look-up has ended: it waits');
+look_up_all();
+is(state_of($_), $who{$_}{is}, "M-40: $_") foreach @cases;
+like(letter('alone'), qr/^The commit is signed by a former key of the account, \\x$who{alone}{key}, which was its key until \d+.*, and nothing newer confirms the commit\.$/,
+	'M-40: the letter names the key, its end, and what is missing');
+like(letter('backdated'), qr/nothing newer confirms/, 'M-40: also of a thief who says that it was in time');
+like(letter('late'), qr/^The commit is signed by a former key of the account, \\x$who{late}{key}, which was its key until [^,]*\.$/, 'M-40: a revoked key that is misused is named');
+is(query("SELECT skips ->> 'bad_signature' FROM atproto.stat_subscription WHERE name = 'full'"), query("SELECT count(*) FROM atproto.dead_letter"), 'each refusal is counted');
+is(query("SELECT verified, former_key FROM atproto.repo WHERE did = '$who{flight}{did}'"), 't|', 'M-40: the present key has signed the last commit');
+is(query("SELECT string_agg(rkey::text, ',' ORDER BY rev) FROM atproto.record_event WHERE did = '$who{between}{did}'"), '1,2,3', 'M-40: no event tells of the thief');
+
+# --- read again ---
+
+query("DELETE FROM atproto.record WHERE did IN ('$who{refilled}{did}', '$who{continued}{did}', '$who{between}{did}')");
+query("SELECT atproto.refill('full')");
+wait_for("SELECT seq = $all FROM atproto.cursor WHERE subscription = 'full'");
+wait_for("SELECT count(*) >= 3 FROM atproto.held_event WHERE did = '$who{refilled}{did}'");
+look_up_all();
+is(state_of('refilled'), '1,2,3|synchronized|1', 'M-40: refill(): up to the stored commit, whose signature was verified; a thief\'s commit between is refused');
+is(state_of('continued'), '1,2,3|synchronized|0', 'M-40: ... or up to one that the present key has signed');
+is(state_of('between'), $who{between}{is}, 'M-40: ... without those of a thief');
+is(query('SELECT count(*) FROM atproto.repo WHERE refill_by IS NOT NULL OR hold IS NOT NULL'), '0', 'no refill is left');
+query("DELETE FROM atproto.record WHERE did = '$who{refilled}{did}'; UPDATE atproto.repo SET verified = false WHERE did = '$who{refilled}{did}'");
+query("SELECT atproto.refill('full', dids => '{$who{refilled}{did}}')");
+wait_for("SELECT count(*) >= 3 FROM atproto.held_event WHERE did = '$who{refilled}{did}'");
+look_up_all();
+is(query("SELECT count(*) FROM atproto.record WHERE did = '$who{refilled}{did}'"), '0', 'M-40: a stored commit that nobody has verified confirms nothing');
+
+# --- tried again ---
+
+my $retry = "SELECT atproto.retry(id) FROM atproto.dead_letter WHERE did = '%s'";
+like(query(sprintf $retry, $who{backdated}{did}), qr/^The commit is signed by a former key .*nothing newer confirms/, 'M-40: retry(): the letter stays, and says why');
+like(query(sprintf $retry, $who{late}{did}), qr/was its key until [^,]*\.$/, '... also of a revoked key');
+query("GRANT INSERT ON plc.plc_operation TO pg_monitor");
+like(query(sprintf $retry, $who{alone}{did}), qr/^it is not signed by the account's key$/, 'M-40: a log that is not believed names no former key');
+query("REVOKE INSERT ON plc.plc_operation FROM pg_monitor");
+
+$node->stop;
+$network->stop;
+done_testing();

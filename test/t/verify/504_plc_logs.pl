@@ -1,0 +1,334 @@
+# 504_plc_logs.pl
+#		Operations of a did:plc directory that follow an unknown one wait, and the account's log is asked for once (M-11).  With
+#		"dids" the whole log is not read (M-14).  The tables are as the second verifier of test/oracle says.
+#
+#		ATPROTO_SEED is the seed of the run.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use AtprotoTest::Network;
+use AtprotoTest::Plc;
+use AtprotoTest::Preload;
+use JSON::PP;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $seed    = seed();
+my $network = AtprotoTest::Network->start;
+my $node    = make_node(
+	'plc_logs', start => AtprotoTest::Preload->make(network => $network),
+	conf => $network->settings . <<'CONF');
+max_worker_processes = 30
+atproto.reconnect_delay = 50ms
+atproto.reconnect_max_delay = 200ms
+atproto.fetch_host_rate = 1000
+atproto.fetch_host_parallel = 8
+atproto.fetch_allow = 'http://plc.example.com, http://plc2.example.com'
+CONF
+my $log     = plc_export(operations => 500, wrong => 0, seed => $seed);
+my @entries = plc_entries($log);
+my $last    = $entries[-1]{seq};
+my $half    = int(@entries / 2);
+
+sub directory
+{
+	my ($what, $host) = @_;
+	$host //= $PLC;
+	return $network->directories({ $host => $what })->{$host};
+}
+
+# A directory with the first entries of the log.
+sub begin_directory
+{
+	my ($upto) = @_;
+	directory({ log => $log, upto => $entries[ $upto - 1 ]{seq} });
+	return;
+}
+
+sub follow
+{
+	my ($name, %o) = @_;
+	my $target = delete $o{target} // $name;
+	my $host   = delete $o{host}   // $PLC;
+	my $more = join '', map { ", $_ => $o{$_}" } sort keys %o;
+
+	query("CREATE SCHEMA IF NOT EXISTS $target; SELECT atproto.subscribe('$name', 'ws://$host/export/stream', target => '$target', allow_insecure => true$more)");
+	return;
+}
+
+sub publish
+{
+	my ($name, $upto) = @_;
+
+	directory({ do => { publish => $upto } });
+	wait_for("SELECT COALESCE(max(seq), 0) >= $upto FROM atproto.cursor WHERE subscription = '$name'");
+	return;
+}
+
+# No request of the subscription is open.
+sub logs_have_come
+{
+	my ($name) = @_;
+	wait_for("SELECT count(*) = 0 FROM atproto.plc_log_request WHERE subscription = '$name' AND (answer IS NOT NULL OR next_try IS NOT NULL)");
+	return;
+}
+
+sub array
+{
+	return q{ARRAY['} . join(q{','}, @_) . q{']::did[]};
+}
+
+# The tables have the whole logs of these accounts up to a number, and nothing else.
+sub logs_are
+{
+	my ($target, $what, $upto, @dids) = @_;
+	my %of   = map { $_ => 1 } @dids;
+	my @want = grep { $of{ (split / /)[0] } } map { join ' ', (split /\t/)[ 0 .. 2 ] } split /\n/, plc_rows('operation', $log, last => $upto);
+	my $have = query("SELECT concat_ws(' ', did, n, cid) FROM $target.plc_operation");
+
+	return is_deeply([ sort split /\n/, $have ], [ sort @want ], $what);
+}
+
+my %first;
+$first{ $entries[$_]{did} } //= $_ foreach 0 .. $#entries;
+my %later;	# accounts that began before the middle, with their entries behind it
+foreach my $i ($half .. $#entries)
+{
+	push @{ $later{ $entries[$i]{did} } }, $i if $first{ $entries[$i]{did} } < $half;
+}
+my @late = sort { @{ $later{$b} } <=> @{ $later{$a} } || $a cmp $b } keys %later;
+my %seen = map { $entries[$_]{did} => 1 } $half .. $#entries;
+
+# --- the stream from the middle on ---
+
+begin_directory($half);
+follow('middle', cursor => $entries[ $half - 1 ]{seq});
+wait_for("SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = 'middle'");
+publish('middle', $last);
+logs_have_come('middle');
+logs_are('middle', 'M-11: the logs of all accounts that the stream names are whole', $last, keys %seen);
+is(query('SELECT count(*) FROM middle.plc_refused'), '0', '... and what waited is not refused any more');
+is(query('SELECT count(*) FROM atproto.plc_log_request'), '0', '... no request is left');
+is(directory({ do => {} })->{asked}{audit}, scalar(keys %later), '... each account was asked for once');
+is(query(q{SELECT count(*) FROM middle.plc_operation o WHERE seq IS NULL AND did = '} . $late[0] . q{'}),
+	scalar(grep { $entries[$_]{did} eq $late[0] } 0 .. $half - 1), 'M-11: an operation of a log has no number, one that waited has');
+
+
+# --- some accounts: the stream is joined, and the logs are asked for ---
+
+# of the first, the second entry behind the middle follows the first one
+my ($here) = grep { my ($i, $k) = @{ $later{$_} }; defined $k && $entries[$k]{operation}{prev} eq $entries[$i]{cid} } @late;
+my ($there, $added, $never) = grep { $_ ne $here } @late;
+begin_directory($half);
+my $exports = directory({ do => {} })->{asked}{export};
+follow('few', dids => array($here, $there));
+logs_have_come('few');
+logs_are('few', 'M-14: the logs of the accounts in dids', $entries[ $half - 1 ]{seq}, $here, $there);
+is(directory({ do => {} })->{asked}{export}, $exports, '... without a page of the whole log');
+is(query(q{SELECT seq IS NULL FROM atproto.cursor WHERE subscription = 'few'}), 't', '... the stream has brought nothing yet');
+my $quarter = int(($half + @entries) / 2);
+publish('few', $entries[$quarter]{seq});
+logs_have_come('few');
+logs_are('few', 'M-14: what the stream brings goes on', $entries[$quarter]{seq}, $here, $there);
+query("UPDATE atproto.subscription SET dids = @{[ array($there, $added) ]} WHERE name = 'few'");
+wait_for("SELECT count(*) = 1 FROM atproto.plc_log_request WHERE subscription = 'few' AND did = '$added' AND next_try IS NULL AND answer IS NULL");
+is(query("SELECT string_agg(did || ' ' || why, ',' ORDER BY did::text) FROM atproto.plc_log_request WHERE subscription = 'few'"),
+	join(',', map { "$_ dids" } sort $there, $added), 'M-14: a request for each account in dids, and for no other');
+publish('few', $last);
+my %counts;
+$counts{ $_->{did} }++ foreach @entries;
+is(query("SELECT count(*) FROM few.plc_operation WHERE did IN ('$there', '$added')"), $counts{$there} + $counts{$added}, 'M-14: the log of an added account is whole');
+my $before = () = grep { $_->{did} eq $here && $_->{seq} <= $entries[$quarter]{seq} } @entries;
+is(query("SELECT count(*) FROM few.plc_operation WHERE did = '$here'"), $before, '... and of a removed one nothing more is stored');
+query(q{SELECT atproto.pause('few')});
+
+# --- answers without the operation, and wrong answers ---
+
+# A subscription from the middle on, and a directory with wrong answers about an account.
+sub answer_badly
+{
+	my ($name, $did, %change) = @_;
+
+	query("DROP SCHEMA IF EXISTS $name CASCADE");
+	begin_directory($half);
+	directory({ do => { change => { on => 'audit', did => $did, times => undef, line => 0, %change } } });
+	follow($name, cursor => $entries[ $half - 1 ]{seq});
+	publish($name, $entries[ $later{$did}[0] ]{seq});
+	wait_for("SELECT count(*) = 1 FROM atproto.plc_log_request WHERE subscription = '$name' AND did = '$did' AND tries = 1 AND answer IS NULL")
+	  if $change{what} ne 'cid';
+	return;
+}
+
+sub ask_now
+{
+	my ($name) = @_;
+	query("UPDATE atproto.plc_log_request SET next_try = now() WHERE subscription = '$name' AND next_try IS NOT NULL");
+	query("SELECT atproto.resume('$name')");
+	return;
+}
+
+# The account's refused entries, by their numbers.
+sub refused
+{
+	my ($name, $did) = @_;
+	return query("SELECT COALESCE(string_agg(seq || ' ' || reason, ',' ORDER BY seq), '') FROM $name.plc_refused WHERE did = '$did'");
+}
+
+my $first = $entries[ $later{$here}[0] ]{seq};
+answer_badly('older', $here, what => 'empty');
+is(refused('older', $here), "$first prev", 'M-11: an operation that the log lacks waits');
+is(query("SELECT next_try > now() FROM atproto.plc_log_request WHERE did = '$here' AND subscription = 'older'"), 't', '... and the log is asked for once more, later');
+directory({ do => { forget => undef } });
+ask_now('older');
+logs_have_come('older');
+is(refused('older', $here), '', 'M-11: the second answer has it');
+is(query("SELECT count(*) FROM older.plc_operation WHERE did = '$here'"), scalar(grep { $_->{did} eq $here && $_->{seq} <= $first } @entries), '... the log is whole');
+query(q{SELECT atproto.unsubscribe('older')});
+
+my %wrong = (
+	empty => [ { what => 'empty' }, undef ],
+	other => [ { what => 'none', other => $never }, qr/another account/ ],
+	unlisted => [ { what => 'without', value => 'did' }, qr/another account/ ],
+	large => [ { what => 'long', size => 9 }, qr/./ ]);
+foreach my $kind (sort keys %wrong)
+{
+	my ($change, $error) = @{ $wrong{$kind} };
+
+	answer_badly('bad', $here, %{$change});
+	ask_now('bad');
+	logs_have_come('bad');
+	is(query("SELECT tries || ' ' || why FROM atproto.plc_log_request WHERE subscription = 'bad' AND did = '$here'"), '2 prev', "M-11: $kind: asked for twice, and not again");
+	like(query("SELECT error FROM atproto.plc_log_request WHERE subscription = 'bad' AND did = '$here'"), $error, '... the row says why') if defined $error;
+	like(refused('bad', $here), qr/\b$first prev/, '... what waited is refused');
+	my $second = $entries[ $later{$here}[1] ]{seq};
+	publish('bad', $second);
+	wait_for("SELECT count(*) > 0 FROM bad.plc_refused WHERE seq = $second");
+	is(query("SELECT next_try IS NULL FROM atproto.plc_log_request WHERE subscription = 'bad' AND did = '$here'"), 't',
+		'M-11: an operation that follows a refused one is not asked about');
+	directory({ do => { forget => undef } });
+	query("SELECT atproto.plc_ask('bad')");
+	logs_have_come('bad');
+	is(refused('bad', $here), '', 'M-11: plc_ask() heals');
+	is(query("SELECT string_agg(DISTINCT problem, ',') FROM (SELECT DISTINCT did FROM bad.plc_operation) d, LATERAL atproto.plc_audit(d.did, 'bad') a"), '', '... and all that is stored holds');
+	query(q{SELECT atproto.unsubscribe('bad')});
+}
+
+answer_badly('bad', $here, what => 'cid', value => 'bafyreiaaaa');
+wait_for(q{SELECT count(*) = 1 FROM bad.plc_refused WHERE reason = 'cid'});
+logs_have_come('bad');
+is(query("SELECT count(*) FROM atproto.plc_log_request WHERE subscription = 'bad' AND did = '$here'"), '0', 'M-11: what follows a refused operation of the log itself is not asked about');
+like(refused('bad', $here), qr/\b$first prev/, '... and is refused');
+directory({ do => { forget => undef } });
+query("SELECT atproto.plc_ask('bad', '$here')");
+logs_have_come('bad');
+is(refused('bad', $here), '', '... until the directory is right, and somebody asks');
+query(q{SELECT atproto.unsubscribe('bad')});
+
+# --- a storm of invented accounts ---
+
+my $storm = $node->basedir . '/storm.jsonl';
+my @model = grep { defined $_->{operation}{prev} } @entries;
+my $made = join '', map {
+	my $did = 'did:plc:' . sprintf('%024d', $_) =~ tr/0-9/a-j/r;
+	JSON::PP->new->canonical->encode({ %{ $model[ $_ % @model ] }, did => $did, seq => $last + $_, nullifies => [] }) . "\n"
+} 1 .. 60;
+append_to_file($storm, $made);
+query('ALTER SYSTEM SET atproto.queue_limit = 20');
+query('SELECT pg_reload_conf()');
+begin_directory(scalar @entries);
+follow('storm', cursor => $last);
+wait_for(q{SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = 'storm'});
+directory({ do => { append => $storm } });
+publish('storm', $last + 60);
+wait_for(q{SELECT count(*) = 0 FROM atproto.plc_log_request WHERE subscription = 'storm' AND (answer IS NOT NULL OR tries = 0)});
+is(query(q{SELECT count(*) FROM storm.plc_refused WHERE reason = 'prev'}), '60', 'M-11: a storm of unknown accounts: each operation has its row');
+is(query(q{SELECT count(*) FROM atproto.plc_log_request WHERE subscription = 'storm'}), '20', '... and requests are bounded');
+is(query(q{SELECT skips ->> 'held_dropped' FROM atproto.cursor WHERE subscription = 'storm'}), '40', '... what found no room is counted');
+ask_now('storm');
+logs_have_come('storm');
+is(query(q{SELECT stopped IS NULL FROM atproto.subscription WHERE name = 'storm'}), 't', '... the subscription goes on');
+query('ALTER SYSTEM RESET atproto.queue_limit');
+query('SELECT pg_reload_conf()');
+
+# --- renames and removals while an operation waits ---
+
+answer_badly('waits', $here, what => 'empty');
+query(q{SELECT atproto.pause('waits')});
+query(q{UPDATE atproto.subscription SET name = 'renamed' WHERE name = 'waits'});
+query('ALTER SCHEMA waits RENAME TO moved');
+is(query("SELECT string_agg(subscription, ',') FROM atproto.plc_log_request WHERE did = '$here' AND subscription IN ('waits', 'renamed')"), 'renamed', 'M-11: a request goes along with a rename');
+directory({ do => { forget => undef } });
+ask_now('renamed');
+logs_have_come('renamed');
+is(refused('moved', $here), '', '... and the log comes');
+query(q{SELECT atproto.unsubscribe('renamed')});
+answer_badly('waits', $here, what => 'empty');
+query(q{SELECT atproto.unsubscribe('waits')});
+is(refused('waits', $here), "$first prev", 'M-11: what waits stays refused when the subscription goes');
+is(query(q{SELECT count(*) FROM atproto.plc_log_request WHERE subscription = 'waits'}), '0', '... and nobody asks any more');
+
+query('DROP SCHEMA waits CASCADE');
+answer_badly('waits', $here, what => 'empty');
+directory({ log => $log, upto => $first }, 'plc2.example.com');
+query(q{UPDATE atproto.subscription SET url = 'ws://plc2.example.com/export/stream' WHERE name = 'waits'});
+ask_now('waits');
+logs_have_come('waits');
+is(refused('waits', $here), '', 'M-11: after a change of the URL, the new directory is asked');
+query(q{SELECT atproto.unsubscribe('waits')});
+
+# --- dump and restore ---
+
+answer_badly('dumped', $here, what => 'empty');
+query(q{SELECT atproto.pause('dumped')});
+my $dump = $node->basedir . '/waiting.sql';
+$node->command_ok([ 'pg_dump', '-f', $dump, $node->connstr('postgres') ], 'pg_dump');
+query('CREATE DATABASE restored TEMPLATE template0');
+$node->command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-f', $dump, $node->connstr('restored') ], 'restored');
+is(query("SELECT why || ' ' || tries || ' ' || (next_try IS NOT NULL) FROM atproto.plc_log_request WHERE subscription = 'dumped' AND did = '$here'", database => 'restored'),
+	'prev 1 true', 'M-11: requests are in a dump');
+is(query("SELECT seq || ' ' || reason FROM dumped.plc_refused WHERE did = '$here'", database => 'restored'), "$first prev", '... and what waits');
+query('DROP DATABASE restored');
+query(q{SELECT atproto.unsubscribe('dumped')});
+
+# --- two directories, one target ---
+
+begin_directory($half);
+directory({ do => { change => { on => 'audit', did => $here, times => undef, line => 0, what => 'empty' } } });
+directory({ log => $log, upto => $entries[ $half - 1 ]{seq} }, 'plc2.example.com');
+follow('pair_a', cursor => $entries[ $half - 1 ]{seq}, target => 'pair');
+follow('pair_b', cursor => $entries[ $half - 1 ]{seq}, target => 'pair', host => 'plc2.example.com');
+publish('pair_a', $first);
+wait_for("SELECT count(*) = 1 FROM atproto.plc_log_request WHERE subscription = 'pair_a' AND did = '$here' AND tries = 1 AND answer IS NULL");
+directory({ do => { publish => $first } }, 'plc2.example.com');
+wait_for("SELECT seq >= $first FROM atproto.cursor WHERE subscription = 'pair_b'");
+ask_now('pair_b') if refused('pair', $here) ne '' and query(q{SELECT atproto.plc_ask('pair_b')}) > 0;
+wait_for("SELECT count(*) = 0 FROM pair.plc_refused WHERE did = '$here'");
+ask_now('pair_a');
+logs_have_come($_) foreach qw(pair_a pair_b);
+is(refused('pair', $here), '', 'M-11: of two directories of one target, one that has the log is enough');
+is(query("SELECT string_agg(DISTINCT problem, ',') FROM atproto.plc_audit('$here', 'pair') a"), '', '... and the log holds');
+query("INSERT INTO pair.plc_refused (did, digest, reason, detail, subscription) SELECT did, cidlink_digest(cid), 'prev', 'written at the same moment', 'pair_a'"
+	. " FROM pair.plc_operation WHERE did = '$here' AND n = 1");
+is(query("SELECT atproto.plc_ask('pair_b', '$here')"), '1', 'M-11: plc_ask() says for how many accounts');
+logs_have_come('pair_b');
+is(refused('pair', $here), '', '... and a stored operation does not stay refused');
+query("SELECT atproto.unsubscribe('$_')") foreach qw(pair_a pair_b);
+
+# --- identities follow ---
+
+begin_directory($half);
+query("INSERT INTO atproto.identity (did, state, asked_at, resolved_at, log_time) VALUES ('$here', 'invalid', '2020-01-01', '2020-01-01', '2020-01-01')");
+follow('ids', dids => array($here), identities => 'true');
+wait_for("SELECT count(*) = 1 FROM atproto.plc_log_request WHERE subscription = 'ids' AND next_try IS NULL AND answer IS NULL");
+is(query("SELECT i.log_time = h.since FROM atproto.identity i, ids.plc_history h WHERE i.did = '$here' AND h.did = i.did AND h.until IS NULL"), 't',
+	'M-30: the identity of an account follows its log, in the transaction that ends the request');
+query(q{SELECT atproto.unsubscribe('ids')});
+
+$node->stop;
+$network->stop;
+done_testing();
