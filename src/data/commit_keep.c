@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "common/compat.h"
 #include "core/codec/cid.h"
 #include "core/repo/commit_write.h"
 #include "data/commit_keep.h"
