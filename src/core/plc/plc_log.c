@@ -4,9 +4,8 @@
  */
 #include "core/plc/plc_log.h"
 
-/* A power of two, at least twice n: so a search in the slots ends soon. */
-static uint32_t
-slots_for(uint32_t n)
+uint32_t
+atp_plc_slots(uint32_t n)
 {
 	uint32_t	slots = 4;
 
@@ -18,13 +17,13 @@ slots_for(uint32_t n)
 size_t
 atp_plc_log_room(uint32_t n)
 {
-	return (size_t) n * sizeof(AtpPlcPlace) + (size_t) slots_for(n) * sizeof(uint32_t);
+	return (size_t) n * sizeof(AtpPlcPlace) + (size_t) atp_plc_slots(n) * sizeof(uint32_t);
 }
 
 void
 atp_plc_log_init(AtpPlcLog *log, AtpSpan did, uint32_t n, void *memory)
 {
-	uint32_t	slots = slots_for(n);
+	uint32_t	slots = atp_plc_slots(n);
 
 	*log = (AtpPlcLog) {.did = did, .room = n, .places = memory, .mask = slots - 1};
 	log->slots = (uint32_t *) (log->places + n);

@@ -82,4 +82,7 @@ extern void atp_plc_log_restore(AtpPlcLog *log, const AtpPlcPlace *place);
 /* The reason (M-01) by which users know the error: form, encoding, signature and so on; NULL: not of an operation. */
 extern const char *atp_plc_reason(AtpErr err);
 
+/* How many slots find n operations by CID: a power of two, at least twice n, so a search in the slots ends soon. */
+extern uint32_t atp_plc_slots(uint32_t n);
+
 #endif							/* ATP_PLC_LOG_H */

@@ -2,6 +2,7 @@
  * plc_order.c
  *		Operations of an account in the order of their references: see plc_order.h.
  */
+#include "core/plc/plc_log.h"
 #include "core/plc/plc_order.h"
 
 #define NONE	UINT32_MAX
@@ -24,21 +25,10 @@ typedef struct Ordering
 	uint32_t	n;				/* in order */
 } Ordering;
 
-/* A power of two, at least twice n: so a search in the slots ends soon. */
-static uint32_t
-slots_for(uint32_t n)
-{
-	uint32_t	slots = 4;
-
-	while (slots / 2 < n)
-		slots *= 2;
-	return slots;
-}
-
 size_t
 atp_plc_order_room(uint32_t n)
 {
-	return ((size_t) n * 2 + slots_for(n)) * sizeof(uint32_t) + n;
+	return ((size_t) n * 2 + atp_plc_slots(n)) * sizeof(uint32_t) + n;
 }
 
 /* The slot of the CID, or the empty slot for it.  A CID is a hash: many CIDs with one slot cost an attacker more work than us. */
@@ -130,7 +120,7 @@ put_with_chain(Ordering *o, uint32_t i, uint32_t n)
 uint32_t
 atp_plc_order(const AtpPlcUnordered *operations, uint32_t n, void *memory, uint32_t *order)
 {
-	uint32_t	slots = slots_for(n);
+	uint32_t	slots = atp_plc_slots(n);
 	Ordering	o = {.operations = operations, .by_time = memory, .mask = slots - 1, .order = order};
 
 	o.chain = o.by_time + n;

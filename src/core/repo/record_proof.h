@@ -30,7 +30,7 @@ typedef struct AtpRecordProof
 	AtpExportWalk walk;			/* private */
 } AtpRecordProof;
 
-/* Whose proof, of what. */
+/* The account and the record that a proof is about. */
 typedef struct AtpRecordProofClaim
 {
 	AtpSpan		did;
