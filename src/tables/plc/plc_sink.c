@@ -30,6 +30,7 @@ typedef struct Account
 	int			nevents;
 	AtpPlcStored *stored;		/* rows of the table: all, or only the newest */
 	int			nstored;
+	bool		has_refused;	/* an entry does not hold */
 	AtpPlcLog	log;
 	const AtpEvent **sources;	/* of the places of the log behind the stored ones: the events */
 } Account;
@@ -233,6 +234,7 @@ judge_event(AtpApply *a, Account *account, AtpEvent *event, AtpPlcWriter *w, Unk
 	if (err != ATP_OK)
 	{
 		atp_plc_put_refused(w, event, row, err);
+		account->has_refused = true;
 		if (err == ATP_E_PLC_PREV)
 			unknown->events[unknown->n++] = event;
 		else
@@ -342,6 +344,19 @@ is_following(void)
 	return is_compared || (TransactionIdIsValid(compared_in) && compared_in == GetCurrentTransactionIdIfAny());
 }
 
+/* M-31: what a refused entry may have changed, the log does not say: the directory is asked for the document. */
+static void
+doubt_identities(const AtpApply *a, const Account *accounts, int naccounts)
+{
+	struct varlena **dids = palloc(Max(naccounts, 1) * sizeof(struct varlena *));
+	int			n = 0;
+
+	for (int i = 0; i < naccounts; i++)
+		if (accounts[i].has_refused)
+			dids[n++] = accounts[i].did;
+	atp_identities_doubt(dids, n, a->sub->owner);
+}
+
 /*
  * M-30: the identities follow the operations that this transaction has written.  A process that begins to follow compares the
  * identities of all accounts: operations may have come while nobody followed, or while the log was not believed.
@@ -360,6 +375,7 @@ follow_operations(const AtpApply *a, const Account *accounts, int naccounts)
 		compared_in = InvalidTransactionId;
 		return;
 	}
+	doubt_identities(a, accounts, naccounts);
 	for (int i = 0; i < naccounts; i++)
 		if (accounts[i].log.n > (uint32_t) accounts[i].nstored)
 			dids[n++] = accounts[i].did;
@@ -370,7 +386,7 @@ follow_operations(const AtpApply *a, const Account *accounts, int naccounts)
 	}
 	if (n == 0)
 		return;
-	released = atp_identity_log_follow(a->sub->target, dids, n, atp_time_of_day());
+	released = atp_identity_log_follow(a->sub, dids, n, atp_time_of_day());
 	behind = palloc(Max(list_length(released), 1) * sizeof(struct varlena *));
 	for (n = 0; n < list_length(released); n++)
 		behind[n] = list_nth(released, n);
