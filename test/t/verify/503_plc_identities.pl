@@ -254,6 +254,7 @@ query('REVOKE INSERT (seq) ON plc.plc_operation FROM stranger');
 query("ALTER SYSTEM SET atproto.plc_lag = '0'; SELECT pg_reload_conf()");
 wait_for('SELECT fresh FROM atproto.stat_directory');
 my $blocker = $node->background_psql('postgres');
+$blocker->set_query_timer_restart;
 $blocker->query_safe('BEGIN; LOCK TABLE plc.plc_operation IN SHARE MODE');
 directory({ do => { publish => 180 } });
 wait_for('SELECT NOT fresh FROM atproto.stat_directory');
