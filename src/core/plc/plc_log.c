@@ -82,7 +82,7 @@ is_of_account(const AtpPlcLog *log, const AtpPlcOp *op, AtpSpan did)
 	return did.len == sizeof(own) && memcmp(did.ptr, own, sizeof(own)) == 0;
 }
 
-/* The result of try_key() for a key that has not signed the operation, without a verification. */
+/* The result of try_key() without a verification, for a key that has not signed the operation. */
 static AtpErr
 look_at_key(const AtpPlcKey key, const AtpVerifier *v)
 {
@@ -91,7 +91,7 @@ look_at_key(const AtpPlcKey key, const AtpVerifier *v)
 	return err == ATP_OK ? ATP_E_SIG_WRONG : err;
 }
 
-/* Both public implementations read the key first: a key without a point makes the operation wrong, also if "s" lies in the upper half for the key's curve. */
+/* A signature's numbers can be too large for P-256 and right for k256, so a key of P-256 is read in any case. */
 static AtpErr
 try_key(const AtpPlcOp *op, const AtpPlcKey key, const AtpVerifier *v)
 {
@@ -215,6 +215,7 @@ atp_plc_reason(AtpErr err)
 		case ATP_E_PLC_ENTRY_MARK:
 		case ATP_E_PLC_OBJECT:
 		case ATP_E_PLC_SIZE:
+		case ATP_E_JSON_LARGE:
 		case ATP_E_PLC_TYPE:
 		case ATP_E_PLC_MEMBER:
 		case ATP_E_PLC_SIG_TYPE:

@@ -150,6 +150,10 @@ foreach my $change (sort keys %damage)
 
 	like($found, qr/^2 \Q$damage{$change}\E/m, "M-51: damage is found: $change");
 }
+is(query(qq{BEGIN; UPDATE stream.plc_operation SET created_at = '2024-01-31 12:00+00'::timestamptz + n * interval '1 us' WHERE did = '$victim';
+	SELECT count(*) FROM atproto.plc_audit('$victim', 'stream');
+	SELECT min(e ->> 'createdAt') FROM atproto.plc_export('$victim', 'stream') e; ROLLBACK}), "0\n2024-01-31T12:00:00.000001Z",
+	'M-04: times of a directory that writes microseconds stay apart');
 
 # --- dump and restore ---
 
@@ -182,6 +186,11 @@ is(query("SELECT atproto.plc_key('$who', '$until'::timestamptz - interval '1 us'
 is(query("SELECT atproto.plc_key('$who', '2000-01-01', 'stream') IS NULL"), 't', '... and none before the genesis');
 is(query("SELECT count(*) FROM stream.plc_history WHERE until IS NULL AND atproto.plc_key(did, target => 'stream') IS DISTINCT FROM (CASE WHEN key ~ '^did:key:z(Q3sh|Dn)' THEN key END)"),
 	'0', '... the present keys');
+is(query(q{BEGIN; UPDATE stream.plc_text SET text = atproto.did_key(decode('e70102' || repeat('00', 31) || '05', 'hex'))
+	WHERE text = (SELECT key FROM stream.plc_history WHERE until IS NULL AND key LIKE 'did:key:zQ3sh%' ORDER BY did LIMIT 1);
+	SELECT count(*) > 0, count(atproto.plc_key(did, target => 'stream')) FROM stream.plc_history
+	WHERE until IS NULL AND key = atproto.did_key(decode('e70102' || repeat('00', 31) || '05', 'hex')); ROLLBACK}),
+	't|0', '... and none where it is no point of the curve');
 
 # --- faults of a directory ---
 
