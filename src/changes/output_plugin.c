@@ -62,7 +62,7 @@ commit_txn(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, XLogRecPtr commit
 	tell = state->n > 0 || (changes->options.positions && state->sources != NIL);
 	OutputPluginUpdateProgress(ctx, !tell);
 	if (tell)
-		atp_change_tell_position(changes, state, txn->xact_time.commit_time);
+		atp_change_tell_position(changes, state, ATP_COMMIT_TIME(txn));
 	txn->output_plugin_private = NULL;
 	MemoryContextDelete(state->context);
 }
