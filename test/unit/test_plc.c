@@ -46,6 +46,32 @@ is_error(const char *json, AtpErr expected, const char *reason)
 #define OP(members, sig) \
 	"{\"type\":\"plc_operation\",\"rotationKeys\":[\"" KEY_A "\"],\"verificationMethods\":{},\"alsoKnownAs\":[],\"services\":{}," members "\"sig\":\"" sig "\"}"
 
+/* The server and the handle that an operation with these aliases and services names. */
+static void
+names(const char *aliases, const char *services, const char *server, const char *handle)
+{
+	char		json[1000];
+	AtpPlcOp	op;
+	AtpPlcState state;
+
+	snprintf(json, sizeof(json), "{\"type\":\"plc_operation\",\"rotationKeys\":[],\"verificationMethods\":{},\"alsoKnownAs\":[%s],\"services\":{%s},\"prev\":null,\"sig\":\"\"}",
+			 aliases, services);
+	ok(read_op(json, &op) == ATP_OK && atp_plc_op_state(op.cbor, &state), "%s", json);
+	ok(server == NULL ? state.server.ptr == NULL : atp_span_is(state.server, server), "M-30: the server is that of the document");
+	ok(handle == NULL ? state.handle.ptr == NULL : atp_span_is(state.handle, handle), "M-30: so is the handle");
+}
+
+#define PDS(name, url) "\"" name "\":{\"type\":\"AtprotoPersonalDataServer\",\"endpoint\":\"" url "\"}"
+
+static void
+states(void)
+{
+	names("\"at://a.example\",\"at://b.example\"", PDS("atproto_pds", "https://a"), "https://a", "a.example");
+	names("\"https://x\",\"at://no handle\",\"at://b.example\"", PDS("a", "https://b") "," PDS("atproto_pds", "https://a"), "https://a", "b.example");
+	names("\"at://no handle\",\"at://none\"", PDS("a", "https://b"), NULL, "no handle");
+	names("", "\"atproto_pds\":{\"type\":\"x\",\"endpoint\":\"https://a\"}," PDS("b", "https://b"), NULL, NULL);
+}
+
 static void
 forms(void)
 {
@@ -454,6 +480,21 @@ guesses(void)
 	make_op(&genesis, Q(NO_KEY) "," Q(KEY_B), NULL, KEY_B);
 	begin_log(&genesis);
 	takes(&genesis, 1, ATP_E_PLC_KEY_TEXT, "M-07: no key, before the signer that was guessed");
+
+	/* s lies in the upper half of p256, the curve of C, and in the lower half of k256, the curve of A and B */
+	for (int second = 0; second < 2; second++)
+	{
+		make_op(&genesis, second ? Q(KEY_C) "," Q(KEY_A) "," Q(KEY_B) : Q(KEY_C) "," Q(KEY_A), NULL, KEY_A);
+		memset(genesis.digest, 0xff, 3);
+		genesis.digest[3] = 0x90;
+		genesis.sig[32] = 0x7f;
+		memcpy(genesis.sig + 33, genesis.digest, 31);
+		begin_log(&genesis);
+		takes(&genesis, 1, ATP_E_PLC_KEY_TEXT, "M-07: no point of a curve on which s lies in the upper half");
+		memset(no_point, 0, sizeof(no_point));
+		takes(&genesis, 1, ATP_OK, "... a point of this curve is passed over");
+		(void) atp_multikey_parse(KEY_C, strlen(KEY_C), no_point, &at);
+	}
 	memset(no_point, 0, sizeof(no_point));
 }
 
@@ -506,6 +547,7 @@ int
 main(void)
 {
 	forms();
+	states();
 	sizes();
 	numbers();
 	encoding();

@@ -175,6 +175,8 @@ is(query('SELECT string_agg(DISTINCT did::text, $$ $$) FROM one.plc_operation'),
 is(query('SELECT count(*) FROM one.plc_operation'), query("SELECT count(*) FROM stream.plc_operation WHERE did = '$did'"), '... keeps the whole log of the account');
 my @states = map { [ split /\t/ ] } split /\n/, plc_rows('state', $log);
 is(query('SELECT count(*) FROM stream.plc_history'), scalar(@states), 'M-06: the history has a row for each operation of the present chains');
+is_deeply([ sort split /\n/, query(q{SELECT concat_ws(' ', did, to_char(since AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), server) FROM stream.plc_history}) ],
+	[ sort map { join ' ', @{$_}[ 0, 1 ], $_->[4] eq '\N' ? () : $_->[4] } @states ], 'M-06: ... with the servers, also of the former form of a genesis');
 is(query('SELECT count(*) FROM stream.plc_history WHERE gone'), scalar(grep { $_->[-1] eq 't' } @states), '... tombstones among them');
 
 my $of = query('SELECT did, since, until, key FROM stream.plc_history WHERE key LIKE $$did:key:zQ3sh%$$ AND until IS NOT NULL ORDER BY 1, 2 LIMIT 1');
