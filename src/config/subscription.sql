@@ -212,8 +212,9 @@ CREATE FUNCTION atproto.log_is_believed(owner oid, target name) RETURNS boolean
                     AND (NOT pg_has_role(c.relowner, t.relowner, 'USAGE')
                         OR (g.privilege_type IN ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER')
                             AND (g.grantee = 0 OR NOT pg_has_role(g.grantee, t.relowner, 'USAGE')))))
-            AND EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = n.oid AND c.relname = 'plc_history' AND has_table_privilege(t.relowner, c.oid, 'SELECT')
-                AND has_schema_privilege(t.relowner, n.oid, 'USAGE'))
+            AND has_schema_privilege(t.relowner, n.oid, 'USAGE')
+            AND 3 = (SELECT count(*) FROM pg_class c WHERE c.relnamespace = n.oid AND c.relname IN ('plc_history', 'plc_operation', 'plc_refused')
+                AND has_table_privilege(t.relowner, c.oid, 'SELECT'))
         FROM pg_class t, pg_namespace n
         WHERE t.oid = 'atproto.identity'::regclass AND n.nspname = target
     $$;

@@ -109,7 +109,7 @@ CREATE FUNCTION atproto.plc_state(operation bytea, OUT key text, OUT label_key t
 	AS 'MODULE_PATHNAME', 'atp_pg_plc_state'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
 COMMENT ON FUNCTION atproto.plc_state(bytea) IS
-	'what a signed operation (DAG-CBOR) says of its account: signing keys as did:key, server, claimed handle, all as written; gone: a tombstone';
+	'what a signed operation (DAG-CBOR) says of its account: signing keys, server, claimed handle, as written, whether or not they are keys, addresses or handles; gone: a tombstone; all NULL: no operation';
 
 CREATE FUNCTION atproto.plc_json(operation bytea) RETURNS jsonb
 	AS 'MODULE_PATHNAME', 'atp_pg_plc_json'

@@ -220,6 +220,19 @@ atp_pg_plc_check(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/* M-06: the former form of a genesis may name its server without a scheme. */
+static AtpSpan
+with_scheme(const AtpPlcState *state)
+{
+	AtpSpan		server = state->server;
+	char	   *text;
+
+	if (state->kind != ATP_PLC_CREATE || atp_span_begins(server, "https://") || atp_span_begins(server, "http://"))
+		return server;
+	text = psprintf("https://%.*s", (int) server.len, server.ptr);
+	return (AtpSpan) {text, strlen("https://") + server.len};
+}
+
 /* SQL: atproto.plc_state(operation) */
 Datum
 atp_pg_plc_state(PG_FUNCTION_ARGS)
@@ -235,7 +248,7 @@ atp_pg_plc_state(PG_FUNCTION_ARGS)
 		elog(ERROR, "return type must be a row type");
 	if (atp_plc_op_state(cbor, &state))
 	{
-		const AtpSpan texts[] = {state.key, state.label_key, state.server, state.handle};
+		const AtpSpan texts[] = {state.key, state.label_key, with_scheme(&state), state.handle};
 
 		for (int i = 0; i < lengthof(texts); i++)
 			if (!(nulls[i] = texts[i].ptr == NULL || memchr(texts[i].ptr, 0, texts[i].len) != NULL))

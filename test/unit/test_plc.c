@@ -11,6 +11,7 @@
 #define KEY_A	"did:key:zQ3shokFTS3brHcDQrn82RUDfCZESWL1ZdCEJwekUDPQiYBme"
 #define KEY_B	"did:key:zQ3shtxV1FrJfhqE1dvxYRcCknWNjHc3c5X1y3ZSoPDi2aur2"
 #define KEY_C	"did:key:zDnaeTiq1PdzvZXUaMdezchcMJQpBdH2VN4pgrrEhMCCbmwSb"
+#define KEY_HIGH	"did:key:zQ3shee78LWigF4Ts7WPKAU8jYxezfqFXLgjiecpo2UFCEtrA"	/* k256, x is above the order of P-256 */
 #define NO_KEY	"did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp"
 #define MS		INT64_C(1000)
 #define HOUR	(3600 * 1000 * MS)
@@ -44,6 +45,32 @@ is_error(const char *json, AtpErr expected, const char *reason)
 
 #define OP(members, sig) \
 	"{\"type\":\"plc_operation\",\"rotationKeys\":[\"" KEY_A "\"],\"verificationMethods\":{},\"alsoKnownAs\":[],\"services\":{}," members "\"sig\":\"" sig "\"}"
+
+/* The server and the handle that an operation with these aliases and services names. */
+static void
+names(const char *aliases, const char *services, const char *server, const char *handle)
+{
+	char		json[1000];
+	AtpPlcOp	op;
+	AtpPlcState state;
+
+	snprintf(json, sizeof(json), "{\"type\":\"plc_operation\",\"rotationKeys\":[],\"verificationMethods\":{},\"alsoKnownAs\":[%s],\"services\":{%s},\"prev\":null,\"sig\":\"\"}",
+			 aliases, services);
+	ok(read_op(json, &op) == ATP_OK && atp_plc_op_state(op.cbor, &state), "%s", json);
+	ok(server == NULL ? state.server.ptr == NULL : atp_span_is(state.server, server), "M-30: the server is that of the document");
+	ok(handle == NULL ? state.handle.ptr == NULL : atp_span_is(state.handle, handle), "M-30: so is the handle");
+}
+
+#define PDS(name, url) "\"" name "\":{\"type\":\"AtprotoPersonalDataServer\",\"endpoint\":\"" url "\"}"
+
+static void
+states(void)
+{
+	names("\"at://a.example\",\"at://b.example\"", PDS("atproto_pds", "https://a"), "https://a", "a.example");
+	names("\"https://x\",\"at://no handle\",\"at://b.example\"", PDS("a", "https://b") "," PDS("atproto_pds", "https://a"), "https://a", "b.example");
+	names("\"at://no handle\",\"at://none\"", PDS("a", "https://b"), NULL, "no handle");
+	names("", "\"atproto_pds\":{\"type\":\"x\",\"endpoint\":\"https://a\"}," PDS("b", "https://b"), NULL, NULL);
+}
 
 static void
 forms(void)
@@ -116,6 +143,32 @@ sizes(void)
 		is_error(json, n > ATP_PLC_OP_MAX ? ATP_E_PLC_SIZE : ATP_E_PLC_PREV_TEXT, NULL);
 	}
 	free(json);
+	ok(strcmp(atp_plc_reason(ATP_E_JSON_LARGE), "form") == 0, "M-06: so is JSON that is too long to be converted");
+}
+
+/* M-03: numbers have 64 bits with sign, containers nest 128 levels, the operation included. */
+static void
+numbers(void)
+{
+	char		json[1000];
+	char	   *p;
+
+	is_error(OP("\"prev\":null,\"x\":[9223372036854775807,-9223372036854775808,1.0,-2.00],", ""), ATP_OK, NULL);
+	is_error(OP("\"prev\":null,\"x\":9223372036854775808,", ""), ATP_E_DATA_INTEGER, "encoding");
+	is_error(OP("\"prev\":null,\"x\":-9223372036854775809,", ""), ATP_E_DATA_INTEGER, "encoding");
+	is_error(OP("\"prev\":null,\"x\":1e3,", ""), ATP_E_JSON_NUMBER, "encoding");
+	is_error(OP("\"prev\":null,\"x\":-0,", ""), ATP_E_JSON_NUMBER, "encoding");
+	for (int depth = 128; depth <= 129; depth++)
+	{
+		p = json + sprintf(json, "{\"type\":\"plc_tombstone\",\"prev\":null,\"x\":");
+		for (int i = 1; i < depth; i++)
+			*p++ = '[';
+		for (int i = 1; i < depth; i++)
+			*p++ = ']';
+		strcpy(p, "}");
+		/* JSON that cannot be read has no form */
+		is_error(json, depth == 128 ? ATP_E_PLC_MEMBER : ATP_E_JSON_DEPTH, depth == 128 ? "form" : "encoding");
+	}
 }
 
 /* M-03: keys by length, then by bytes; "$link" is a key like others.  The bytes were written by hand. */
@@ -145,6 +198,9 @@ read_entry(const char *json, AtpPlcEntry *entry)
 	return err;
 }
 
+#define ENTRY(cid, time) \
+	"{\"did\":\"did:plc:aaaaaaaaaaaaaaaaaaaaaaaa\",\"operation\":{},\"cid\":\"" cid "\",\"createdAt\":\"" time "\"}"
+
 static void
 entries(void)
 {
@@ -163,14 +219,27 @@ entries(void)
 		{"{\"did\":\"did:plc:aaaaaaaaaaaaaaaaaaaaaaa\",\"operation\":{},\"cid\":\"x\",\"createdAt\":\"\"}", ATP_E_PLC_ENTRY_DID},
 		{"{\"did\":\"did:plc:aaaaaaaaaaaaaaaaaaaaaaaa\",\"operation\":{},\"cid\":\"x\",\"createdAt\":\"\"}", ATP_E_PLC_ENTRY_TIME},
 		{"{\"did\":\"did:plc:aaaaaaaaaaaaaaaaaaaaaaaa\",\"operation\":{},\"cid\":\"x\",\"createdAt\":\"1970-01-01T00:00:01.002Z\",\"nullified\":null}", ATP_E_PLC_ENTRY_MARK},
-		{"{\"did\":\"did:plc:aaaaaaaaaaaaaaaaaaaaaaaa\"} ,", ATP_E_JSON_SYNTAX}
+		{"{\"did\":\"did:plc:aaaaaaaaaaaaaaaaaaaaaaaa\"} ,", ATP_E_JSON_SYNTAX},
+		{ENTRY("x\",\"cid\":\"y", "1970-01-01T00:00:00Z"), ATP_E_PLC_ENTRY},
+		{ENTRY("x", "0001-01-01T23:59:59.999999Z"), ATP_E_PLC_ENTRY_TIME},
+		{ENTRY("x", "0001-01-02T00:00:00Z"), ATP_OK},
+		{ENTRY("x", "9999-12-30T23:59:59.9999999Z"), ATP_OK},
+		{ENTRY("x", "9999-12-30T23:59:60Z"), ATP_E_PLC_ENTRY_TIME},
+		{ENTRY("\\ud800", "1970-01-01T00:00:00Z"), ATP_OK},
+		{ENTRY("x", "\\ud800"), ATP_E_PLC_ENTRY}
 	};
+	char		long_cid[3 * ATP_JSON_TEXTS_MAX];
+	size_t		len = sprintf(long_cid, "{\"did\":\"did:plc:aaaaaaaaaaaaaaaaaaaaaaaa\",\"operation\":{},\"createdAt\":\"1970-01-01T00:00:00\\u005a\",\"cid\":\"");
 
 	ok(read_entry(whole, &entry) == ATP_OK && atp_span_is(entry.did, "did:plc:aaaaaaaaaaaaaaaaaaaaaaaa") && atp_span_is(entry.cid, "x") &&
 	   atp_span_is(entry.operation, "{\"a\":[1,]}") && entry.created_at == 1002 * MS && !entry.has_mark, "an entry");
 	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
 		ok(read_entry(faults[i].json, &entry) == faults[i].err, "%s", faults[i].json);
 	ok(read_entry(faults[6].json, &entry) == ATP_E_PLC_ENTRY_TIME && entry.did.ptr != NULL, "a refused entry names its account");
+	for (int i = 0; i <= ATP_JSON_TEXTS_MAX; i++)
+		len += sprintf(long_cid + len, "\\n");
+	strcpy(long_cid + len, "\"}");
+	ok(read_entry(long_cid, &entry) == ATP_OK && entry.created_at == 0, "M-02: a CID of any length is a text");
 }
 
 /* --- logs --- */
@@ -393,6 +462,15 @@ guesses(void)
 
 	/* no point of a curve, before the guessed signer and behind the signer */
 	(void) atp_multikey_parse(KEY_C, strlen(KEY_C), no_point, &at);
+	make_op(&genesis, Q(KEY_C) "," Q(KEY_HIGH), NULL, KEY_HIGH);
+	begin_log(&genesis);
+	takes(&genesis, 1, ATP_E_PLC_KEY_TEXT, "M-07: no point, although no key of this curve has such a signature");
+	make_op(&genesis, Q(KEY_C) "," Q(KEY_HIGH) "," Q(KEY_A), NULL, KEY_HIGH);
+	begin_log(&genesis);
+	takes(&genesis, 1, ATP_E_PLC_KEY_TEXT, "M-07: ... and another key was guessed");
+	make_op(&genesis, Q(KEY_HIGH) "," Q(KEY_C), NULL, KEY_HIGH);
+	begin_log(&genesis);
+	takes(&genesis, 1, ATP_OK, "M-07: ... behind the signer");
 	make_op(&genesis, Q(KEY_C) "," Q(KEY_B), NULL, KEY_B);
 	begin_log(&genesis);
 	takes(&genesis, 1, ATP_E_PLC_KEY_TEXT, "M-07: no point, before the signer that was guessed");
@@ -402,6 +480,21 @@ guesses(void)
 	make_op(&genesis, Q(NO_KEY) "," Q(KEY_B), NULL, KEY_B);
 	begin_log(&genesis);
 	takes(&genesis, 1, ATP_E_PLC_KEY_TEXT, "M-07: no key, before the signer that was guessed");
+
+	/* s lies in the upper half of p256, the curve of C, and in the lower half of k256, the curve of A and B */
+	for (int second = 0; second < 2; second++)
+	{
+		make_op(&genesis, second ? Q(KEY_C) "," Q(KEY_A) "," Q(KEY_B) : Q(KEY_C) "," Q(KEY_A), NULL, KEY_A);
+		memset(genesis.digest, 0xff, 3);
+		genesis.digest[3] = 0x90;
+		genesis.sig[32] = 0x7f;
+		memcpy(genesis.sig + 33, genesis.digest, 31);
+		begin_log(&genesis);
+		takes(&genesis, 1, ATP_E_PLC_KEY_TEXT, "M-07: no point of a curve on which s lies in the upper half");
+		memset(no_point, 0, sizeof(no_point));
+		takes(&genesis, 1, ATP_OK, "... a point of this curve is passed over");
+		(void) atp_multikey_parse(KEY_C, strlen(KEY_C), no_point, &at);
+	}
 	memset(no_point, 0, sizeof(no_point));
 }
 
@@ -454,7 +547,9 @@ int
 main(void)
 {
 	forms();
+	states();
 	sizes();
+	numbers();
 	encoding();
 	entries();
 	chains();

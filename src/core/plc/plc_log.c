@@ -82,30 +82,22 @@ is_of_account(const AtpPlcLog *log, const AtpPlcOp *op, AtpSpan did)
 	return did.len == sizeof(own) && memcmp(did.ptr, own, sizeof(own)) == 0;
 }
 
-/* Could the key have signed the operation, by the forms of key and signature? */
+/* The result of try_key() without a verification, for a key that has not signed the operation. */
 static AtpErr
-check_forms(const AtpPlcOp *op, const AtpPlcKey key)
+look_at_key(const AtpPlcKey key, const AtpVerifier *v)
 {
-	return key[0] == 0 ? ATP_E_KEY_POINT : atp_sig_check(atp_multikey_curve(key), (AtpBytes) {op->sig, sizeof(op->sig)});
+	AtpErr		err = key[0] == 0 ? ATP_E_KEY_POINT : v->read(v->ctx, key);
+
+	return err == ATP_OK ? ATP_E_SIG_WRONG : err;
 }
 
+/* A signature's numbers can be too large for P-256 and right for k256, so a key of P-256 is read in any case. */
 static AtpErr
 try_key(const AtpPlcOp *op, const AtpPlcKey key, const AtpVerifier *v)
 {
-	AtpErr		err = check_forms(op, key);
-
-	return err == ATP_OK ? v->verify(v->ctx, key, op->digest, op->sig) : err;
-}
-
-/* The result of try_key() for a key that has not signed the operation, without a verification. */
-static AtpErr
-look_at_key(const AtpPlcOp *op, const AtpPlcKey key, const AtpVerifier *v)
-{
-	AtpErr		err = check_forms(op, key);
-
-	if (err == ATP_OK)
-		err = v->read(v->ctx, key);
-	return err == ATP_OK ? ATP_E_SIG_WRONG : err;
+	if (key[0] == 0 || atp_sig_check(atp_multikey_curve(key), (AtpBytes) {op->sig, sizeof(op->sig)}) != ATP_OK)
+		return look_at_key(key, v);
+	return v->verify(v->ctx, key, op->digest, op->sig);
 }
 
 /*
@@ -129,7 +121,7 @@ find_signer(const AtpPlcOp *op, const AtpPlcKey *keys, unsigned nkeys, unsigned 
 	for (unsigned i = 0; i < nkeys; i++)
 	{
 		bool		is_guess = memcmp(keys[i], keys[guess], sizeof(AtpPlcKey)) == 0;
-		AtpErr		err = is_guess ? guessed : guessed == ATP_OK ? look_at_key(op, keys[i], v) : try_key(op, keys[i], v);
+		AtpErr		err = is_guess ? guessed : guessed == ATP_OK ? look_at_key(keys[i], v) : try_key(op, keys[i], v);
 
 		if (err == ATP_E_KEY_POINT)
 			return ATP_E_PLC_KEY_TEXT;
@@ -223,6 +215,7 @@ atp_plc_reason(AtpErr err)
 		case ATP_E_PLC_ENTRY_MARK:
 		case ATP_E_PLC_OBJECT:
 		case ATP_E_PLC_SIZE:
+		case ATP_E_JSON_LARGE:
 		case ATP_E_PLC_TYPE:
 		case ATP_E_PLC_MEMBER:
 		case ATP_E_PLC_SIG_TYPE:

@@ -8,6 +8,7 @@
 #include "core/codec/json_dagcbor.h"
 #include "core/plc/plc_op.h"
 #include "core/syntax/base64.h"
+#include "core/syntax/handle.h"
 
 typedef enum OpMember
 {
@@ -345,22 +346,33 @@ text_in(AtpBytes map, const char *name)
 	return (AtpSpan) {NULL, 0};
 }
 
-/* The first alias with at://; the handle stands behind the scheme. */
+/* W-15: the first alias with at:// and the syntax of a handle; where no alias has the syntax, the first alias with at://. */
 static AtpSpan
 find_handle(AtpBytes aliases)
 {
 	AtpCborReader r;
 	AtpCborItem item;
+	AtpSpan		first = {NULL, 0};
 	size_t		at;
 
 	atp_cbor_init(&r, aliases.ptr, aliases.len, ATP_CBOR_DEPTH_DEFAULT);
 	(void) atp_cbor_next(&r, &item, &at);
 	while (atp_cbor_next(&r, &item, &at) == ATP_OK)
-		if (atp_span_begins(atp_cbor_span(&item), "at://"))
-			return (AtpSpan) {(const char *) item.str.ptr + 5, item.str.len - 5};
-	return (AtpSpan) {NULL, 0};
+	{
+		AtpSpan		handle = atp_cbor_span(&item);
+
+		if (!atp_span_begins(handle, "at://"))
+			continue;
+		handle = (AtpSpan) {handle.ptr + 5, handle.len - 5};
+		if (atp_handle_check(handle.ptr, handle.len, &at) == ATP_OK)
+			return handle;
+		if (first.ptr == NULL)
+			first = handle;
+	}
+	return first;
 }
 
+/* W-13: the directory makes the service's id of the member's name. */
 static AtpSpan
 find_server(AtpBytes services)
 {
@@ -376,7 +388,7 @@ find_server(AtpBytes services)
 	{
 		AtpBytes	service = {services.ptr + item.at, services.len - item.at};
 
-		if (atp_span_is(text_in(service, "type"), "AtprotoPersonalDataServer"))
+		if (atp_span_is(key, "atproto_pds") && atp_span_is(text_in(service, "type"), "AtprotoPersonalDataServer"))
 			return text_in(service, "endpoint");
 	}
 	return (AtpSpan) {NULL, 0};

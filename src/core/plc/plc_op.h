@@ -65,8 +65,8 @@ typedef struct AtpPlcState
 	AtpPlcKind	kind;
 	AtpSpan		key;			/* verificationMethods.atproto, as written; ptr NULL: absent */
 	AtpSpan		label_key;		/* verificationMethods.atproto_label */
-	AtpSpan		server;			/* endpoint of the first service of the type AtprotoPersonalDataServer, as written */
-	AtpSpan		handle;			/* of the first alias with at://, as written */
+	AtpSpan		server;			/* endpoint of the service atproto_pds, if its type is AtprotoPersonalDataServer, as written */
+	AtpSpan		handle;			/* of the first alias with the syntax of a handle, or else with at://, as written */
 } AtpPlcState;
 
 /* Reads kind and rotation keys of an operation from its DAG-CBOR.  False: no operation. */

@@ -271,6 +271,25 @@ add_event(AtpHeldBatch *held, HeapTuple tuple, TupleDesc desc, int max)
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
 }
 
+/*
+ * The batch has no room for an event of the account did.  Take back the account's other events, which the next batch has together:
+ * a commit by a former key is confirmed by events behind the commit (M-40), and refused without these events.  Only an account
+ * that fills a batch alone is cut.
+ */
+static void
+leave_to_next(AtpHeldBatch *held, const struct varlena *did)
+{
+	AtpBatch   *batch = held->batch;
+	int			n = batch->nmessages;
+
+	while (n > 0 && atp_compare_dids(held->rows[n - 1].did, did) == 0)
+		n--;
+	if (n == 0 || n == batch->nmessages)
+		return;
+	batch->nmessages = n;
+	batch->used = batch->messages[n - 1].ptr + batch->messages[n - 1].len - batch->buffer;
+}
+
 /* Read the held events of the accounts in dids, until the batch is full. */
 static void
 read_events(const AtpApply *a, AtpHeldBatch *held)
@@ -298,7 +317,12 @@ read_events(const AtpApply *a, AtpHeldBatch *held)
 		for (uint64 i = 0; i < n && held->all; i++)
 		{
 			if (atp_batch_full(held->batch))
+			{
+				bool		isnull;
+
 				held->all = false;
+				leave_to_next(held, PG_DETOAST_DATUM_PACKED(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull)));
+			}
 			else
 				add_event(held, SPI_tuptable->vals[i], SPI_tuptable->tupdesc, ATP_BATCH_EVENTS);
 		}

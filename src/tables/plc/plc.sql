@@ -4,7 +4,7 @@ CREATE FUNCTION atproto.plc_key(did @extschema@.did, at timestamptz DEFAULT NULL
 	AS 'MODULE_PATHNAME', 'atp_plc_key'
 	LANGUAGE C STABLE;
 COMMENT ON FUNCTION atproto.plc_key(@extschema@.did, timestamptz, name) IS
-	'signing key of an account at a time, as did:key, by the chain that holds now; without a time the present key; NULL before the genesis, after a tombstone, and where the log has no key of k256 or p256';
+	'signing key of an account at a time, as did:key, by the chain that holds now: at the time of an operation the operation''s; without a time the present key; NULL before the genesis, after a tombstone, and where the log has no key of k256 or p256';
 
 CREATE FUNCTION atproto.plc_log(did @extschema@.did, target name DEFAULT 'atproto', OUT n integer, OUT cid @extschema@.cidlink, OUT prev integer,
 	OUT nullified_by integer, OUT signer integer, OUT created_at timestamptz, OUT seq bigint, OUT operation jsonb, OUT signed bytea)

@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "common/signature.h"
 #include "config/extension.h"
 #include "config/spi.h"
 #include "core/plc/plc_op.h"
@@ -14,13 +15,15 @@
 
 PG_FUNCTION_INFO_V1(atp_plc_key);
 
+/* W-11: a key is a point of its curve. */
 static bool
 is_key(const char *text)
 {
 	uint8_t		key[ATP_MULTIKEY_LEN];
 	size_t		at;
 
-	return strncmp(text, "did:key:", 8) == 0 && atp_multikey_parse(text, strlen(text), key, &at) == ATP_OK;
+	return strncmp(text, "did:key:", 8) == 0 && atp_multikey_parse(text, strlen(text), key, &at) == ATP_OK &&
+		atp_signature_key(NULL, key) != ATP_E_KEY_POINT;
 }
 
 /* SQL: atproto.plc_key(did, at, target); caller's rights */

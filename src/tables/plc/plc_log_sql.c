@@ -39,7 +39,10 @@ atp_plc_log(PG_FUNCTION_ARGS)
 					  " atproto.plc_json(s.signed), s.signed" OF_ACCOUNT);
 }
 
-#define ENTRY_TIME	"to_char(o.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
+/* M-04: milliseconds, as a directory writes them; microseconds of a directory that has written them. */
+#define ENTRY_TIME \
+	"to_char(o.created_at AT TIME ZONE 'UTC', CASE WHEN extract(microseconds FROM o.created_at)::bigint % 1000 = 0" \
+	" THEN 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"' ELSE 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"' END)"
 
 /* SQL: atproto.plc_export(did, target) */
 Datum

@@ -16,7 +16,7 @@
 static const AtpColumn operation_columns[] = {
 	{"did", ATP_TYPE_DID, ATP_KEY, "NOT NULL", "the account"},
 	{"cid", ATP_TYPE_CID, ATP_VALUE, "NOT NULL", "CID of the operation"},
-	{"n", ATP_TYPE_INT4, ATP_KEY, "NOT NULL", "place in the account's log, from 1; the same at every directory"},
+	{"n", ATP_TYPE_INT4, ATP_KEY, "NOT NULL", "place in the account's log, from 1, not counting refused entries; the same at every directory"},
 	{"prev", ATP_TYPE_INT4, ATP_VALUE, NULL, "place of the operation that this one follows; NULL: the genesis"},
 	{"nullified_by", ATP_TYPE_INT4, ATP_VALUE, NULL, "place of the recovery that nullified this operation; NULL: in the present chain"},
 	{"created_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, "NOT NULL", "when the operation came, by the directory's word"},
@@ -127,9 +127,9 @@ const AtpTable atp_plc_operation_table = {
 	" WHERE o.nullified_by IS NULL",
 	.view_comment = "what each did:plc account said of itself, and when, by the chain that holds now: signing key, server, claimed handle",
 	.view_more = "COMMENT ON COLUMN #.plc_history.since IS 'when the operation came, by the directory''s word';"
-	"COMMENT ON COLUMN #.plc_history.until IS 'when the next operation of the chain came; NULL: the present state';"
-	"COMMENT ON COLUMN #.plc_history.key IS 'signing key of commits, as did:key; NULL: none';"
-	"COMMENT ON COLUMN #.plc_history.label_key IS 'signing key of labels, as did:key; NULL: none';"
+	"COMMENT ON COLUMN #.plc_history.until IS 'when the next operation of the chain came, from which time on that operation counts; NULL: the present state';"
+	"COMMENT ON COLUMN #.plc_history.key IS 'signing key of commits, as written, also what is no did:key; NULL: none';"
+	"COMMENT ON COLUMN #.plc_history.label_key IS 'signing key of labels, as written, also what is no did:key; NULL: none';"
 	"COMMENT ON COLUMN #.plc_history.server IS 'endpoint of the account''s PDS, as written; NULL: none';"
 	"COMMENT ON COLUMN #.plc_history.handle IS 'handle that the account claims, as written and not verified; NULL: none';"
 	"COMMENT ON COLUMN #.plc_history.gone IS 'the operation is a tombstone'",

@@ -8,8 +8,8 @@
  * tree, hash by hash, up to a commit signed by the present key, or up to the stored commit, whose signature was verified.  Each
  * commit between needs the signature of a key that was the account's at the time of the commit's revision.
  *
- * So each stored record is the account's.  But a thief who also sends the stream can insert commits whose changes the next
- * commits undo: such changes appear in table record_event, and in triggers.
+ * So each stored record is the account's, if the subscription keeps all actions; otherwise no former key counts.  But a thief who also
+ * sends the stream can insert commits whose changes the next commits undo: such changes appear in table record_event, and in triggers.
  */
 #ifndef ATP_CONFIRM_H
 #define ATP_CONFIRM_H

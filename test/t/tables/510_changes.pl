@@ -69,12 +69,15 @@ is(join("\n", peek('app', targets => 'stated, "atproto"')), join("\n", @messages
 # --- wrong options ---
 
 foreach my $case (
-	[ "'target', 'x'",         qr/has no option "target".*targets, collections, dids, kinds, old and positions/s ],
+	[ "'target', 'x'",         qr/has no option "target".*targets, collections, dids, kinds, max_message, old and positions/s ],
 	[ "'kinds', 'commits'",    qr/"kinds".*"commits".*commit, identity, account and label/s ],
 	[ "'kinds', ''",           qr/"kinds"/ ],
 	[ "'dids', 'did:plc'",     qr/"dids".*"did:plc"/ ],
 	[ "'collections', 'a.*b'", qr/"collections".*"a\.\*b"/ ],
 	[ "'targets', ''",         qr/"targets"/ ],
+	[ "'max_message', '15kB'",  qr/"max_message".*"15kB".*from 16kB to 512MB/s ],
+	[ "'max_message', '513MB'", qr/"max_message".*"513MB"/ ],
+	[ "'max_message', 'much'", qr/"max_message".*"much"/ ],
 	[ "'old', 'maybe'",        qr/"old".*true or false/s ],
 	[ "'positions', 'no'",     qr/"positions".*"no"/ ])
 {
@@ -82,5 +85,11 @@ foreach my $case (
 
 	like($err, $case->[1], "refused: $case->[0]");
 }
+
+# --- messages are JSON, which is UTF-8 ---
+
+query(q{CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'});
+like(($node->psql('latin', q{SELECT pg_create_logical_replication_slot('latin', 'atproto')}))[2], qr/needs a database with encoding UTF8/, 'a database of another encoding');
+query('DROP DATABASE latin');
 
 done_testing();

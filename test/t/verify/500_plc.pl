@@ -150,6 +150,10 @@ foreach my $change (sort keys %damage)
 
 	like($found, qr/^2 \Q$damage{$change}\E/m, "M-51: damage is found: $change");
 }
+is(query(qq{BEGIN; UPDATE stream.plc_operation SET created_at = '2024-01-31 12:00+00'::timestamptz + n * interval '1 us' WHERE did = '$victim';
+	SELECT count(*) FROM atproto.plc_audit('$victim', 'stream');
+	SELECT min(e ->> 'createdAt') FROM atproto.plc_export('$victim', 'stream') e; ROLLBACK}), "0\n2024-01-31T12:00:00.000001Z",
+	'M-04: times of a directory that writes microseconds stay apart');
 
 # --- dump and restore ---
 
@@ -171,6 +175,8 @@ is(query('SELECT string_agg(DISTINCT did::text, $$ $$) FROM one.plc_operation'),
 is(query('SELECT count(*) FROM one.plc_operation'), query("SELECT count(*) FROM stream.plc_operation WHERE did = '$did'"), '... keeps the whole log of the account');
 my @states = map { [ split /\t/ ] } split /\n/, plc_rows('state', $log);
 is(query('SELECT count(*) FROM stream.plc_history'), scalar(@states), 'M-06: the history has a row for each operation of the present chains');
+is_deeply([ sort split /\n/, query(q{SELECT concat_ws(' ', did, to_char(since AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), server) FROM stream.plc_history}) ],
+	[ sort map { join ' ', @{$_}[ 0, 1 ], $_->[4] eq '\N' ? () : $_->[4] } @states ], 'M-06: ... with the servers, also of the former form of a genesis');
 is(query('SELECT count(*) FROM stream.plc_history WHERE gone'), scalar(grep { $_->[-1] eq 't' } @states), '... tombstones among them');
 
 my $of = query('SELECT did, since, until, key FROM stream.plc_history WHERE key LIKE $$did:key:zQ3sh%$$ AND until IS NOT NULL ORDER BY 1, 2 LIMIT 1');
@@ -180,6 +186,11 @@ is(query("SELECT atproto.plc_key('$who', '$until'::timestamptz - interval '1 us'
 is(query("SELECT atproto.plc_key('$who', '2000-01-01', 'stream') IS NULL"), 't', '... and none before the genesis');
 is(query("SELECT count(*) FROM stream.plc_history WHERE until IS NULL AND atproto.plc_key(did, target => 'stream') IS DISTINCT FROM (CASE WHEN key ~ '^did:key:z(Q3sh|Dn)' THEN key END)"),
 	'0', '... the present keys');
+is(query(q{BEGIN; UPDATE stream.plc_text SET text = atproto.did_key(decode('e70102' || repeat('00', 31) || '05', 'hex'))
+	WHERE text = (SELECT key FROM stream.plc_history WHERE until IS NULL AND key LIKE 'did:key:zQ3sh%' ORDER BY did LIMIT 1);
+	SELECT count(*) > 0, count(atproto.plc_key(did, target => 'stream')) FROM stream.plc_history
+	WHERE until IS NULL AND key = atproto.did_key(decode('e70102' || repeat('00', 31) || '05', 'hex')); ROLLBACK}),
+	't|0', '... and none where it is no point of the curve');
 
 # --- faults of a directory ---
 

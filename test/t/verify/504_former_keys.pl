@@ -38,6 +38,7 @@ atproto.reconnect_delay = 50ms
 atproto.plc_lag = 0
 CONF
 my $server = AtprotoTest::Server->start("$made/stream", '--hold-at', $before + 1);
+my $low    = '2' x 24;	# the first account in the order of batches
 
 # The account's records, repo.sync, and the letters.
 sub state_of
@@ -83,6 +84,15 @@ wait_for('SELECT fresh FROM atproto.stat_directory');
 $server->release;
 wait_for_seq($node, 'full', $all);
 is(query("SELECT count(*) FROM atproto.dead_letter"), '0', 'nothing is refused before a look-up has ended: it waits');
+# the batch of held events is full before the account's last commit; the bytes of another account are no message
+query("INSERT INTO atproto.held_event (target, subscription, kind, verify, format, endpoint, did, rev, seq, why, shard_key, bytes)"
+	. " SELECT target, subscription, kind, verify, format, endpoint, 'did:plc:$low', rev, seq, why, shard_key, decode(repeat('00', 8 * 1024 * 1024 - 100), 'hex')"
+	. " FROM atproto.held_event WHERE did = '$who{two}{did}' ORDER BY rev LIMIT 1");
+know($who{two}{did}, $who{two}{present});
+looked_up('', "did IN ('did:plc:$low', '$who{two}{did}')");
+wait_for("SELECT count(*) = 0 FROM atproto.held_event WHERE did = '$who{two}{did}'");
+is(state_of('two'), $who{two}{is}, 'M-40: a full batch parts no commit from those that confirm it');
+query("DELETE FROM atproto.dead_letter WHERE stage <> 'signature'");
 look_up_all();
 is(state_of($_), $who{$_}{is}, "M-40: $_") foreach @cases;
 like(letter('alone'), qr/^The commit is signed by a former key of the account, \\x$who{alone}{key}, which was its key until \d+.*, and nothing newer confirms the commit\.$/,
@@ -122,6 +132,15 @@ query("INSERT INTO plc.plc_refused (did, digest, reason, detail, created_at, sub
 like(query(sprintf $retry, $who{alone}{did}), qr/^it is not signed by the account's key$/, 'M-31: a log that lacks an operation of the account names no former key');
 query('DELETE FROM plc.plc_refused');
 like(query(sprintf $retry, $who{alone}{did}), qr/nothing newer confirms/, '... and the log without the entry names it again');
+
+# --- a filter by actions ---
+
+my $again = AtprotoTest::Server->start("$made/stream");
+query('CREATE SCHEMA creates');
+query(subscribe_sql('creates', $again, cursor => 0, verify => "'full'", target => "'creates'", dids => "'{$who{flight}{did}}'", actions => "'{create}'"));
+wait_for("SELECT seq >= $all FROM atproto.cursor WHERE subscription = 'creates'");
+look_up_all();
+is(query("SELECT string_agg(rkey::text, ',' ORDER BY rkey) FROM creates.record"), '3', 'M-40: with some actions only, no former key counts: a deletion may leave no row');
 
 $node->stop;
 $network->stop;
