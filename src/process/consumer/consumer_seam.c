@@ -26,7 +26,7 @@
 #include "types/types.h"
 #include "utils/guc.h"
 
-int			atp_history_interval_s;
+static int	atp_history_interval_s;
 
 #define INTERVAL_MS	(atp_history_interval_s * 1000)
 #define SWEEP_LOOK_MS	1000		/* the end of a sweep waits for other subscriptions */
