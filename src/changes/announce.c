@@ -1,6 +1,6 @@
 /*
  * announce.c
- *		Announcements to the output plugin in WAL, where the rows alone do not tell enough.
+ *		Announcements to the output plugin in WAL, where the rows alone do not tell enough (O-24).
  *
  * "account FLAGS DID": see announce.h.  "drop OID": rows go with a table or partition, which WAL does not say.
  */

@@ -1,6 +1,6 @@
 /*
  * change_options.c
- *		The options with which a reader starts to read a slot.
+ *		The options with which a reader starts to read a slot (O-22).
  */
 #include "postgres.h"
 

@@ -1,6 +1,6 @@
 /*
  * change_record.c
- *		Changes of the table record, as events of the kind commit.
+ *		Changes of the table record, as events of the kind commit (O-21, O-25).
  */
 #include "postgres.h"
 

@@ -1,8 +1,9 @@
 /*
  * output_plugin.c
- *		The output plugin "atproto": the changes of the tables of all targets, for readers of a logical replication slot.
+ *		The output plugin "atproto": the changes of the tables of all targets, for readers of a logical replication slot
+ *		(O-20).
  *
- * doc/use/changes.md has the messages and the options.  The plugin has no callbacks for transactions in progress: PostgreSQL
+ * doc/use/plugin.md has the messages and the options.  The plugin has no callbacks for transactions in progress: PostgreSQL
  * then keeps a large transaction on disk, and hands it over after its commit.  So each message can have the end of the commit
  * record, where a reader begins again.  Likewise a prepared transaction comes with COMMIT PREPARED.
  */

@@ -1,7 +1,7 @@
 # 473_search.pl
 #		The programs examples/search.py and search.mjs apply each change once, in the order of the commits, while readers and
 #		server are killed: what triggers in the programs' own stores have written down is compared with the slot's
-#		messages, change by change.  When changes are lost for a program, the program begins anew: its slot was read by somebody else, or is gone.
+#		messages, change by change (O-23).  When changes are lost for a program, the program begins anew: its slot was read by somebody else, or is gone.
 #
 #		ATPROTO_KILLS=500 kills so often (CI: 4): the program, the server, the program, the slot's walsender; at random
 #		moments while events come slowly.  ATPROTO_SEED draws the places.  Without npm's packages, search.mjs is left out.

@@ -1,6 +1,6 @@
 # 511_changes_rows.pl
 #		The output plugin, and changes of the tables beside the stream: partitions, rows removed in bulk, large values,
-#		transactions of every kind, tables altered by the owner, replica identities.
+#		transactions of every kind, tables altered by the owner, replica identities.  O-21, O-24.
 
 use strict;
 use warnings FATAL => 'all';

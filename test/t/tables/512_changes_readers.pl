@@ -1,7 +1,7 @@
 # 512_changes_readers.pl
 #		Readers of the output plugin: pg_recvlogical, killed with and without the server at random moments, gets each change;
 #		a start at the position of any transaction continues with the next transaction; and the messages, as a
-#		Jetstream's, fill another target with the same rows.  A large transaction of which nothing is told ends no connection.
+#		Jetstream's, fill another target with the same rows.  A large transaction of which nothing is told ends no connection.  O-23, O-25.
 
 use strict;
 use warnings FATAL => 'all';
