@@ -6,7 +6,7 @@ import pg from 'pg';
 
 const POSTS = 'app.bsky.feed.post';
 const OPTIONS = `targets 'atproto', collections '${POSTS}', kinds 'commit', positions 'changes'`;
-const COPY = `SELECT aturi(did, collection, rkey)::text AS uri, cid::text, value->>'text' AS text FROM atproto.record WHERE collection = '${POSTS}'`;
+const COPY = `SELECT aturi(did, collection, rkey)::text AS uri, cid::text, jsonb_build_object('text', value->'text') AS record FROM atproto.record WHERE collection = '${POSTS}'`;
 const SLOT = "SELECT wal_status, active_pid, confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = 'search'";
 
 // The server does not have all changes after the position: the index is made anew.
@@ -26,7 +26,7 @@ const silence = store.prepare('DELETE FROM word WHERE rowid = ?');
 const stored = () => store.prepare('SELECT * FROM position').get();
 const same = (a, b) => a?.lsn === b?.lsn && a?.system === b?.system && a?.timeline === b?.timeline;
 
-const put = (uri, cid, text) => words.run(insert.all(uri, cid)[0].id, text);
+const put = (uri, cid, record) => words.run(insert.all(uri, cid)[0].id, typeof record?.text === 'string' ? record.text : null); // an account may write anything into its record
 const remove = (uri) => forget.all(uri).forEach(({ id }) => silence.run(id));
 
 function begin(position) {
@@ -51,7 +51,7 @@ async function build(sql, stream, server, position) {
   const slot = (await stream.query(`CREATE_REPLICATION_SLOT search LOGICAL atproto (SNAPSHOT 'export'${failover})`)).rows[0];
   for (const table of ['position', 'post', 'word']) store.exec(`DELETE FROM ${table}`);
   await sql.query(`BEGIN ISOLATION LEVEL REPEATABLE READ; SET TRANSACTION SNAPSHOT '${slot.snapshot_name}'; DECLARE posts CURSOR FOR ${COPY}`);
-  for (let rows; rows?.length !== 0; rows.forEach(({ uri, cid, text }) => put(uri, cid, text))) ({ rows } = await sql.query('FETCH 1000 FROM posts'));
+  for (let rows; rows?.length !== 0; rows.forEach(({ uri, cid, record }) => put(uri, cid, record))) ({ rows } = await sql.query('FETCH 1000 FROM posts'));
   await sql.query('COMMIT');
   store.prepare('INSERT INTO position VALUES (?, ?, ?)').run(slot.consistent_point, server.system, server.timeline);
   store.exec('COMMIT');
@@ -74,35 +74,36 @@ async function follow(sql, stream, lost) {
   const slot = async () => (await sql.query(SLOT)).rows[0];
   if (((await slot())?.wal_status ?? 'lost') === 'lost') throw new Lost('the slot is gone');
 
-  let checked = false;
+  let [checked, over] = [false, false];
   const waiting = [];
   const failed = new Promise((_, reject) => {
-    stream.on('error', reject);
-    stream.on('end', () => reject(new Error('the server has ended the stream')));
+    // messages behind the one that failed may have come in the same packet: they are not stored
+    const fail = (reason) => (over = true) && reject(reason);
+    stream.on('error', fail);
+    stream.on('end', () => fail(new Error('the server has ended the stream')));
     const take = (chunk) => {
-      if (!checked) return waiting.push(chunk);
+      if (over || !checked) return waiting.push(chunk);
       if (chunk[0] === 0x6b) {
-        // a keepalive: the server has no more changes up to here
+        // a keepalive: the server has no more changes up to here; stored when the server asks for an answer, or after 16 MB of WAL
         const lsn = chunk.readBigUInt64BE(1);
-        if (chunk[17] && lsn > number(position.lsn) && !store.isTransaction) {
+        if (lsn > number(position.lsn) + (chunk[17] ? 0n : 1n << 24n) && !store.isTransaction) {
           begin(position);
           position = end({ ...server, lsn: text(lsn) });
         }
       } else {
         const change = JSON.parse(chunk.subarray(25));
         if (!store.isTransaction) begin(position);
-        if (change.kind === 'commit') {
+        if (change.kind === 'commit' && change.commit.record !== 'unchanged') {
           const { operation, collection, rkey, cid, record } = change.commit;
           const uri = `at://${change.did}/${collection}/${rkey}`;
           if (operation === 'delete') remove(uri);
-          else put(uri, cid, record?.text ?? null);
+          else put(uri, cid, record);
         } else if (change.kind === 'position') position = end({ ...server, lsn: change.lsn });
         else throw new Lost(change.kind);
       }
-      if (store.isTransaction) return;
-      // confirms what is stored, and no more
-      const status = Buffer.alloc(34);
-      status[0] = 0x72;
+      if (store.isTransaction && chunk[0] !== 0x6b) return;
+      // confirms what is stored, and no more; the server ends the connection of a silent program
+      const status = Buffer.alloc(34).fill('r', 0, 1);
       for (const at of [1, 9, 17]) status.writeBigUInt64BE(number(position.lsn), at);
       stream.connection.sendCopyFromChunk(status);
     };
@@ -110,10 +111,10 @@ async function follow(sql, stream, lost) {
       try {
         take(chunk);
       } catch (reason) {
-        reject(reason);
+        fail(reason);
       }
     });
-    stream.query(`START_REPLICATION SLOT search LOGICAL ${position.lsn} (${OPTIONS})`).catch(reject);
+    stream.query(`START_REPLICATION SLOT search LOGICAL ${position.lsn} (${OPTIONS})`).catch(fail);
     stream.connection.once('replicationStart', async () => {
       try {
         // from now on nobody else can move the slot
@@ -123,7 +124,7 @@ async function follow(sql, stream, lost) {
         checked = true;
         waiting.splice(0).forEach(take);
       } catch (reason) {
-        reject(reason);
+        fail(reason);
       }
     });
   });

@@ -13,12 +13,11 @@ import psycopg
 
 POSTS = "app.bsky.feed.post"
 OPTIONS = f"targets 'atproto', collections '{POSTS}', kinds 'commit', positions 'changes'"
-COPY = f"SELECT aturi(did, collection, rkey), cid, value->>'text' FROM atproto.record WHERE collection = '{POSTS}'"
+COPY = f"SELECT aturi(did, collection, rkey), cid, jsonb_build_object('text', value->'text') FROM atproto.record WHERE collection = '{POSTS}'"
 SLOT = "SELECT wal_status, active_pid, confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = 'search'"
 TABLES = """CREATE TABLE IF NOT EXISTS position (lsn INTEGER, system TEXT, timeline INTEGER);
 CREATE TABLE IF NOT EXISTS post (id INTEGER PRIMARY KEY, uri TEXT UNIQUE, cid TEXT);
-CREATE VIRTUAL TABLE IF NOT EXISTS word USING fts5 (text);
-"""
+CREATE VIRTUAL TABLE IF NOT EXISTS word USING fts5 (text);"""
 
 
 class Lost(Exception):
@@ -38,9 +37,10 @@ def ask(stream, command):
     return [[(result.get_value(r, c) or b"").decode() for c in range(result.nfields)] for r in range(result.ntuples)]
 
 
-def put(store, uri, cid, text):
+def put(store, uri, cid, record):
+    text = record.get("text") if isinstance(record, dict) else None  # an account may write anything into its record
     [(post,)] = store.execute("INSERT INTO post (uri, cid) VALUES (?, ?) ON CONFLICT (uri) DO UPDATE SET cid = excluded.cid RETURNING id", (uri, cid)).fetchall()
-    store.execute("INSERT OR REPLACE INTO word (rowid, text) VALUES (?, ?)", (post, text))
+    store.execute("INSERT OR REPLACE INTO word (rowid, text) VALUES (?, ?)", (post, text if isinstance(text, str) else None))
 
 
 def remove(store, uri):
@@ -110,28 +110,28 @@ def follow(store, sql, stream, lost):
         if length < 0:
             raise psycopg.OperationalError("the server has ended the stream")
         if message[:1] == b"k":
-            # the server has no more changes up to here
+            # the server has no more changes up to here; stored when the server asks for an answer, or after 16 MB of WAL
             lsn, wanted = struct.unpack("!Q8x?", message[1:])
-            if wanted and lsn > position[0] and not store.in_transaction:
+            if lsn > position[0] + (0 if wanted else 1 << 24) and not store.in_transaction:
                 begin(store, position)
                 position = end(store, (lsn, *server))
         else:
             change = json.loads(bytes(message[25:]))
             if not store.in_transaction:
                 begin(store, position)
-            if change["kind"] == "commit":
+            if change["kind"] == "commit" and change["commit"].get("record") != "unchanged":
                 commit = change["commit"]
                 uri = f"at://{change['did']}/{commit['collection']}/{commit['rkey']}"
                 if commit["operation"] == "delete":
                     remove(store, uri)
                 else:
-                    put(store, uri, commit["cid"], commit.get("record", {}).get("text"))
+                    put(store, uri, commit["cid"], commit.get("record"))
             elif change["kind"] == "position":
                 position = end(store, (number(change["lsn"]), *server))
             else:
                 raise Lost(change["kind"])
-        if not store.in_transaction:
-            # confirms what is stored, and no more
+        if not store.in_transaction or message[:1] == b"k":
+            # confirms what is stored, and no more; the server ends the connection of a silent program
             stream.put_copy_data(struct.pack("!cQQQQ?", b"r", *[position[0]] * 3, 0, False))
             stream.flush()
 

@@ -1,6 +1,6 @@
 /*
  * announce.c
- *		Announcements to the output plugin in WAL, where the rows alone do not tell enough.
+ *		Announcements to the output plugin in WAL, where the rows alone do not tell enough (O-24).
  *
  * "account FLAGS DID": see announce.h.  "drop OID": rows go with a table or partition, which WAL does not say.
  */
@@ -11,6 +11,7 @@
 #include "catalog/pg_class.h"
 #include "changes/announce.h"
 #include "changes/change.h"
+#include "changes/change_bounds.h"
 #include "changes/change_write.h"
 #include "common/compat.h"
 #include "core/syntax/did.h"
@@ -115,6 +116,8 @@ note_drop(AtpChangeTxn *txn, const AtpChangeTable *table, const char *bounds)
 		dropped->partition = pstrdup(get_rel_name(table->relid));
 		dropped->bounds = bounds == NULL ? NULL : pstrdup(bounds);
 	}
+	if (txn->drops == NIL)
+		txn->drops_seen = atp_change_catalog_changes();
 	txn->drops = lappend(txn->drops, dropped);
 	MemoryContextSwitchTo(before);
 }
@@ -166,23 +169,44 @@ relation_exists(Oid relid)
 	return get_rel_relkind(relid) != '\0';
 }
 
+static void
+tell_drop(const AtpChanges *changes, AtpChangeTxn *txn, const Dropped *dropped)
+{
+	StringInfo	out = atp_message_begin(changes, txn, "purge", dropped->target, NULL);
+
+	atp_append_text(out, ",", "table", dropped->table);
+	atp_append_text(out, ",", "partition", dropped->partition);
+	atp_append_text(out, ",", "bounds", dropped->bounds);
+	atp_message_end(changes);
+}
+
 void
 atp_tell_drops(const AtpChanges *changes, AtpChangeTxn *txn)
 {
 	ListCell   *cell;
 
+	txn->drops_seen = atp_change_catalog_changes();
 	foreach(cell, txn->drops)
 	{
 		const Dropped *dropped = lfirst(cell);
-		StringInfo	out;
 
-		/* a role may announce a drop that never comes; and a dropped table takes the partitions along */
-		if (relation_exists(dropped->relid) || (dropped->partition != NULL && !relation_exists(dropped->root)))
+		/* a role may announce a drop that never comes */
+		if (relation_exists(dropped->relid))
 			continue;
-		out = atp_message_begin(changes, txn, "purge", dropped->target, NULL);
-		atp_append_text(out, ",", "table", dropped->table);
-		atp_append_text(out, ",", "partition", dropped->partition);
-		atp_append_text(out, ",", "bounds", dropped->bounds);
-		atp_message_end(changes);
+		txn->drops = foreach_delete_current(txn->drops, cell);
+		/* a dropped table takes the partitions along */
+		if (dropped->partition == NULL || relation_exists(dropped->root))
+			tell_drop(changes, txn, dropped);
 	}
+}
+
+/*
+ * The transaction may write rows that the partition had into another partition, or into a new table with the name of the
+ * dropped one: a reader who is told of the drop only after these rows would remove them again.
+ */
+void
+atp_tell_drops_in_time(const AtpChanges *changes, AtpChangeTxn *txn)
+{
+	if (txn->drops != NIL && txn->drops_seen != atp_change_catalog_changes())
+		atp_tell_drops(changes, txn);
 }

@@ -33,7 +33,11 @@ extern void atp_announce_init(void);
 /* The plugin reads an announcement. */
 extern void atp_hear_announcement(const struct AtpChanges *changes, struct AtpChangeTxn *txn, const char *text, Size n);
 
-/* At the end of the transaction: tell what was announced to be dropped, and is gone. */
+/*
+ * Tell what was announced to be dropped, and is gone.  Called at the end of the transaction; before each change,
+ * atp_tell_drops_in_time() does the same if the catalogs have changed.
+ */
 extern void atp_tell_drops(const struct AtpChanges *changes, struct AtpChangeTxn *txn);
+extern void atp_tell_drops_in_time(const struct AtpChanges *changes, struct AtpChangeTxn *txn);
 
 #endif							/* ATP_ANNOUNCE_H */

@@ -40,6 +40,7 @@ typedef struct AtpChangeTxn
 	HTAB	   *repos;			/* change_repo.c; NULL: no repository yet */
 	List	   *sources;		/* AtpChangeSource */
 	List	   *drops;			/* announce.c */
+	uint64		drops_seen;		/* atp_change_catalog_changes() when drops were looked at */
 	List	   *unknown;		/* OIDs: tables for which the reader was told that a change cannot be read */
 } AtpChangeTxn;
 
@@ -79,6 +80,9 @@ extern uint64 atp_change_rev(const AtpChangeTxn *txn, const struct varlena *did)
 /* Has the reader asked for this target?  And for the kinds of messages that changes of the table are? */
 extern bool atp_change_is_wanted(const AtpChanges *changes, const AtpChangeTable *table);
 extern bool atp_change_is_asked(const AtpChanges *changes, const AtpChangeTable *table);
+
+/* Tell once in a transaction that the table has a change that the reader is not told: the reader has to read the table anew. */
+extern void atp_change_tell_unknown(const AtpChanges *changes, AtpChangeTxn *txn, const AtpChangeTable *table);
 
 /* The next change of the repository's row changes the handle, or the status (announce.h). */
 extern void atp_change_announce(AtpChangeTxn *txn, const struct varlena *did, int what);

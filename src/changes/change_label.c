@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "changes/change.h"
+#include "changes/change_size.h"
 #include "changes/change_write.h"
 #include "utils/timestamp.h"
 
@@ -51,6 +52,11 @@ atp_change_of_label(const AtpRowChange *change)
 	if ((change->changes->options.kinds & ATP_CHANGE_LABELS) == 0 ||
 		!atp_change_has_did(&change->changes->options, PG_DETOAST_DATUM_PACKED(row->values[ATP_LABEL_SRC])))
 		return;
+	if (!atp_change_fits(change, row, NULL))
+	{
+		atp_change_tell_unknown(change->changes, change->txn, change->table);
+		return;
+	}
 	out = atp_message_begin(change->changes, change->txn, change->has != NULL ? "label" : "purge", change->table->target,
 							atp_change_text(row, ATP_LABEL_SRC));
 	if (change->has == NULL)

@@ -1,6 +1,6 @@
 /*
  * change_options.c
- *		The options with which a reader starts to read a slot.
+ *		The options with which a reader starts to read a slot (O-22).
  */
 #include "postgres.h"
 
@@ -10,7 +10,13 @@
 #include "nodes/parsenodes.h"
 #include "types/types.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/varlena.h"
+
+/* The server and the readers' libraries have buffers of 1 GB, and strings of JavaScript have half as much. */
+#define MAX_MESSAGE			(256 * 1024 * 1024)
+#define LEAST_MAX_MESSAGE	(16 * 1024)
+#define MOST_MAX_MESSAGE	(512 * 1024 * 1024)
 
 static const struct
 {
@@ -142,6 +148,16 @@ read_positions(const char *value)
 	return strcmp(value, "all") == 0;
 }
 
+static int
+read_max_message(const char *value)
+{
+	int			bytes;
+
+	if (!parse_int(value, &bytes, GUC_UNIT_BYTE, NULL) || bytes < LEAST_MAX_MESSAGE || bytes > MOST_MAX_MESSAGE)
+		refuse_value("max_message", value, "Write a size from 16kB to 512MB.");
+	return bytes;
+}
+
 static void
 read_option(AtpChangeOptions *result, const char *name, const char *value)
 {
@@ -155,13 +171,15 @@ read_option(AtpChangeOptions *result, const char *name, const char *value)
 		result->kinds = read_kinds(value);
 	else if (strcmp(name, "old") == 0)
 		result->old = read_bool(name, value);
+	else if (strcmp(name, "max_message") == 0)
+		result->max_message = read_max_message(value);
 	else if (strcmp(name, "positions") == 0)
 		result->positions = read_positions(value);
 	else
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("output plugin atproto has no option \"%s\"", atp_quotable(name)),
-				 errhint("Options are targets, collections, dids, kinds, old and positions.")));
+				 errhint("Options are targets, collections, dids, kinds, max_message, old and positions.")));
 }
 
 AtpChangeOptions
@@ -169,6 +187,7 @@ atp_change_options(List *options)
 {
 	AtpChangeOptions result = {
 		.kinds = ATP_CHANGE_COMMITS | ATP_CHANGE_IDENTITIES | ATP_CHANGE_ACCOUNTS | ATP_CHANGE_LABELS,
+		.max_message = MAX_MESSAGE,
 		.positions = true
 	};
 	ListCell   *cell;

@@ -21,6 +21,7 @@ typedef struct AtpChangeOptions
 	struct varlena **dids;		/* sorted */
 	int			ndids;			/* 0: all */
 	int			kinds;			/* ATP_CHANGE_... */
+	int			max_message;	/* bytes */
 	bool		old;			/* tell the old row */
 	bool		positions;		/* tell the position also after a transaction that only moved a source's cursor */
 } AtpChangeOptions;

@@ -1,6 +1,6 @@
 /*
  * change_position.c
- *		The position after a transaction: in WAL, and in the streams of the sources.
+ *		The position after a transaction: in WAL, and in the streams of the sources (O-23).
  */
 #include "postgres.h"
 

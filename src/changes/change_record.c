@@ -1,10 +1,11 @@
 /*
  * change_record.c
- *		Changes of the table record, as events of the kind commit.
+ *		Changes of the table record, as events of the kind commit (O-21, O-25).
  */
 #include "postgres.h"
 
 #include "changes/change.h"
+#include "changes/change_size.h"
 #include "changes/change_write.h"
 #include "core/atp.h"
 #include "core/syntax/tid.h"
@@ -106,21 +107,42 @@ begin_commit(const AtpRowChange *change, const Key *key, const char *rev, const 
 	return out;
 }
 
+/* The old row for the message; NULL: the reader has not asked for old rows, or WAL has none. */
+static const AtpChangeRow *
+told_old(const AtpRowChange *change)
+{
+	return change->changes->options.old && change->whole ? change->had : NULL;
+}
+
 static void
 append_old(const AtpRowChange *change, StringInfo out)
 {
-	if (!change->changes->options.old || change->had == NULL || !change->whole)
+	const AtpChangeRow *old = told_old(change);
+
+	if (old == NULL)
 		return;
 	appendStringInfoString(out, ",\"old\":{");
-	append_record(out, "", change->had);
+	append_record(out, "", old);
 	appendStringInfoChar(out, '}');
+}
+
+static bool
+fits_message(const AtpRowChange *change, const AtpChangeRow *row)
+{
+	if (atp_change_fits(change, row, told_old(change)))
+		return true;
+	atp_change_tell_unknown(change->changes, change->txn, change->table);
+	return false;
 }
 
 static void
 tell_written(const AtpRowChange *change, const Key *key, const char *operation)
 {
-	StringInfo	out = begin_commit(change, key, atp_change_text(change->has, ATP_RECORD_REV), operation);
+	StringInfo	out;
 
+	if (!fits_message(change, change->has))
+		return;
+	out = begin_commit(change, key, atp_change_text(change->has, ATP_RECORD_REV), operation);
 	append_record(out, ",", change->has);
 	append_old(change, out);
 	appendStringInfoChar(out, '}');
@@ -135,6 +157,8 @@ tell_deleted(const AtpRowChange *change, const Key *key)
 	char		text[ATP_TID_TEXT + 1] = "";
 	StringInfo	out;
 
+	if (!fits_message(change, NULL))
+		return;
 	if (rev != 0)
 		atp_tid_format(rev, text);
 	out = begin_commit(change, key, rev != 0 ? text : NULL, "delete");

@@ -9,6 +9,7 @@
 
 #include "changes/announce.h"
 #include "changes/change.h"
+#include "changes/change_size.h"
 #include "changes/change_write.h"
 #include "common/hashfn.h"
 #include "types/types.h"
@@ -135,9 +136,15 @@ tell_identity(const AtpRowChange *change, const char *did)
 static void
 tell_account(const AtpRowChange *change, const char *did)
 {
-	StringInfo	out = atp_message_begin(change->changes, change->txn, "account", change->table->target, did);
+	StringInfo	out;
 	bool		active = !change->has->nulls[ATP_REPO_ACTIVE] && DatumGetBool(change->has->values[ATP_REPO_ACTIVE]);
 
+	if (!atp_change_fits(change, change->has, NULL))
+	{
+		atp_change_tell_unknown(change->changes, change->txn, change->table);
+		return;
+	}
+	out = atp_message_begin(change->changes, change->txn, "account", change->table->target, did);
 	appendStringInfo(out, ",\"account\":{\"did\":\"%s\",\"active\":%s", did, active ? "true" : "false");
 	atp_append_text(out, ",", "status", atp_change_text(change->has, ATP_REPO_STATUS));
 	appendStringInfoChar(out, '}');

@@ -17,8 +17,6 @@
 #include "catalog/pg_type.h"
 #include "changes/change_table.h"
 #include "commands/extension.h"
-#include "utils/builtins.h"
-#include "utils/fmgrprotos.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -89,6 +87,7 @@ static const struct
 static MemoryContext context = NULL;
 static HTAB *known = NULL;
 static bool stale = true;
+static uint64 catalog_changes = 0;
 
 int
 atp_change_columns(AtpChangeKind kind)
@@ -102,10 +101,19 @@ atp_change_key_columns(AtpChangeKind kind)
 	return kinds[kind].nkey;
 }
 
+Oid
+atp_change_column_type(AtpChangeKind kind, int column)
+{
+	Oid			type = kinds[kind].columns[column].type;
+
+	return type == JSONBOID || type == TEXTOID || type == BYTEAOID ? type : InvalidOid;
+}
+
 /* A table's root is an entry, too, so that a change of either is noticed. */
 static void
 table_changed(Datum arg, Oid relid)
 {
+	catalog_changes++;
 	if (known != NULL && (!OidIsValid(relid) || hash_search(known, &relid, HASH_FIND, NULL) != NULL))
 		stale = true;
 }
@@ -114,6 +122,12 @@ static void
 schema_changed(Datum arg, int cacheid, uint32 hashvalue)
 {
 	stale = true;
+}
+
+uint64
+atp_change_catalog_changes(void)
+{
+	return catalog_changes;
 }
 
 void
@@ -162,6 +176,12 @@ is_of_extension(Oid class, Oid object)
 	return OidIsValid(extension) && getExtensionOfObject(class, object) == extension;
 }
 
+bool
+atp_is_extension_type(Oid type)
+{
+	return is_of_extension(TypeRelationId, type);
+}
+
 static bool
 is_extension_type(Oid type, const char *name)
 {
@@ -172,7 +192,7 @@ is_extension_type(Oid type, const char *name)
 		return false;
 	same = strcmp(NameStr(((Form_pg_type) GETSTRUCT(tuple))->typname), name) == 0;
 	ReleaseSysCache(tuple);
-	return same && is_of_extension(TypeRelationId, type);
+	return same && atp_is_extension_type(type);
 }
 
 static Form_pg_attribute
@@ -321,21 +341,4 @@ atp_is_change_table(Oid relid)
 	is_ours = att != NULL && has_type(att, &kinds[kind].columns[0]);
 	RelationClose(relation);
 	return is_ours;
-}
-
-char *
-atp_partition_bounds(Oid relid)
-{
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	bool		isnull;
-	Datum		bounds;
-	char	   *result = NULL;
-
-	if (!HeapTupleIsValid(tuple))
-		return NULL;
-	bounds = SysCacheGetAttr(RELOID, tuple, Anum_pg_class_relpartbound, &isnull);
-	if (!isnull)
-		result = TextDatumGetCString(DirectFunctionCall2(pg_get_expr, bounds, ObjectIdGetDatum(relid)));
-	ReleaseSysCache(tuple);
-	return result;
 }

@@ -58,8 +58,11 @@ extern const AtpChangeTable *atp_change_table(Relation relation);
 /* Is this a table of a target whose changes are told, or a partition of one?  Outside of the plugin. */
 extern bool atp_is_change_table(Oid relid);
 
-/* The bounds of a partition as SQL; NULL: no partition. */
-extern char *atp_partition_bounds(Oid relid);
+/* Is the type one of the extension's? */
+extern bool atp_is_extension_type(Oid type);
+
+/* The number grows whenever a table may have been changed or dropped. */
+extern uint64 atp_change_catalog_changes(void);
 
 /* A reader begins to read a slot. */
 extern void atp_change_tables_begin(void);
@@ -67,5 +70,8 @@ extern void atp_change_tables_begin(void);
 /* Number of columns of a kind, and of the key's columns, which come first. */
 extern int	atp_change_columns(AtpChangeKind kind);
 extern int	atp_change_key_columns(AtpChangeKind kind);
+
+/* JSONBOID, TEXTOID or BYTEAOID, whose values can be of any length; InvalidOid: another type, whose texts are short. */
+extern Oid	atp_change_column_type(AtpChangeKind kind, int column);
 
 #endif							/* ATP_CHANGE_TABLE_H */

@@ -1,8 +1,9 @@
 /*
  * output_plugin.c
- *		The output plugin "atproto": the changes of the tables of all targets, for readers of a logical replication slot.
+ *		The output plugin "atproto": the changes of the tables of all targets, for readers of a logical replication slot
+ *		(O-20).
  *
- * doc/use/changes.md has the messages and the options.  The plugin has no callbacks for transactions in progress: PostgreSQL
+ * doc/use/plugin.md has the messages and the options.  The plugin has no callbacks for transactions in progress: PostgreSQL
  * then keeps a large transaction on disk, and hands it over after its commit.  So each message can have the end of the commit
  * record, where a reader begins again.  Likewise a prepared transaction comes with COMMIT PREPARED.
  */
@@ -11,10 +12,12 @@
 #include "access/htup_details.h"
 #include "changes/announce.h"
 #include "changes/change.h"
+#include "changes/change_bounds.h"
 #include "changes/change_position.h"
 #include "changes/change_write.h"
 #include "changes/untold.h"
 #include "common/compat.h"
+#include "data/error.h"
 #include "types/types.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -27,6 +30,8 @@ start_reader(LogicalDecodingContext *ctx, OutputPluginOptions *options, bool is_
 {
 	AtpChanges *changes = palloc0(sizeof(AtpChanges));
 
+	/* messages are JSON */
+	atp_require_utf8();
 	changes->ctx = ctx;
 	changes->options = atp_change_options(ctx->output_plugin_options);
 	changes->row = AllocSetContextCreate(ctx->context, "atproto change", ALLOCSET_DEFAULT_SIZES);
@@ -58,7 +63,7 @@ commit_txn(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, XLogRecPtr commit
 	tell = state->n > 0 || (changes->options.positions && state->sources != NIL);
 	OutputPluginUpdateProgress(ctx, !tell);
 	if (tell)
-		atp_change_tell_position(changes, state, txn->xact_time.commit_time);
+		atp_change_tell_position(changes, state, ATP_COMMIT_TIME(txn));
 	txn->output_plugin_private = NULL;
 	MemoryContextDelete(state->context);
 }
@@ -140,9 +145,9 @@ atp_change_is_asked(const AtpChanges *changes, const AtpChangeTable *table)
 	return (changes->options.kinds & kinds[table->kind]) != 0 && atp_change_is_wanted(changes, table);
 }
 
-/* The owner has altered the table, or WAL does not say which row was deleted: a reader has to read the table anew. */
-static void
-tell_unknown(const AtpChanges *changes, AtpChangeTxn *txn, const AtpChangeTable *table)
+/* The owner has altered the table, WAL does not say which row was deleted, or a message would be too long. */
+void
+atp_change_tell_unknown(const AtpChanges *changes, AtpChangeTxn *txn, const AtpChangeTable *table)
 {
 	MemoryContext before;
 	StringInfo	out;
@@ -176,7 +181,7 @@ change_row(AtpChanges *changes, AtpChangeTxn *txn, const AtpChangeTable *table, 
 
 	if (!table->readable || (had == NULL && has == NULL))
 	{
-		tell_unknown(changes, txn, table);
+		atp_change_tell_unknown(changes, txn, table);
 		return;
 	}
 	if (had != NULL)
@@ -186,7 +191,22 @@ change_row(AtpChanges *changes, AtpChangeTxn *txn, const AtpChangeTable *table, 
 	if (has_key(told.had) && has_key(told.has))
 		tell_row(&told);
 	else
-		tell_unknown(changes, txn, table);
+		atp_change_tell_unknown(changes, txn, table);
+}
+
+/*
+ * Before 16, only the plugin can let the walsender look after the connection while a large transaction is decoded of which
+ * little is told: the walsender asks the reader for an answer in time, and reads it.  As often as pgoutput.
+ */
+static void
+keep_alive(LogicalDecodingContext *ctx)
+{
+	static int	calls = 0;
+
+	if (!ATP_PLUGIN_KEEPS_ALIVE || ++calls < 100)
+		return;
+	calls = 0;
+	OutputPluginUpdateProgress(ctx, false);
 }
 
 static void
@@ -194,8 +214,11 @@ tell_change(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, Relation relatio
 {
 	AtpChanges *changes = ctx->output_plugin_private;
 	const AtpChangeTable *table;
-	MemoryContext before = MemoryContextSwitchTo(changes->row);
+	MemoryContext before;
 
+	keep_alive(ctx);
+	before = MemoryContextSwitchTo(changes->row);
+	atp_tell_drops_in_time(changes, txn->output_plugin_private);
 	table = atp_change_table(relation);
 	if (atp_change_is_wanted(changes, table))
 		change_row(changes, txn->output_plugin_private, table, relation, change);
@@ -235,8 +258,11 @@ static void
 truncate_tables(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, int nrelations, Relation relations[], ReorderBufferChange *change)
 {
 	AtpChanges *changes = ctx->output_plugin_private;
-	MemoryContext before = MemoryContextSwitchTo(changes->row);
+	MemoryContext before;
 
+	keep_alive(ctx);
+	before = MemoryContextSwitchTo(changes->row);
+	atp_tell_drops_in_time(changes, txn->output_plugin_private);
 	for (int i = 0; i < nrelations; i++)
 	{
 		const AtpChangeTable *table = atp_change_table(relations[i]);
@@ -254,6 +280,7 @@ hear_message(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, XLogRecPtr lsn,
 	AtpChanges *changes = ctx->output_plugin_private;
 	MemoryContext before;
 
+	keep_alive(ctx);
 	if (!transactional || strcmp(prefix, ATP_ANNOUNCE_PREFIX) != 0 || n > ATP_ANNOUNCE_MAX)
 		return;
 	before = MemoryContextSwitchTo(changes->row);

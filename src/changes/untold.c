@@ -1,6 +1,6 @@
 /*
  * untold.c
- *		Rows that are written without a change of what the tables say: readers of slots are not told.
+ *		Rows that are written without a change of what the tables say: readers of slots are not told (O-24).
  *
  * The origin is reset before the commit, whose record must not have it: PostgreSQL passes over a transaction with a filtered
  * origin as a whole.

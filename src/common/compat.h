@@ -274,6 +274,16 @@
 #define ATP_LOG_MESSAGE(prefix, text, n)	LogLogicalMessage((prefix), (text), (n), true)
 #endif
 
+/* Since 16 the server itself keeps the connection alive while a large transaction is decoded. */
+#define ATP_PLUGIN_KEEPS_ALIVE	(PG_VERSION_NUM < 160000)
+
+/* The time of a decoded transaction's commit; 19 has taken the name of the union. */
+#if PG_VERSION_NUM >= 190000
+#define ATP_COMMIT_TIME(txn)	((txn)->commit_time)
+#else
+#define ATP_COMMIT_TIME(txn)	((txn)->xact_time.commit_time)
+#endif
+
 /* A tuple of a decoded change; NULL: there is none.  Before 17 the tuple is inside of a buffer. */
 #if PG_VERSION_NUM >= 170000
 #define ATP_CHANGE_TUPLE(buffer)	(buffer)

@@ -22,14 +22,13 @@
  *   the promoted standby, or the standby was not told to be ahead of the reader.
  * When nothing can move (end_quiet), the store has all changes, and the slot keeps no WAL that the reader does not need.
  *
- * step commits: planned: the consumer commits rows and cursor in one transaction
- * step read_position: planned: position and timeline, from the store
- * step begin: planned: START_REPLICATION at the position, or pg_logical_slot_peek_changes()
- * step look: planned: the slot's confirmed_flush_lsn, and the server's timeline, after the beginning
- * step receive: planned: the plugin's messages of one transaction, up to the message "position"
- * step store: planned: changes and position, in one transaction of the store, if the store's position is still what was read
- * step confirm: planned: the flush position of the protocol, or pg_replication_slot_advance(), is what the store has
- * step build: planned: CREATE_REPLICATION_SLOT exports a snapshot; the tables are copied with the snapshot, in one transaction of the store with the position
+ * step commits: tables/apply/stream_progress.c move_progress()
+ * step receive: changes/change_position.c atp_change_tell_position()
+ * step begin: examples/search.py connect()
+ * step look: examples/search.py connect()
+ * step store: examples/search.py end()
+ * step confirm: examples/search.py follow()
+ * step build: examples/search.py build()
  *
  * guard own_position: the server crashes, and its slot has an older position: the reader begins there, and applies a transaction twice.
  * guard end: the message names the beginning of the commit; the reader is killed and begins there, and the last transaction comes again.
@@ -228,7 +227,7 @@ active [READERS] proctype reader()
 	bool my_new, server_new, gone, pending;
 
 end_start:
-	/* read_position and begin: only one process can stream; peek_changes returns one transaction, or the end of the WAL */
+	/* begin, at the position that the store has: only one process can stream; peek_changes returns one transaction, or the end of the WAL */
 	atomic {
 		(sql || user == NOBODY) && STORE_FREE && ANYTHING && (me == 1 || runs) ->
 		if

@@ -365,7 +365,7 @@ fault("plc-create-prev", "core/plc/plc_op.c", "	if (m->item[PREV].kind != ATP_CB
 fault("plc-service-type", "core/plc/plc_op.c", "return err == ATP_E_CBOR_END && seen == 3;", "return err == ATP_E_CBOR_END && seen != 0;", "t/500_plc_check")
 fault("plc-signed-map", "core/plc/plc_op.c", "atp_cbor_put_map(&w, members.all - 1);", "atp_cbor_put_map(&w, members.all);", "t/500_plc_check")
 fault("plc-links", "core/codec/json_dagcbor.c", "i < level->n && !o->plain; i++", "i < level->n; i++", "unit/test_plc")
-fault("plc-url-digits", "core/syntax/base64.c", 'last_of_base64url[2] = "-_"', 'last_of_base64url[2] = "+/"', "t/500_plc_check")
+fault("plc-url-digits", "core/syntax/base64.c", "last_of_base64url[2] = {'-', '_'}", "last_of_base64url[2] = {'+', '/'}", "t/500_plc_check")
 fault("plc-mark-null", "core/plc/plc_entry.c", " && values[NULLIFIED].raw.ptr == NULL)", ")", "unit/test_plc")
 fault("plc-entry-twice", "core/plc/plc_entry.c", "!take_spans(entry, values, &time) || repeated)", "!take_spans(entry, values, &time))", "unit/test_plc")
 fault("plc-entry-year", "core/plc/plc_entry.c", " || time >= END_MICROS)", ")", "unit/test_plc")

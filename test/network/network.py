@@ -16,6 +16,7 @@ import ssl
 import sys
 import threading
 import time
+import urllib.parse
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
@@ -38,9 +39,10 @@ class Log:
             self.entries.append({"n": len(self.entries), "time": time.time(), **entry})
             return self.entries[-1]
 
-    def since(self, n):
+    def find(self, since=0, **want):
+        """Of the entries from a number on, as JSON, those with these members."""
         with self.lock:
-            return json.dumps(self.entries[n:]).encode()
+            return json.dumps([e for e in self.entries[int(since) :] if all(e.get(name) == value for name, value in want.items())]).encode()
 
 
 class Network:
@@ -209,7 +211,7 @@ class Control(http.server.BaseHTTPRequestHandler):
         path, _, query = self.path.partition("?")
         network = self.server.network
         if path == "/log":
-            self.reply(network.log.since(int(query.partition("=")[2] or "0")))
+            self.reply(network.log.find(**dict(urllib.parse.parse_qsl(query))))
         elif path == "/faults":
             self.reply(json.dumps(network.faults.faults).encode())
         else:

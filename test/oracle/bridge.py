@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Turns the messages of the output plugin into the texts of a Jetstream (second version), without any code of the extension.
+"""Turns the messages of the output plugin into the texts of a Jetstream (second version), without any code of the extension (O-25).
 
     bridge.py TARGET < messages, one on a line > FILE
 

@@ -19,6 +19,9 @@ MODE: record   did, collection, rkey, cid, rev, JSON (keys sorted; \\N: jsonb ca
       message  seq, type, JSON of each message of an unknown lexicon
       bad      as dead, of labels
 
+MODE may be several modes of one capture with commas between them: before the lines of each, a line has a form feed
+and the mode.
+
 The filters are --collection, --did and --action; --after: from the event after SEQ on, the
 collections are these, separated by commas.
 
@@ -138,22 +141,23 @@ def compare(expected, found):
     return not missing and not unexpected
 
 
-def expected_rows(args):
-    if args.mode in OTHER_MODES:
+def expected_rows(modes, args):
+    """The rows of each mode."""
+    if modes[0] in OTHER_MODES:
         st = other.Other()
         st.run(args.capture, args.first, args.last)
-        return OTHER_MODES[args.mode](st, args.now)
+        return [OTHER_MODES[mode](st, args.now) for mode in modes]
     changes = {int(seq): patterns.split(",") for seq, patterns in args.after}
-    st = state.State(args.collection, args.did, args.action, changes, not args.no_records)
+    st = state.State(args.collection, args.did, args.action, changes, not args.no_records, "special" in modes)
     st.run(args.capture, args.first, args.last)
-    return MODES[args.mode](st)
+    return [MODES[mode](st) for mode in modes]
 
 
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("mode", choices=[*MODES, *OTHER_MODES, "canon"])
+    parser.add_argument("mode")
     parser.add_argument("capture", nargs="?")
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--last", type=int)
@@ -168,16 +172,22 @@ def main():
 
     for stream in (sys.stdin, sys.stdout):
         stream.reconfigure(encoding="utf-8", newline="\n")
+    modes = args.mode.split(",")
     if args.mode == "canon":
-        expected = canon(sys.stdin)
+        expected = [canon(sys.stdin)]
     else:
+        if not (set(modes) <= set(MODES) or set(modes) <= set(OTHER_MODES)):
+            parser.error("which mode?")
         if args.capture is None:
             parser.error("which capture?")
-        expected = lines(expected_rows(args))
+        expected = [lines(rows) for rows in expected_rows(modes, args)]
         if args.compare:
-            sys.exit(0 if compare(expected, canon(sys.stdin)) else 1)
-    for line in expected:
-        print(line)
+            sys.exit(0 if compare(expected[0], canon(sys.stdin)) else 1)
+    for mode, rows in zip(modes, expected):
+        if len(modes) > 1:
+            print("\f" + mode)
+        for line in rows:
+            print(line)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@
 #include "core/syntax/base64.h"
 
 /* The last two digits of each alphabet. */
-static const char last_of_base64[2] = "+/";
-static const char last_of_base64url[2] = "-_";
+static const char last_of_base64[2] = {'+', '/'};
+static const char last_of_base64url[2] = {'-', '_'};
 
 /* Value of a digit, or -1. */
 static inline int

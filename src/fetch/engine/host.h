@@ -61,6 +61,12 @@ extern int64 atp_host_remaining(const char *host, AtpTime now);
 extern const char *atp_host_suffix(const char *name);
 
 /*
+ * Called in a transaction now and then: has a session called atproto.reset_backoff() since the last write?  If so, the next write
+ * removes the marks of the rows, also if it has nothing else to write.
+ */
+extern void atp_host_look(void);
+
+/*
  * Write changed hosts to atproto.host, at most once a second.  Returns the milliseconds until the
  * next write; -1: nothing is left to write.
  */

@@ -26,6 +26,7 @@ PG_FUNCTION_INFO_V1(atp_reset_backoff);
 
 static AtpTime written = 0;
 static AtpTime forgotten = 0;
+static bool resets = false;		/* at the last look, rows had the mark of reset_backoff() */
 
 /* Take over the backoff that an earlier process wrote, and that the host refuses parts. */
 static void
@@ -133,6 +134,12 @@ delete_old_hosts(void)
 				   " FOR UPDATE SKIP LOCKED))", ATP_NO_ARGS);
 }
 
+void
+atp_host_look(void)
+{
+	resets = atp_run("SELECT FROM atproto.host WHERE reset_backoff LIMIT 1", ATP_NO_ARGS) > 0;
+}
+
 long
 atp_host_write(AtpTime now)
 {
@@ -142,8 +149,8 @@ atp_host_write(AtpTime now)
 	long		left = atp_remaining(now, written, WRITE_MS);
 	bool		locked = false;
 
-	/* reset_backoff() has woken the fetcher, if it was called */
-	if (host == NULL && !in_backoff && !full && !atp_host_any_refuses_parts(now))
+	/* reset_backoff() has woken the fetcher, if it was called, and matters at once only where a host is in backoff or refuses parts */
+	if (host == NULL && !in_backoff && !full && !resets && !atp_host_any_refuses_parts(now))
 		return -1;
 	if (left > 0)
 		return left;
@@ -159,6 +166,7 @@ atp_host_write(AtpTime now)
 		return WRITE_MS;
 	}
 	end_backoffs();
+	resets = false;
 	for (int i = 0; host != NULL && i < WRITE_MAX; i++)
 	{
 		if (is_locked(host))

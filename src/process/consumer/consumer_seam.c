@@ -26,9 +26,9 @@
 #include "types/types.h"
 #include "utils/guc.h"
 
-int			atp_history_interval_s;
+static int	history_interval_s;
 
-#define INTERVAL_MS	(atp_history_interval_s * 1000)
+#define INTERVAL_MS	(history_interval_s * 1000)
 #define SWEEP_LOOK_MS	1000		/* the end of a sweep waits for other subscriptions */
 #define STEPS_MAX	20000
 #define READ_US		(100 * 1000)	/* the time after which no further block is decompressed in a call */
@@ -38,7 +38,7 @@ atp_consumer_seam_init(void)
 {
 	DefineCustomIntVariable("atproto.history_interval",
 							"Time after which a consumer asks the archive again about rows that it had not sealed.",
-							NULL, &atp_history_interval_s, 3600, 1, 86400,
+							NULL, &history_interval_s, 3600, 1, 86400,
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 }
 

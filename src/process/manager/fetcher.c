@@ -96,7 +96,10 @@ look_for_work(const char *activity)
 	atp_begin(activity);
 	ready = atp_extension_lock() == ATP_EXTENSION_READY;
 	if (ready)
+	{
 		atp_config_watch(atp_relation("subscription"));
+		atp_host_look();
+	}
 	wanted = ready && atp_fetcher_is_wanted();
 	atp_commit();
 	if (!ready)

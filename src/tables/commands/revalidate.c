@@ -28,6 +28,7 @@
 #include "tables/apply/validate.h"
 #include "tables/base/distributed.h"
 #include "tables/base/table.h"
+#include "tables/commands/update_effects.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
 #include "utils/memutils.h"
@@ -199,7 +200,7 @@ write_faults(void *arg)
 								  atp_array_arg(TEXTOID, d->faults, d->no_fault, d->n)));
 }
 
-/* The records stay what they are: readers of slots are not told. */
+/* The records stay what they are: readers of slots are not told, if nobody else would miss what they are not told. */
 static void
 write_differences(Revalidation *r, Differences *d)
 {
@@ -207,7 +208,10 @@ write_differences(Revalidation *r, Differences *d)
 
 	if (d->n == 0)
 		return;
-	atp_write_untold(write_faults, &w);
+	if (atp_update_has_effects(atp_table_in(r->target, "record")))
+		write_faults(&w);
+	else
+		atp_write_untold(write_faults, &w);
 	r->changed += w.changed;
 	r->left += d->n - w.changed;
 	d->n = 0;

@@ -54,13 +54,16 @@ sub _restart
 sub settle
 {
 	my ($self, $kills, $left, $done, $meanwhile) = @_;
-	my $deadline = time + 4 * $AtprotoTest::TIMEOUT;
+	my $before   = '';
+	my $deadline = time + 2 * $AtprotoTest::TIMEOUT;
 
 	for (;;)
 	{
 		my $there = $left->() // 'no answer';
 
 		last if $there eq $done && $kills == 0;
+		note("outstanding: $there") if $there ne $before;
+		$before = $there;
 		BAIL_OUT("outstanding: $there") if time > $deadline;
 		if ($kills > 0 && rand() < 0.5)
 		{

@@ -174,13 +174,13 @@ sub document
 sub log
 {
 	my ($self, %want) = @_;
-	my $since   = delete $want{since} // 0;
-	my $entries = $self->_ask('GET', "log?since=$since");
+	my @texts   = grep { !ref $want{$_} } keys %want;
+	# reading all entries here would take most of the time of some tests
+	my $entries = $self->_ask('GET', 'log?' . HTTP::Tiny->new->www_form_urlencode({ map { $_ => $want{$_} } @texts }));
 
-	foreach my $member (keys %want)
+	foreach my $member (grep { ref $want{$_} } keys %want)
 	{
-		my $of = $want{$member};
-		@$entries = grep { defined $_->{$member} && (ref $of ? $_->{$member} =~ $of : $_->{$member} eq $of) } @$entries;
+		@$entries = grep { defined $_->{$member} && $_->{$member} =~ $want{$member} } @$entries;
 	}
 	return @$entries;
 }

@@ -1,7 +1,7 @@
 # 473_search.pl
 #		The programs examples/search.py and search.mjs apply each change once, in the order of the commits, while readers and
 #		server are killed: what triggers in the programs' own stores have written down is compared with the slot's
-#		messages, change by change.  When changes are lost for a program, the program begins anew: its slot was read by somebody else, or is gone.
+#		messages, change by change (O-23).  When changes are lost for a program, the program begins anew: its slot was read by somebody else, or is gone.
 #
 #		ATPROTO_KILLS=500 kills so often (CI: 4), ATPROTO_SEED draws the places.  Without npm's packages, search.mjs is left out.
 
@@ -122,6 +122,46 @@ sub follows
 	is(sqlite($store, $index), query($posts), "$name: the index is the table");
 	is(sqlite($store, 'SELECT count(*) FROM word'), sqlite($store, 'SELECT count(*) FROM post'), "$name: with a text for each post");
 
+	my $log = sub { slurp_file("$PostgreSQL::Test::Utils::log_path/$name.log") };
+	my $follow = sub {
+		my ($what, $sql) = @_;
+		my $failures = () = $log->() =~ /connect again/g;
+		$node->safe_psql('postgres', $sql) if $sql;
+		wait_until(sub { my $now = () = $log->() =~ /connect again/g; $now > $failures + 4 || sqlite($store, $index) eq query($posts) }, "$name: $what");
+		return is(sqlite($store, $index), query($posts), "$name: $what");
+	};
+	my $new = sub { qq{INSERT INTO atproto.record (did, collection, rkey, cid, rev, value) SELECT r.did, r.collection, $_[0], r.cid, r.rev, $_[1]
+		FROM (SELECT * FROM atproto.record WHERE collection = 'app.bsky.feed.post' ORDER BY did, rkey LIMIT 1) r} };
+
+	# an account writes posts whose text is none, of which one is in a copy, and one comes after it
+	my $odd = sub { $new->("'$_[0]' || i", 'v::jsonb') . q{, unnest(ARRAY['{"text": {}}', '{"text": true}', '{"text": 1e400}', '{"text": null}', '[]', '"x"']) WITH ORDINALITY o (v, i)} };
+	my $silent = q{SELECT count(*) FROM word JOIN post ON post.id = word.rowid WHERE uri LIKE '%/odd%' AND text IS NULL};
+	$follow->('texts that are none', $odd->('odd'));
+	is(sqlite($store, $silent), '6', "$name: are no words");
+	# WAL does not have a large value that a change of the key leaves alone
+	$follow->('a large value', $new->(q{'large'}, q{jsonb_build_object('text', (SELECT string_agg(md5(i::text), '') FROM generate_series(1, 400) i))}));
+	$follow->('the large value under another key', q{UPDATE atproto.record SET rkey = 'moved' WHERE rkey = 'large'});
+	is(sqlite($store, q{SELECT length(text) FROM word JOIN post ON post.id = word.rowid WHERE uri LIKE '%/moved'}), '12800', "$name: has its text");
+	is(sqlite($store, $silent), '6', "$name: texts of a copy that are none are no words");
+
+	# a transaction with a post, and then much of which nothing is told: the server ends the connection of a program that does not answer
+	my $again = sub {
+		my ($timeout) = @_;
+		$kill->();
+		$unread->();
+		local $ENV{DATABASE_URL} = "$ENV{DATABASE_URL}&options=-cwal_sender_timeout%3D$timeout%20-clogical_decoding_work_mem%3D64kB";
+		$start->();
+	};
+	$again->('400ms');
+	wait_until(sub { query(q{SELECT active FROM pg_replication_slots WHERE slot_name = 'search'}) eq 't' }, "$name runs again");
+	$follow->('a long transaction', 'BEGIN; ' . $new->(q{'first'}, q{'{}'}) . '; CREATE TABLE other AS SELECT generate_series(1, 400000) i; DROP TABLE other; ' . $new->(q{'last'}, q{'{}'}) . '; COMMIT');
+	# without a timeout, the server asks for no answer
+	$again->('0');
+	wait_until(sub { query(q{SELECT active FROM pg_replication_slots WHERE slot_name = 'search'}) eq 't' }, "$name runs again");
+	my $before = query('SELECT pg_current_wal_lsn()');
+	query(q{SELECT pg_logical_emit_message(false, 'x', repeat(md5(i::text), 200000)) FROM generate_series(1, 3) i});
+	wait_until(sub { query("SELECT confirmed_flush_lsn > '$before' FROM pg_replication_slots WHERE slot_name = 'search'") eq 't' }, "$name: the slot moves without posts");
+
 	# a stranger reads the slot: changes are lost for the program, which finds out, and begins anew
 	$kill->();
 	query($fewer);
@@ -136,6 +176,12 @@ sub follows
 	$start->();
 	wait_until(sub { sqlite($store, $index) eq query($posts) }, "$name: the index after the slot was dropped");
 	like(slurp_file("$PostgreSQL::Test::Utils::log_path/$name.log"), qr/somebody else has read the slot.*the slot is gone/s, "$name: says why it begins anew");
+	# whatever ends the program then, the position is not beyond a change that was not applied
+	query('TRUNCATE atproto.record');
+	wait_until(sub { slurp_file("$PostgreSQL::Test::Utils::log_path/$name.log") =~ /begin anew: truncate/ }, "$name is told of a TRUNCATE");
+	$kill->();
+	$start->();
+	wait_until(sub { sqlite($store, $index) eq '' }, "$name: the index of a table that was emptied");
 	$kill->();
 	$unread->();
 	query(q{SELECT pg_drop_replication_slot('search'), pg_drop_replication_slot('audit')});

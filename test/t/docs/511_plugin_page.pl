@@ -1,5 +1,6 @@
 # 511_plugin_page.pl
-#		doc/use/plugin.md: its statements, on a server that can decode.
+#		doc/use/plugin.md: its statements, on a server that can decode.  The library is not preloaded: the plugin needs no
+#		process of the extension (O-20).
 
 use strict;
 use warnings FATAL => 'all';
@@ -12,7 +13,7 @@ use AtprotoTest::Changes;
 use AtprotoTest::Pages;
 use Test::More;
 
-my $node   = make_node('main', changes_conf());
+my $node   = make_node('main', changes_conf(), preload => 0);
 my @blocks = blocks('doc/use/plugin.md', 'sql');
 
 cmp_ok(scalar(@blocks), '>', 0, 'the page has statements');
@@ -22,5 +23,8 @@ foreach my $block (@blocks)
 
 	is($status, 0, "runs: $block->{name}") or diag($err);
 }
+query(q{INSERT INTO atproto.repo (did) VALUES ('did:plc:z72i7hdynmk6r22z27h6tvur'); INSERT INTO atproto.record (did, collection, rkey, cid, rev, value) VALUES ('did:plc:z72i7hdynmk6r22z27h6tvur', 'app.bsky.feed.post', 'a',
+	'bafyreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy', '3jwdwj2ctlk26', '{}')});
+like(join("\n", peek('app')), qr/"operation":"create".*"rkey":"a"/, 'O-20: a change is told without preloading');
 
 done_testing();

@@ -166,6 +166,10 @@ refused('a record became a dead letter', "DELETE FROM again.record $of AND rkey 
 	INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message, digest, did, path) VALUES ('again', 'record', '22000', 'bad', sha256('\\x00'), '$did', 'com.example.a/x')",
 	qr/Record com\.example\.a\/x became dead letter \d+\./);
 refused('O-06: a filter', "DELETE FROM again.record $of AND collection <> 'com.example.a'; UPDATE atproto.subscription SET collections = '{com.example.a}' WHERE name = 'again'", qr/A filter of a subscription leaves out records/);
+my $there = join ', ', map { "'$_'" } $did, split '/', $paths[0];
+is(query("BEGIN; UPDATE atproto.subscription SET collections = '{com.example.a,com.example.a-b.c,com.example.a.b}' WHERE name = 'again';
+	SELECT atproto.repo_car('$did', 'again') = '\\x$file', p.answer FROM atproto.verify_record_proof(atproto.record_proof($there, 'again'), $there, '$key') p; ROLLBACK"), 't|there',
+	'O-06: a filter that leaves out nothing of the account');
 refused('a record too many', "INSERT INTO again.record (did, collection, rkey, cid, rev, value) SELECT did, collection, 'zz', cid, rev, value FROM again.record $of LIMIT 1", qr/are not those of its last commit/);
 refused('an unsigned stream', "UPDATE again.repo SET commit = NULL, data = NULL $of", qr/No signed commit of the repository is known/);
 refused('events wait', "UPDATE again.repo SET hold = 'gap' $of", qr/Events of the repository wait to be judged \(repo\.hold is "gap"\)/);
@@ -198,6 +202,21 @@ query(qq{CREATE SCHEMA big; INSERT INTO atproto.subscription (name, url, target,
 is(query(q{SELECT count(*), count(*) FILTER (WHERE r.value IS DISTINCT FROM c.value) FROM car_records(atproto.repo_car('did:web:big.example', 'big')) c
 	LEFT JOIN big.record r ON r.cid = c.cid AND c.uri = ('at://did:web:big.example/a.b.c/' || r.rkey::text)::aturi}), "$many|0", "O-07: $many records");
 is(query(q{SELECT string_agg(c, ''::bytea) = atproto.repo_car('did:web:big.example', 'big'), max(length(c)) < 300000, count(*) > 10 FROM atproto.repo_car_chunks('did:web:big.example', 'big') c}), 't|t|t', 'O-01: in pieces of a bounded size');
+is(query(q{BEGIN; DECLARE c CURSOR FOR SELECT encode(c, 'hex') FROM atproto.repo_car_chunks('did:web:big.example', 'big') c; FETCH 1 FROM c; DELETE FROM big.record; FETCH ALL FROM c; ROLLBACK}) =~ s/\n//gr
+	eq query(q{SELECT encode(atproto.repo_car('did:web:big.example', 'big'), 'hex')}), 1, 'O-01: whatever is written after the first piece');
+is(query(q{BEGIN; WITH gone AS (DELETE FROM big.record RETURNING 1), n AS MATERIALIZED (SELECT count(*) AS n FROM gone)
+	SELECT n, (SELECT count(*) FROM car_records(atproto.repo_car('did:web:big.example', CASE WHEN n > 0 THEN 'big' END::name))) FROM n; ROLLBACK}), "$many|$many",
+	'O-01: the rows are those of the statement\'s snapshot');
 like(fails(q{SET statement_timeout = '5ms'; SELECT length(atproto.repo_car('did:web:big.example', 'big'))}), qr/canceling statement/, 'O-07: it can be cancelled');
+
+# The program is a child of the server process, whose memory it limits to 64 MB more than the process has now.
+my $limit = q{COPY (SELECT 1) TO PROGRAM 'cat >/dev/null; prlimit --pid $PPID --data=$(( ($(awk "/^VmData/ {print \$2}" /proc/$PPID/status) + 64 * 1024) * 1024 ))'};
+
+SKIP:
+{
+	skip('the long form only', 1) if $many < 100_000 || system('prlimit --version >/dev/null 2>&1') != 0;
+	my $length = query(q{SELECT length(atproto.repo_car('did:web:big.example', 'big'))});
+	is(query("$limit; SELECT sum(length(c)) FROM atproto.repo_car_chunks('did:web:big.example', 'big') c"), $length, "O-07: $length bytes in 64 MB");
+}
 
 done_testing();

@@ -78,7 +78,7 @@ sub make_target
 {
 	my ($target, $fetch_as) = @_;
 
-	query("CREATE SCHEMA $target; SELECT atproto.create_tables('$target'); SELECT atproto.subscribe('$target', 'wss://quiet.example.com', target => '$target', backfill => 'repair', collections => '$recipe', fetch_as => '$fetch_as')");
+	query("CREATE SCHEMA $target; SELECT atproto.create_tables('$target'); SELECT atproto.subscribe('$target', 'ws://quiet.example.com', target => '$target', allow_insecure => true, backfill => 'repair', collections => '$recipe', fetch_as => '$fetch_as')");
 	return $target;
 }
 

@@ -1,6 +1,6 @@
 # 511_changes_rows.pl
 #		The output plugin, and changes of the tables beside the stream: partitions, rows removed in bulk, large values,
-#		transactions of every kind, tables altered by the owner, replica identities.
+#		transactions of every kind, tables altered by the owner, replica identities.  O-21, O-24.
 
 use strict;
 use warnings FATAL => 'all';
@@ -88,6 +88,54 @@ told("DELETE FROM atproto.record WHERE rkey = 'larger'");
 is(told("UPDATE atproto.record SET value = NULL, raw = '\\xa0' WHERE rkey = 'p'"), 'update p', 'a record that jsonb cannot hold');
 like($messages[0], qr/"raw":"oA=="/, 'is told as its bytes');
 
+# --- values larger than a message: the slot must get past them ---
+
+# 1e131071 takes 14 bytes in jsonb; as text, these values have 1.2 GB
+is(told($insert . row($a, 'huge', '(SELECT jsonb_agg(1e131071) FROM generate_series(1, 9000))') . ', ' . row($a, 'behind')),
+	'unknown atproto record; create behind', 'a small jsonb with a text larger than any buffer');
+is(join(' ', map { /"n":(\d+)/ } @messages[-3 .. -1]), '1 2 3', 'the messages are counted without a hole');
+told("DELETE FROM atproto.record WHERE rkey IN ('huge', 'behind')");
+
+my %small = (max_message => '16kB');
+my $label = 'INSERT INTO atproto.label (src, uri, val, neg, cts, sig) VALUES ';
+
+foreach my $case (
+	[ 'a number',       row($a, 'huge', q{'{"n": 1e9000}'}) ],
+	[ 'control characters', row($a, 'huge', q{jsonb_build_object('x', repeat(chr(1), 2000))}) ],
+	[ 'a key',          row($a, 'huge', q{jsonb_build_object(repeat('"', 5000), true)}) ],
+	[ 'many values',    row($a, 'huge', q{(SELECT jsonb_agg(true) FROM generate_series(1, 1500))}) ],
+	[ 'a large value',  row($a, 'huge', q{jsonb_build_object('x', repeat('x', 1000000))}) ])
+{
+	is(told("$insert$case->[1]", %small), 'unknown atproto record', "max_message: $case->[0]");
+	is(told("DELETE FROM atproto.record WHERE rkey = 'huge'", %small), 'delete huge without rev', "and the deletion is told");
+}
+is(told($insert . row($a, 'huge', q{jsonb_build_object('x', repeat('x', 8000), 'n', 1e100)}), %small), 'create huge', 'max_message: a value that fits');
+is(told("UPDATE atproto.record SET value = NULL, raw = decode(repeat('a0', 6200), 'hex') WHERE rkey = 'huge'", %small), 'unknown atproto record', 'max_message: base64');
+is(told("UPDATE atproto.record SET raw = decode(repeat('a0', 5900), 'hex') WHERE rkey = 'huge'", %small), 'update huge', 'max_message: base64 that fits');
+told('ALTER TABLE atproto.record REPLICA IDENTITY FULL');
+told("UPDATE atproto.record SET raw = NULL, value = jsonb_build_object('x', repeat('x', 5000)) WHERE rkey = 'huge'");
+is(told("UPDATE atproto.record SET cid = '$other_cid', value = jsonb_build_object('x', repeat('y', 5000)) WHERE rkey = 'huge'", %small, old => 'true'),
+	'unknown atproto record', 'max_message: old and new record together');
+is(told("DELETE FROM atproto.record WHERE rkey = 'huge'", %small, old => 'true'), 'delete huge without rev', 'max_message: an old record that fits');
+told('ALTER TABLE atproto.record REPLICA IDENTITY DEFAULT');
+is(told("$label('$a', '$b', repeat(chr(1), 2000), false, now(), NULL)", %small), 'unknown atproto label', "max_message: a label's text");
+is(told('DELETE FROM atproto.label', %small), 'unknown atproto label', 'and its deletion, which has the text, too');
+is(told("$label('$a', '$b', 'x', false, now(), decode(repeat('00', 6200), 'hex'))", %small), 'unknown atproto label', "max_message: a label's signature");
+is(told('DELETE FROM atproto.label', %small), 'purge atproto label', 'and its deletion, which has the key');
+is(told("INSERT INTO atproto.repo (did, active, status, handle) VALUES ('$b', false, repeat(chr(1), 2000), 'b.example.com'); DELETE FROM atproto.repo WHERE did = '$b'", %small),
+	'identity b.example.com; unknown atproto repo', 'max_message: the status of an account');
+
+# --- revalidate() ---
+
+is(told("UPDATE atproto.record SET fault = 'x' WHERE rkey = 'x1'; CALL atproto.revalidate()"), 'update x1', 'what revalidate() writes is no change');
+told(qq{CREATE FUNCTION seen() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN $label(NEW.did, NEW.rkey::text, 'seen', false, now(), NULL); RETURN NULL; END \$\$;
+	UPDATE atproto.record SET fault = 'x' WHERE rkey = 'x1'; CREATE TRIGGER seen AFTER UPDATE ON atproto.record FOR EACH ROW EXECUTE FUNCTION seen()});
+is(told('CALL atproto.revalidate()'), 'update x1; label', "but what a user's trigger writes at the same time is told");
+told('DROP FUNCTION seen CASCADE; DELETE FROM atproto.label');
+told("UPDATE atproto.record SET fault = 'x' WHERE rkey = 'x1'; CREATE PUBLICATION p FOR TABLE atproto.record");
+is(told('CALL atproto.revalidate()'), 'update x1', "nor does a subscription to a publication miss the fault (origin = none)");
+told('DROP PUBLICATION p');
+
 # --- replica identity ---
 
 told('ALTER TABLE atproto.record REPLICA IDENTITY FULL');
@@ -127,11 +175,32 @@ is(told("UPDATE atproto.record SET rkey = '3kb2222222222' WHERE rkey = '3lc22222
 
 my ($part) = split /\n/, query("SELECT tableoid::regclass::text FROM atproto.record WHERE rkey = '3lb2222222222'");
 
-like(told("TRUNCATE $part"), qr/^purge atproto record \w+ FOR VALUES FROM \(/, 'TRUNCATE of a partition');
-like(told("DROP TABLE $part"), qr/^purge atproto record \w+ FOR VALUES FROM \(/, 'DROP of a partition');
+query("TRUNCATE $part");
+# the session of a TRUNCATE has its locks until a synchronous reader confirms the commit
+query("BEGIN; LOCK TABLE $part; PREPARE TRANSACTION 'locked'");
+is(($node->psql('postgres', "SET lock_timeout = '1s'; SELECT FROM pg_logical_slot_peek_changes('app', NULL, NULL)"))[2], '', 'a reader waits for no lock of a table');
+query("ROLLBACK PREPARED 'locked'");
+like(told(''), qr/^purge atproto record \w+ FOR VALUES FROM \(/, 'TRUNCATE of a partition');
+like(told("BEGIN; DROP TABLE $part; $insert" . row($a, '3lb2222222223') . '; COMMIT'),
+	qr/^purge atproto record \w+ FOR VALUES FROM \([^;]*; create 3lb2222222223$/, 'DROP of a partition comes before the rows that are written after it');
 is(told("BEGIN; DROP TABLE atproto.record_other; ROLLBACK"), '', 'and of one that stays') if query("SELECT to_regclass('atproto.record_other') IS NOT NULL") eq 't';
 query($insert . row($a, '3jb2222222222'));
 told('');
+
+# bounds whose text is longer than any buffer, and such as would make a message long
+foreach my $case (
+	[ 'jsonb', q{'[} . join(',', ('1e131071') x 9000) . q{]'}, '' ],
+	[ 'numeric', join(', ', map { '1e' . (9000 + $_) } 0 .. 8), '' ],
+	[ 'numeric', '1, 2.50', "FOR VALUES IN ('1', 2.50)" ],
+	[ 'text', q{'a''b'}, "FOR VALUES IN ('a''b')" ],
+	[ 'boolean', 'true', 'FOR VALUES IN (true)' ],
+	[ 'did', "'$a'", "FOR VALUES IN ('$a')" ])
+{
+	is(told("CREATE SCHEMA listed; CREATE TABLE listed.record (LIKE atproto.record, key $case->[0]) PARTITION BY LIST (key);
+		CREATE TABLE listed.part PARTITION OF listed.record FOR VALUES IN ($case->[1]); TRUNCATE listed.part; DROP TABLE listed.part; DROP SCHEMA listed CASCADE"),
+		join('; ', ("purge listed record part" . ($case->[2] && " $case->[2]")) x 2, 'purge listed record'), "bounds of type $case->[0]: " . ($case->[2] || 'too long'));
+}
+
 is(told("CALL atproto.maintain_partitions('atproto', keep => '1 year')") =~ s/bounds.*//r =~ /purge|delete|^$/ ? 1 : 0, 1, 'months that are over go');
 
 # --- the owner of the tables ---

@@ -1,7 +1,7 @@
 # 512_changes_readers.pl
 #		Readers of the output plugin: pg_recvlogical, killed with and without the server at random moments, gets each change;
 #		a start at the position of any transaction continues with the next transaction; and the messages, as a
-#		Jetstream's, fill another target with the same rows.
+#		Jetstream's, fill another target with the same rows.  A large transaction of which nothing is told ends no connection.  O-23, O-25.
 
 use strict;
 use warnings FATAL => 'all';
@@ -103,5 +103,24 @@ is(query('SELECT count(*) FROM ((TABLE a EXCEPT TABLE b) UNION ALL (TABLE b EXCE
 is(query('SELECT count(*) FROM ((TABLE a EXCEPT TABLE b) UNION ALL (TABLE b EXCEPT TABLE a)) d' =~ s/TABLE a/SELECT did, active, status, handle FROM atproto.repo WHERE rev IS NOT NULL/gr
 	  =~ s/TABLE b/SELECT did, active, status, handle FROM again.repo WHERE rev IS NOT NULL/gr), '0', 'and accounts');
 is(query('SELECT count(*) FROM atproto.dead_letter'), query(q{SELECT count(*) FROM atproto.dead_letter WHERE subscription = 's'}), 'nothing was refused');
+
+# --- a large transaction of which nothing is told ---
+
+# The server ends a connection that is silent for wal_sender_timeout, unless the plugin lets the server ask for an answer meanwhile.  With
+# -s 0, pg_recvlogical only answers; after an error it connects again.  PostgreSQL itself writes changes to disk in pieces of
+# logical_decoding_work_mem without looking after the connection.
+make_slot('alive');
+
+my $alive  = "$dir/alive";
+my $reader = IPC::Run::start([ 'pg_recvlogical', '-h', $node->host, '-p', $node->port, '-d', "dbname=postgres options='-cwal_sender_timeout=400ms -clogical_decoding_work_mem=64kB'",
+		'-S', 'alive', '--start', '-f', $alive, '-F', '0', '-s', '0', '-o', 'positions=changes' ], '>', '/dev/null', '2>', "$alive.err");
+my $errors = sub { my $n = () = slurp_file("$alive.err") =~ /disconnected|could not/g; $n };
+
+wait_until(sub { query(q{SELECT active FROM pg_replication_slots WHERE slot_name = 'alive'}) eq 't' }, 'the reader');
+query('CREATE TABLE other AS SELECT generate_series(1, 800000) i');
+query("INSERT INTO again.repo (did, handle) VALUES ('" . did('alive') . "', 'alive.example.com')");
+wait_until(sub { -s $alive || $errors->() > 3 }, 'a message');
+like(-s $alive ? slurp_file($alive) : slurp_file("$alive.err"), qr/^\{"kind":"identity".*alive\.example\.com/, 'the change after a large transaction comes');
+$reader->kill_kill(grace => 0);
 
 done_testing();

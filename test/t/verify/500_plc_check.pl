@@ -69,6 +69,11 @@ foreach my $case (
 	["{$members\"verificationMethods\": {}, \"alsoKnownAs\": [\"a.example\"], \"services\": {}}", 'null, "gone": false, "handle": null, "server": null, "label_key": null', 'nothing'],
 	["{$members\"verificationMethods\": {\"atproto\": \"no key\", \"atproto_label\": \"\"}, \"alsoKnownAs\": [\"at://\"], \"services\": {\"atproto_pds\": {\"type\": \"AtprotoPersonalDataServer\", \"endpoint\": \"no address\"}}}",
 		'"no key", "gone": false, "handle": "", "server": "no address", "label_key": ""', 'texts of any form'],
+	["{$members\"verificationMethods\": {}, \"alsoKnownAs\": [\"https://c.example\", \"at://no handle\", \"at://A.example\", \"at://b.example\"], \"services\": {\"a\": {\"type\": \"AtprotoPersonalDataServer\", \"endpoint\": \"a\"}, \"atproto_pds\": {\"type\": \"x\", \"endpoint\": \"b\"}}}",
+		'null, "gone": false, "handle": "A.example", "server": null, "label_key": null', 'the first handle, and no server of another name or type'],
+	(map { ["{\"type\": \"create\", \"signingKey\": \"s\", \"recoveryKey\": \"r\", \"handle\": \"h\", \"service\": \"$_->[0]\", \"prev\": null, \"sig\": \"\"}",
+		"\"s\", \"gone\": false, \"handle\": \"h\", \"server\": \"$_->[1]\", \"label_key\": null", "the server $_->[0] of a create operation"] }
+	  ['pds.example', 'https://pds.example'], ['https://pds.example', 'https://pds.example'], ['HTTP://pds.example', 'https://HTTP://pds.example'], ['', 'https://']),
 	(map { ["{\"type\": \"create\", \"signingKey\": \"s\", \"recoveryKey\": \"r\", \"handle\": \"$_->[0]\", \"service\": \"http://b\", \"prev\": null, \"sig\": \"\"}",
 		"\"s\", \"gone\": false, \"handle\": \"$_->[1]\", \"server\": \"http://b\", \"label_key\": null", "the handle $_->[0] of a create operation"] }
 	  ['at://a.example', 'a.example'], ['https://a.example', 'a.example'], ['http://a.example', 'a.example'], ['HTTPS://a.example', 'HTTPS://a.example'],

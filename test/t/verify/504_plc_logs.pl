@@ -251,7 +251,7 @@ my $storm = $node->basedir . '/storm.jsonl';
 my @model = grep { defined $_->{operation}{prev} } @entries;
 my $made = join '', map {
 	my $did = 'did:plc:' . sprintf('%024d', $_) =~ tr/0-9/a-j/r;
-	JSON::PP->new->canonical->encode({ %{ $model[ $_ % @model ] }, did => $did, seq => $last + $_, nullifies => [] }) . "\n"
+	JSON::PP->new->canonical->utf8->encode({ %{ $model[ $_ % @model ] }, did => $did, seq => $last + $_, nullifies => [] }) . "\n"
 } 1 .. 60;
 append_to_file($storm, $made);
 query('ALTER SYSTEM SET atproto.queue_limit = 20');

@@ -1,0 +1,134 @@
+/*
+ * change_size.c
+ *		The length of a row's message, known before the message is written.
+ *
+ * The owner of a table can store values whose JSON does not fit into a buffer of PostgreSQL (1 GB), some of them in a few
+ * bytes: jsonb keeps the number 1e131071 in 14 bytes.  An ERROR in the plugin would come again at each start, so the slot
+ * would never get past such a row.  The plugin does not catch this ERROR either: without a subtransaction, nothing would
+ * release what the function that failed holds.  So the length is computed before the first byte is written.
+ */
+#include "postgres.h"
+
+#include "access/detoast.h"
+#include "catalog/pg_type.h"
+#include "changes/change_size.h"
+#include "common/compat.h"
+#include "utils/fmgrprotos.h"
+#include "utils/jsonb.h"
+#include "utils/numeric.h"
+
+/* Characters of JSON for a byte of a value at most: 147,459 for the 14 bytes of a number in jsonb (131,072 digits, a point, 16,383 digits). */
+#define MOST_FOR_A_BYTE	12000
+
+/* Characters beside keys and values: brackets, ", " and ": ". */
+static const int around[] = {
+	[WJB_KEY] = 4, [WJB_VALUE] = 0, [WJB_ELEM] = 2, [WJB_BEGIN_ARRAY] = 3, [WJB_BEGIN_OBJECT] = 3, [WJB_END_ARRAY] = 1, [WJB_END_OBJECT] = 1
+};
+
+/* The bytes of the values as PostgreSQL keeps them, uncompressed. */
+static uint64
+stored_size(const AtpChangeRow *row)
+{
+	uint64		size = 0;
+
+	for (int i = 0; row != NULL && i < atp_change_columns(row->table->kind); i++)
+		if (!row->nulls[i] && OidIsValid(atp_change_column_type(row->table->kind, i)))
+			size += toast_raw_datum_size(row->values[i]);
+	return size;
+}
+
+/* As escape_json() writes it. */
+static uint64
+string_size(const char *text, Size n)
+{
+	uint64		size = 2;
+
+	for (Size i = 0; i < n; i++)
+		size += (unsigned char) text[i] < ' ' ? 6 : text[i] == '"' || text[i] == '\\' ? 2 : 1;
+	return size;
+}
+
+static uint64
+number_size(Numeric number)
+{
+	char	   *text = DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(number)));
+	uint64		size = strlen(text);
+
+	pfree(text);
+	return size;
+}
+
+static uint64
+scalar_size(const JsonbValue *value)
+{
+	if (value->type == jbvString)
+		return string_size(value->val.string.val, value->val.string.len);
+	if (value->type == jbvNumeric)
+		return number_size(value->val.numeric);
+	return strlen("false");
+}
+
+/* Ends early when the size is above the limit. */
+static uint64
+jsonb_size(Jsonb *jsonb, uint64 limit)
+{
+	JsonbIterator *it = JsonbIteratorInit(&jsonb->root);
+	JsonbIteratorToken token;
+	JsonbValue	value;
+	uint64		size = 0;
+
+	while (size <= limit && (token = JsonbIteratorNext(&it, &value, false)) != WJB_DONE)
+	{
+		size += around[token];
+		if (token == WJB_KEY || token == WJB_VALUE || token == WJB_ELEM)
+			size += scalar_size(&value);
+	}
+	return size;
+}
+
+static uint64
+column_size(const AtpChangeRow *row, int column, uint64 limit)
+{
+	struct varlena *value;
+
+	if (row->nulls[column])
+		return 0;
+	switch (atp_change_column_type(row->table->kind, column))
+	{
+		case JSONBOID:
+			return jsonb_size(DatumGetJsonbP(row->values[column]), limit);
+		case TEXTOID:
+			value = PG_DETOAST_DATUM_PACKED(row->values[column]);
+			return string_size(VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value));
+		case BYTEAOID:
+			/* base64 */
+			return (uint64) toast_raw_datum_size(row->values[column]) / 3 * 4 + 4;
+		default:
+			return 0;
+	}
+}
+
+static uint64
+row_size(const AtpChangeRow *row, uint64 limit)
+{
+	uint64		size = 0;
+
+	for (int i = 0; row != NULL && size <= limit && i < atp_change_columns(row->table->kind); i++)
+		size += column_size(row, i, limit);
+	return size;
+}
+
+bool
+atp_change_fits(const AtpRowChange *change, const AtpChangeRow *row, const AtpChangeRow *old)
+{
+	uint64		limit = change->changes->options.max_message - ATP_MESSAGE_REST;
+	uint64		stored = stored_size(row) + stored_size(old);
+
+	/* so no value is read into memory that is larger than a message */
+	if (stored > limit)
+		return false;
+	/* nearly all records of the network end here */
+	if (stored * MOST_FOR_A_BYTE <= limit)
+		return true;
+	return row_size(row, limit) + row_size(old, limit) <= limit;
+}
