@@ -283,7 +283,7 @@ sub wait_until
 	my $deadline = time + $TIMEOUT;
 	my $pause    = 20_000;
 
-	# each question costs the server a new session: so long waits ask less often
+	# long waits ask less often
 	until ($function->())
 	{
 		BAIL_OUT("timed out waiting for $what") if time > $deadline;
@@ -302,12 +302,12 @@ sub ask_from_now_on
 }
 
 # What a query gives; an error ends the test.  Options, here and in the two that follow:
-# node => a cluster, database => 'name'.
+# node => a cluster, database => 'name', session => \$session of AtprotoTest::Statement.
 sub query
 {
 	my ($sql, %o) = @_;
 	my ($node, $database) = ($o{node} // $last_made, $o{database} // 'postgres');
-	my $run = AtprotoTest::Statement->run($node, $database, $sql) // return $node->safe_psql($database, $sql);
+	my $run = AtprotoTest::Statement->run($node, $database, $sql, $o{session}) // return $node->safe_psql($database, $sql);
 
 	die "error running SQL: '$run->{error}'\nin database $database with sql '$sql'" if defined $run->{error};
 	print "#### Begin standard error\n$run->{notices}#### End standard error\n" if $run->{notices} ne '';
@@ -320,7 +320,7 @@ sub try_query
 {
 	my ($sql, %o) = @_;
 	my ($node, $database) = ($o{node} // $last_made, $o{database} // 'postgres');
-	my $run = AtprotoTest::Statement->run($node, $database, $sql);
+	my $run = AtprotoTest::Statement->run($node, $database, $sql, $o{session});
 	my ($rc, $out) = $run ? (defined $run->{error}, $run->{rows}) : eval { $node->psql($database, $sql) };
 
 	return defined $rc && $rc == 0 && $out ne '' ? $out : undef;
@@ -332,8 +332,11 @@ sub wait_for
 {
 	my ($sql, %o) = @_;
 	my $ask = delete $o{gone} ? \&try_query : \&query;
+	my $session;
 
-	wait_until(sub { ($ask->($sql, %o) // '') eq 't' }, $sql);
+	# a new session for each question would take most of the processors' time while several tests wait
+	wait_until(sub { ($ask->($sql, %o, session => \$session) // '') eq 't' }, $sql);
+	AtprotoTest::Statement->end(\$session);
 	return;
 }
 
