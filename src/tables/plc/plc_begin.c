@@ -1,11 +1,11 @@
 /*
  * plc_begin.c
- *		SQL: the trigger that has the log of a did:plc directory read again when the tables may lack operations that the log has.
+ *		SQL: the trigger that has the log of a did:plc directory read again when the tables may lack operations.
  *
  * With "dids" NULL, the tables have each operation up to the cursor, so that a log without a gap answers for all accounts
- * (identity_log.h).  If the subscription names accounts no longer, or fills another target, operations up to the cursor are missing
- * there: the log is read again from its beginning, and operations that are there are passed over by their CIDs (M-10).  With "dids",
- * another target lacks what was read before: the logs of the accounts are asked for again (M-14).
+ * (identity_log.h).  If "dids" becomes NULL, or the target changes, operations up to the cursor are missing: the log is read again from
+ * its beginning, and stored operations are passed over by their CIDs (M-10).  With "dids", a new target lacks the stored operations:
+ * the logs of the accounts are asked for again (M-14).
  */
 #include "postgres.h"
 
@@ -32,7 +32,7 @@ is_null(AtpTuple row, const char *column)
 	return isnull;
 }
 
-/* Cursors at other URLs, too: the subscription may follow these streams again. */
+/* Cursors at former URLs, too: the subscription may follow these streams again. */
 static void
 read_from_beginning(const char *name)
 {

@@ -250,7 +250,7 @@ publish(170);
 is(identity('later'), 'good key1 pds.example.com later1.example.com f', '... and no identity follows');
 query('REVOKE INSERT (seq) ON plc.plc_operation FROM stranger');
 
-# a consumer that does not get on; it may lag by 3 s, whatever the setting
+# the consumer waits for a lock; the log may lag by 3 s, whatever the setting
 query("ALTER SYSTEM SET atproto.plc_lag = '0'; SELECT pg_reload_conf()");
 wait_for('SELECT fresh FROM atproto.stat_directory');
 my $blocker = $node->background_psql('postgres');
@@ -267,13 +267,13 @@ is(identity('moved'), 'good key2 other.example.com moved2.example.com t', 'M-30:
 is(identity('later'), 'good key2 pds.example.com later1.example.com t', '... and what was missed meanwhile');
 is(check(), '', 'check(): nothing');
 
-# --- a damaged row, another directory, the end ---
+# --- a damaged row ---
 
 query("UPDATE atproto.identity SET key = '\\x$who{later}{keys}[0]' WHERE did = '$who{later}{did}'");
 is(check(), "identity that differs from the log $who{later}{did}", 'check(): the key is another');
 query("DELETE FROM atproto.identity");
 
-# --- an entry that does not hold ---
+# --- a refused entry ---
 
 my ($false) = map { decode_json($_) } grep { /"$who{steady}{did}"/ } split /\n/, slurp_file($log);
 $false->{operation}{alsoKnownAs} = ['at://false.example.com'];
@@ -288,7 +288,7 @@ is(query("SELECT stale FROM atproto.identity WHERE did = '$who{steady}{did}'"), 
 is(resolved_by('steady'), 'directory', 'M-31: the log says nothing of the account');
 query("DELETE FROM atproto.identity");
 
-# --- another directory, other accounts, another schema, the end ---
+# --- a second directory, a new URL, dids, a new target ---
 
 sub wait_for_plc2
 {
@@ -315,7 +315,7 @@ wait_for_plc2(170);
 is(stored_of('later', 'plc2'), '2', 'M-12: the log at another URL is read from its beginning');
 is(resolved_by('later'), 'log', '... and answers again');
 
-# accounts that the subscription has left
+# accounts outside of dids
 query("UPDATE atproto.subscription SET dids = ARRAY['$who{steady}{did}']::did[] WHERE name = 'plc2'");
 is(resolved_by('moved'), 'directory', 'M-31: an account that the subscription does not follow any more');
 wait_for("SELECT answer IS NULL AND next_try IS NULL FROM atproto.plc_log_request WHERE subscription = 'plc2'");
@@ -335,6 +335,11 @@ wait_for_plc2(180);
 is(query('SELECT count(*) FROM plc3.plc_operation'), query('SELECT count(*) FROM plc.plc_operation'), 'M-12: another schema gets the whole log');
 is(resolved_by('steady'), 'log', '... which answers');
 is(check(), '', 'check(): nothing');
+query("SELECT atproto.pause('plc2'); UPDATE atproto.subscription SET workers = 2, identities = false WHERE name = 'plc2'");
+query("INSERT INTO atproto.cursor (subscription, endpoint, shard, layout, seq) SELECT subscription, endpoint, 1, layout, seq - 1 FROM atproto.cursor WHERE subscription = 'plc2' AND seq > 0");
+my $both = "UPDATE atproto.subscription SET workers = 1, identities = true WHERE name = 'plc2'";
+like(refused($both), qr/has the positions of several workers/, 'M-30: no identities before the positions of several workers have met');
+query("DELETE FROM atproto.cursor WHERE subscription = 'plc2' AND shard = 1; $both");
 query("SELECT atproto.unsubscribe('plc2')");
 is(resolved_by('moved'), 'directory', 'M-30: without a subscription the directory is asked');
 query(sprintf $subscribe =~ s/identities/cursor => 100, identities/r, 'plc', 'plc');
