@@ -8,6 +8,9 @@
 #		$run->{notices}		# 'NOTICE:  ...'
 #
 #		run() gives undef when this is not for it: several statements, COPY, commands of psql.
+#
+#		my $session;		# for a statement that is asked again and again: each has the session of the one before, if that is there still
+#		my $run = AtprotoTest::Statement->run($node, 'postgres', 'SELECT 1, 2', \$session);
 
 package AtprotoTest::Statement;
 
@@ -69,27 +72,19 @@ sub _row
 	return join '|', @values;
 }
 
-sub run
+# Is this a statement that run() is for?
+sub _is_single
 {
-	my ($class, $node, $database, $sql) = @_;
+	my ($node, $sql) = @_;
+	return !($sql =~ /;\s*\S|\\|^\s*COPY\b/i || utf8::is_utf8($sql) || $node->host !~ m{^/});
+}
 
-	return if $sql =~ /;\s*\S|\\|^\s*COPY\b/i || utf8::is_utf8($sql) || $node->host !~ m{^/};
-	my %startup = (user => $ENV{PGUSER} // scalar getpwuid($>), database => $database, application_name => $ENV{PGAPPNAME} // basename($0));
-	$startup{options} = $ENV{PGOPTIONS} if defined $ENV{PGOPTIONS};
-	my $run    = { rows => undef, error => undef, notices => '' };
-	my $socket = IO::Socket::UNIX->new(Peer => $node->host . '/.s.PGSQL.' . $node->port);
-	my $lost   = 'connection to server was lost';
+# Reads until the server is ready for a statement: true, and what it said is in $run.  False: the server has ended the session.
+sub _until_ready
+{
+	my ($socket, $run) = @_;
+	my @rows;
 
-	if (!$socket)
-	{
-		$run->{error} = "no connection: $!";
-		return $run;
-	}
-	my $start = pack('N', 3 << 16) . join '', map { "$_\0" } %startup, '';
-	local $SIG{PIPE} = 'IGNORE';
-	syswrite $socket, pack('N', 4 + length $start) . $start;
-
-	my (@rows, $asked);
 	while (my ($type, $body) = _message($socket))
 	{
 		push @rows, _row($body) if $type eq 'D';
@@ -97,15 +92,87 @@ sub run
 		$run->{notices} .= _text($body) . "\n" if $type eq 'N';
 		die "authentication is not for AtprotoTest::Statement" if $type eq 'R' && unpack('N', $body) != 0;
 		next unless $type eq 'Z';
-		$lost = undef if $asked;
-		my $message = $asked ? pack('aN', 'X', 4) : pack('aNa*x', 'Q', 5 + length $sql, $sql);
-		syswrite $socket, $message;
-		$asked = 1;
-		# after the last message, the server closes the connection when the session is gone
+		$run->{rows} = join "\n", @rows;
+		return 1;
 	}
-	$run->{error} //= $lost;
-	$run->{rows} = join "\n", @rows unless defined $run->{error};
+	$run->{error} //= 'connection to server was lost';
+	return 0;
+}
+
+# A new session; undef: there is none, and $run has the reason.
+sub _begin
+{
+	my ($node, $database, $run) = @_;
+	my %startup = (user => $ENV{PGUSER} // scalar getpwuid($>), database => $database, application_name => $ENV{PGAPPNAME} // basename($0));
+	my $socket  = IO::Socket::UNIX->new(Peer => $node->host . '/.s.PGSQL.' . $node->port);
+
+	if (!$socket)
+	{
+		$run->{error} = "no connection: $!";
+		return;
+	}
+	$startup{options} = $ENV{PGOPTIONS} if defined $ENV{PGOPTIONS};
+	my $start = pack('N', 3 << 16) . join '', map { "$_\0" } %startup, '';
+	syswrite $socket, pack('N', 4 + length $start) . $start;
+	return _until_ready($socket, $run) ? $socket : undef;
+}
+
+# The server closes the connection when the session is gone.
+sub _end
+{
+	my ($socket) = @_;
+
+	syswrite $socket, pack('aN', 'X', 4);
+	1 while defined _message($socket);
+	return;
+}
+
+# What the statement gives; undef: the server has ended the session.
+sub _ask
+{
+	my ($socket, $sql) = @_;
+	my $run = { notices => '' };
+
+	syswrite $socket, pack('aNa*x', 'Q', 5 + length $sql, $sql);
+	$run->{lost} = !_until_ready($socket, $run);
+	delete $run->{rows} if defined $run->{error};
 	return $run;
+}
+
+sub run
+{
+	my ($class, $node, $database, $sql, $session) = @_;
+
+	return unless _is_single($node, $sql);
+	local $SIG{PIPE} = 'IGNORE';
+	if ($session && $$session)
+	{
+		my $run = _ask($$session, $sql);
+
+		return $run unless $run->{lost};
+		# the server may have been started again since the question before
+		undef $$session;
+	}
+	my $run    = { notices => '' };
+	my $socket = _begin($node, $database, $run) // return $run;
+	my $begun  = $run->{notices};
+
+	$run = _ask($socket, $sql);
+	$run->{notices} = $begun . $run->{notices};
+	$$session = $socket if $session && !$run->{lost};
+	_end($socket) unless $session || $run->{lost};
+	return $run;
+}
+
+# Ends a session that run() has kept.
+sub end
+{
+	my ($class, $session) = @_;
+
+	local $SIG{PIPE} = 'IGNORE';
+	_end($$session) if $$session;
+	undef $$session;
+	return;
 }
 
 1;

@@ -113,6 +113,17 @@ is(AtprotoTest::Statement->run($node, 'postgres', $_), undef, "psql has to run: 
 like(AtprotoTest::Statement->run($node, 'nowhere', 'SELECT 1')->{error}, qr/^FATAL:  database "nowhere" does not exist$/, 'there is no such database');
 like(AtprotoTest::Statement->run($node, 'postgres', 'SELECT pg_terminate_backend(pg_backend_pid())')->{error}, qr/^FATAL:  terminating connection/, 'the session ends early');
 like(AtprotoTest::Statement->run($node, 'postgres', 'CREATE TABLE IF NOT EXISTS s.repo (x int)')->{notices}, qr/^NOTICE:  relation "repo" already exists, skipping$/, 'a notice');
+{
+	my $session;
+	my @pids = map { AtprotoTest::Statement->run($node, 'postgres', 'SELECT pg_backend_pid()', \$session)->{rows} } 1, 2;
+
+	is($pids[1], $pids[0], 'a session that is kept is asked again');
+	query("SELECT pg_terminate_backend($pids[0], 60000)");
+	push @pids, AtprotoTest::Statement->run($node, 'postgres', 'SELECT pg_backend_pid()', \$session)->{rows};
+	isnt($pids[2], $pids[0], 'and another one if it has ended');
+	AtprotoTest::Statement->end(\$session);
+	is(query("SELECT count(*) FROM pg_stat_activity WHERE pid = $pids[2]"), '0', 'until its end');
+}
 eval { query('SELECT 1 / 0') };
 like($@, qr/^error running SQL: 'ERROR:  division by zero'/, 'an error in query() ends the test');
 is(try_query($_), undef, "and try_query() gives nothing: $_") foreach 'SELECT 1 / 0', 'SELECT 1 WHERE false';
