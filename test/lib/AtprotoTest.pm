@@ -193,7 +193,7 @@ sub init_node
 		my $data = $node->data_dir;
 		my @how  = (initdb => $node->installed_command('initdb'), grep { $_ ne $data } @args);
 		my $made = made_once(join("\0", @how), sub { my ($to) = @_; $run->('initdb', map { $_ eq $data ? $to : $_ } @args) });
-		$made = made_once(join("\0", "extension", install_script($node), @how), sub { my ($to) = @_; $run->('cp', '-RPp', $made, $to); create_extension($node, $to) })
+		$made = made_once(join("\0", "extension, OIDs of users", install_script($node), @how), sub { my ($to) = @_; $run->('cp', '-RPp', $made, $to); create_extension($node, $to) })
 		  if $extension;
 		return $run->('cp', '-RPp', $made, $data);
 	};
@@ -218,6 +218,8 @@ sub create_extension
 
 	my ($out, $err) = ('', '');
 
+	# a server that runs for nobody else gives the OIDs of initdb: publications and pg_dump would pass over such tables
+	PostgreSQL::Test::Utils::system_or_bail($node->installed_command('pg_resetwal'), '-o', '16384', '-D', $data);
 	BAIL_OUT("the extension was not created: $out$err")
 	  unless IPC::Run::run(\@postgres, '<', \$commands, '>', \$out, '2>', \$err) && $err !~ /ERROR|FATAL/;
 	return;
