@@ -132,6 +132,11 @@ query("INSERT INTO plc.plc_refused (did, digest, reason, detail, created_at, sub
 like(query(sprintf $retry, $who{alone}{did}), qr/^it is not signed by the account's key$/, 'M-31: a log that lacks an operation of the account names no former key');
 query('DELETE FROM plc.plc_refused');
 like(query(sprintf $retry, $who{alone}{did}), qr/nothing newer confirms/, '... and the log without the entry names it again');
+query("INSERT INTO plc.plc_operation (did, cid, n, created_at, seq, packed) SELECT ('did:plc:' || translate(substr(md5(i::text), 1, 24), '0189', 'qrst'))::did, o.cid, 1, o.created_at, -1, o.packed"
+	. " FROM plc.plc_operation o, generate_series(1, 3000) i WHERE o.did = '$who{alone}{did}' AND o.n = 1; ANALYZE plc.plc_operation; UPDATE atproto.identity SET stale = true WHERE did = '$who{alone}{did}'");
+cmp_ok((split /\n/, query('BEGIN; ' . sprintf($retry, $who{alone}{did}) . '; SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_all_tables WHERE relid = $$plc.plc_operation$$::regclass; COMMIT'))[-1], '<', 100,
+	'M-31: a question about an account does not read the whole log');
+query("DELETE FROM plc.plc_operation WHERE seq = -1; UPDATE atproto.identity SET stale = false");
 
 # --- a filter by actions ---
 
