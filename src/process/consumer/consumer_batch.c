@@ -187,7 +187,8 @@ note_oldest(Consumer *c)
 	atp_begin("looking for gaps that are read again");
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 	{
-		atp_gap_begins(c->name, c->sub->ep->scope, c->batch->events[0].seq);
+		/* M-12: the pages of a directory begin with its first operation, whatever number the operation has */
+		atp_gap_begins(c->name, c->sub->ep->scope, c->source->pages != NULL ? 1 : c->batch->events[0].seq);
 		c->gaps = atp_gap_watch(c->name, c->sub->ep->scope, 0);
 	}
 	atp_commit();
@@ -361,6 +362,8 @@ apply_batch(Consumer *c)
 	c->cursor = c->handed = progress.position;
 	obey_result(c, result, reason);
 	atp_status_batch(batch->skips);
+	if (c->source->pages != NULL)
+		atp_status_committed(batch->time == 0 ? 0 : atp_foreign_time(batch->time));
 	note_pace(c);
 	atp_consumer_report(c);
 	c->stats_pending = true;
@@ -442,9 +445,9 @@ atp_consumer_release(Consumer *c)
 {
 	int64		skips[ATP_SKIP_COUNT] = {0};
 	const char *reason = NULL;
+	AtpApplied	result = atp_release(&c->releaser, c->sub, c->source->sink, c->decoder, c->statements, c->loop_cxt, skips, &reason);
 
-	obey_result(c, atp_release(&c->releaser, c->sub, c->source->sink, c->decoder, c->statements, c->loop_cxt, skips, &reason),
-				reason);
+	obey_result(c, result, reason);
 	atp_status_skips(skips);
 	atp_consumer_report(c);
 	c->stats_pending = true;
@@ -461,6 +464,7 @@ atp_consumer_logs(Consumer *c)
 {
 	int64		skips[ATP_SKIP_COUNT] = {0};
 	const char *reason = NULL;
+	AtpApplied	result;
 
 	if (!atp_plc_answers_look(&c->logs, c->sub))
 		return;
@@ -472,7 +476,8 @@ atp_consumer_logs(Consumer *c)
 		atp_consumer_flush(c);
 		atp_consumer_is_flushed(c, before);
 	}
-	obey_result(c, atp_plc_answers_apply(&c->logs, c->sub, c->statements, c->layout, c->loop_cxt, skips, &reason), reason);
+	result = atp_plc_answers_apply(&c->logs, c->sub, c->statements, c->layout, c->loop_cxt, skips, &reason);
+	obey_result(c, result, reason);
 	atp_status_skips(skips);
 	atp_consumer_report(c);
 	c->stats_pending = true;
