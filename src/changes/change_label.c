@@ -56,16 +56,16 @@ fits_message(const AtpRowChange *change, const AtpChangeRow *row)
 }
 
 static bool
-same_text(const AtpRowChange *change, int column)
+same_key_text(const AtpRowChange *change, int column)
 {
 	return strcmp(atp_change_text(change->had, column), atp_change_text(change->has, column)) == 0;
 }
 
-/* WAL has the old row if it was deleted, if its key has changed, and with REPLICA IDENTITY FULL. */
+/* WAL has the old row of a DELETE, of an UPDATE of the key, and of each UPDATE with REPLICA IDENTITY FULL. */
 static bool
 is_gone(const AtpRowChange *change)
 {
-	return change->has == NULL || !same_text(change, ATP_LABEL_SRC) || !same_text(change, ATP_LABEL_URI) || !same_text(change, ATP_LABEL_VAL);
+	return change->has == NULL || !same_key_text(change, ATP_LABEL_SRC) || !same_key_text(change, ATP_LABEL_URI) || !same_key_text(change, ATP_LABEL_VAL);
 }
 
 static void
@@ -83,7 +83,7 @@ tell_label(const AtpRowChange *change, const AtpChangeRow *row, const char *kind
 	atp_message_end(change->changes);
 }
 
-/* An UPDATE of the key takes a label away, and brings another. */
+/* An UPDATE of the key is a deletion and a new label. */
 void
 atp_change_of_label(const AtpRowChange *change)
 {

@@ -61,7 +61,7 @@ same_value(const AtpRowChange *change, int column)
 
 /*
  * Has an UPDATE written only columns that are no part of the record, such as fault?  Without the old row, only a large
- * value that was left alone tells so: of the column that the message has.  Beside a value, raw may be kept, too (keep_raw).
+ * value that was left alone tells so.  The message has value, or raw in a row without value; with keep_raw, a row has both.
  */
 static bool
 is_bookkeeping(const AtpRowChange *change)

@@ -85,8 +85,8 @@ is(told("UPDATE atproto.record SET rkey = 'larger' WHERE rkey = 'large'"), 'dele
 like($messages[-2], qr/"record":"unchanged"/, 'says that the value is the old one');
 told("DELETE FROM atproto.record WHERE rkey = 'larger'");
 told($insert . row($a, 'kept') . "; UPDATE atproto.record SET raw = (SELECT string_agg(sha256(i::text::bytea), '') FROM generate_series(1, 400) i) WHERE rkey = 'kept'");
-is(told("UPDATE atproto.record SET value = '{}' WHERE rkey = 'kept'"), 'update kept', 'a new value beside large bytes that stay');
-is(told("UPDATE atproto.record SET value = NULL WHERE rkey = 'kept'; UPDATE atproto.record SET fault = 'x' WHERE rkey = 'kept'"), '', 'of which the message is made, if there is no value');
+is(told("UPDATE atproto.record SET value = '{}' WHERE rkey = 'kept'"), 'update kept', 'an UPDATE of value alone, in a row with a large raw');
+is(told("UPDATE atproto.record SET value = NULL WHERE rkey = 'kept'; UPDATE atproto.record SET fault = 'x' WHERE rkey = 'kept'"), '', 'an UPDATE that leaves a large raw alone, in a row without value');
 told('ALTER TABLE atproto.record REPLICA IDENTITY FULL');
 is(told("UPDATE atproto.record SET fault = 'y' WHERE rkey = 'kept'; UPDATE atproto.record SET raw = '\\xa0' WHERE rkey = 'kept'"), 'update kept', 'FULL: other bytes');
 told("ALTER TABLE atproto.record REPLICA IDENTITY DEFAULT; DELETE FROM atproto.record WHERE rkey = 'kept'");
@@ -134,9 +134,9 @@ is(told("INSERT INTO atproto.repo (did, active, status, handle) VALUES ('$b', fa
 # --- the key of a label ---
 
 told("$label('$a', '$b', 'x', false, now(), NULL)");
-is(told("UPDATE atproto.label SET val = 'y'"), 'purge atproto label; label', 'a label with another key is a label less and one more');
-like($messages[-3], qr/"label":\{"src":"$a","uri":"$b","val":"x"\}\}$/, 'first the former one');
-is(told("UPDATE atproto.label SET src = '$b'", dids => $a), 'purge atproto label', 'which is told to a reader of its labeler');
+is(told("UPDATE atproto.label SET val = 'y'"), 'purge atproto label; label', 'an UPDATE of the key of a label');
+like($messages[-3], qr/"label":\{"src":"$a","uri":"$b","val":"x"\}\}$/, 'the purge has the former key');
+is(told("UPDATE atproto.label SET src = '$b'", dids => $a), 'purge atproto label', 'an UPDATE of src, for a reader of the former labeler');
 told('ALTER TABLE atproto.label REPLICA IDENTITY FULL');
 is(told('UPDATE atproto.label SET neg = true; DELETE FROM atproto.label'), 'label; purge atproto label', 'FULL: the same key');
 told('ALTER TABLE atproto.label REPLICA IDENTITY DEFAULT');
@@ -234,7 +234,7 @@ is(told("CREATE SCHEMA own; SELECT atproto.create_tables('own'); INSERT INTO own
 	INSERT INTO mine.repo (did, handle) VALUES ('$b', 'b.example.com')"), 'identity a.example.com; identity b.example.com', 'a target that is renamed');
 like(join("\n", @messages[-4 .. -1]), qr/"target":"own".*"target":"mine"/s, 'has the name of the moment');
 
-is(told('CREATE TEMP TABLE record (LIKE atproto.record); DROP TABLE record'), '', 'a temporary table goes');
+is(told('CREATE TEMP TABLE record (LIKE atproto.record); DROP TABLE record'), '', 'DROP of a temporary table');
 
 # --- large transactions ---
 
