@@ -134,7 +134,7 @@ async function follow(sql, stream, lost) {
 for (let lost = false; ; await sleep(1000)) {
   const [sql, stream] = [{}, { replication: 'database' }].map((how) => new pg.Client({ connectionString: process.env.DATABASE_URL, ...how }));
   try {
-    sql.on('error', () => {});
+    for (const client of [sql, stream]) client.on('error', () => {}); // each query fails, too
     await sql.connect();
     await stream.connect();
     await follow(sql, stream, lost);
@@ -143,7 +143,6 @@ for (let lost = false; ; await sleep(1000)) {
     console.error(`${lost ? 'begin anew' : 'connect again'}: ${reason.message}`);
   }
   if (store.isTransaction) store.exec('ROLLBACK');
-  stream.removeAllListeners('error').on('error', () => {});
   stream.connection.removeAllListeners('copyData');
   stream.connection.stream.destroy();
   sql.connection.stream.destroy();

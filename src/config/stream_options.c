@@ -198,7 +198,7 @@ check_workers(AtpTuple row, const AtpStreamKind *source, const AtpEndpoint *ep)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("subscriptions with \"%s\" cannot have several workers", "identities"),
-				 errhint("Read the log with several workers first; then set \"%s\" to 1 and \"%s\" to true.", "workers", "identities")));
+				 errhint("Read the log with several workers first; then set \"%s\" to 1, and after that \"%s\" to true.", "workers", "identities")));
 }
 
 static void

@@ -237,6 +237,26 @@ refuse_identities(const char *what)
 			 errhint("Leave \"%s\" out, or let this role own the subscription and the schema.", "identities")));
 }
 
+/* The log is not fresh before each of the workers' positions is, and one process fills the identities: the positions of former workers have to meet first. */
+static void
+refuse_several_positions(AtpTuple old)
+{
+	AtpCaller	caller;
+	uint64		positions;
+
+	SPI_connect();
+	caller = atp_owner_begin(owner_of_identities());
+	positions = atp_run("SELECT FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2",
+						ATP_ARGS(atp_get_arg(old, "name", TEXTOID), atp_get_arg(old, "endpoint", TEXTOID)));
+	atp_owner_end(caller);
+	SPI_finish();
+	if (positions > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("subscription \"%s\" has the positions of several workers", atp_quotable(atp_get_text(old, "name"))),
+				 errhint("Set \"%s\" to 1 first. Set \"%s\" to true when \"%s\" has one row of the subscription.", "workers", "identities", "atproto.cursor")));
+}
+
 /*
  * M-30: a subscription that fills atproto.identity.  Later the log is believed only while nobody else may write the log
  * (atproto.log_is_believed()).
@@ -257,6 +277,8 @@ check_identities(const AtpTuple *old, AtpTuple row, const AtpStreamKind *source,
 	if (SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA || (old == NULL && !subscribing) ||
 		(old != NULL && atp_is_true(*old, "identities") && same_owner_and_target(*old, row)))
 		return;
+	if (old != NULL && !atp_is_true(*old, "identities"))
+		refuse_several_positions(*old);
 	if (!has_privs_of_role(owner, owner_of_identities()))
 		refuse_identities("the owner of the subscription");
 	if (OidIsValid(schema) && !has_privs_of_role(atp_owner_of_schema(schema), owner_of_identities()))

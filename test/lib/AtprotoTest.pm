@@ -179,22 +179,50 @@ sub made_once
 }
 
 # init() of a cluster, with a copy of what initdb makes with the same options: a tenth of the work.  (From PostgreSQL 17 on
-# init() does so itself, but not with options.)
+# init() does so itself, but not with options.)  With extension => 1 the database postgres of the copy has the extension and its tables.
 sub init_node
 {
 	my ($node, %o) = @_;
-	my $run = \&PostgreSQL::Test::Utils::system_or_bail;
+	my $run       = \&PostgreSQL::Test::Utils::system_or_bail;
+	my $extension = delete $o{extension};
 
 	no warnings 'redefine';
 	local *PostgreSQL::Test::Utils::system_or_bail = sub {
 		my ($program, @args) = @_;
 		return $run->($program, @args) unless $program eq 'initdb';
 		my $data = $node->data_dir;
-		my $made = made_once(join("\0", initdb => $node->installed_command('initdb'), grep { $_ ne $data } @args),
-			sub { my ($to) = @_; $run->('initdb', map { $_ eq $data ? $to : $_ } @args) });
+		my @how  = (initdb => $node->installed_command('initdb'), grep { $_ ne $data } @args);
+		my $made = made_once(join("\0", @how), sub { my ($to) = @_; $run->('initdb', map { $_ eq $data ? $to : $_ } @args) });
+		$made = made_once(join("\0", "extension, OIDs of users", install_script($node), @how), sub { my ($to) = @_; $run->('cp', '-RPp', $made, $to); create_extension($node, $to) })
+		  if $extension;
 		return $run->('cp', '-RPp', $made, $data);
 	};
 	return $node->init(%o);
+}
+
+# The contents of the extension's scripts: a copy is for these only.
+sub install_script
+{
+	my ($node) = @_;
+	my ($shared) = PostgreSQL::Test::Utils::run_command([ $node->installed_command('pg_config'), '--sharedir' ]);
+
+	return md5_hex(map { PostgreSQL::Test::Utils::slurp_file($_) } sort glob "$shared/extension/atproto{.control,--*.sql}");
+}
+
+# Without a server that others can ask.
+sub create_extension
+{
+	my ($node, $data) = @_;
+	my $commands = "CREATE EXTENSION atproto\nSELECT atproto.create_tables('atproto')\n";
+	my @postgres = ($node->installed_command('postgres'), '--single', '-D', $data, '-c', 'fsync=off', '-c', 'shared_preload_libraries=atproto', '-c', 'exit_on_error=on', 'postgres');
+
+	my ($out, $err) = ('', '');
+
+	# a server that runs for nobody else gives the OIDs of initdb: publications and pg_dump would pass over such tables
+	PostgreSQL::Test::Utils::system_or_bail($node->installed_command('pg_resetwal'), '-o', '16384', '-D', $data);
+	BAIL_OUT("the extension was not created: $out$err")
+	  unless IPC::Run::run(\@postgres, '<', \$commands, '>', \$out, '2>', \$err) && $err !~ /ERROR|FATAL/;
+	return;
 }
 
 # A running cluster with the extension created in its database postgres.
@@ -215,8 +243,13 @@ sub make_node
 	my $databases = $o{databases} // 'postgres';
 	my $preload   = $o{preload} // 1;
 
+	my $create    = $o{create} // 1;
+	my $trace     = ($o{start} // 1) && $create ? $o{trace} // $ENV{ATPROTO_TRACE} : undef;
+	# a trace has the making of the tables, and without the library in every process, that is what is tested
+	my $made      = $create && ($o{start} // 1) && $preload && !$trace;
+
 	# Not the environment's locale: the tables must hold any text.
-	init_node($node, extra => [ '--encoding=UTF8', '--locale=C' ], %{ $o{init} // {} });
+	init_node($node, extension => $made, extra => [ '--encoding=UTF8', '--locale=C' ], %{ $o{init} // {} });
 	# Compiling expressions takes longer than what the tests compute; the SQL tests have PostgreSQL's default.
 	$node->append_conf('postgresql.conf', <<"EOF");
 restart_after_crash = on
@@ -234,7 +267,6 @@ shared_preload_libraries = 'citus,atproto'
 listen_addresses = '127.0.0.1'
 citus.node_conninfo = 'sslmode=disable'
 EOF
-	my $trace = ($o{start} // 1) && ($o{create} // 1) ? $o{trace} // $ENV{ATPROTO_TRACE} : undef;
 	$node->append_conf('postgresql.conf', AtprotoTest::Trace::settings()) if $trace;
 	$node->append_conf('postgresql.conf', $o{conf}) if $o{conf};
 	$last_made = $node;
@@ -249,8 +281,8 @@ EOF
 		$traces{$node} = AtprotoTest::Trace::file($trace, $name, @{ $o{defines} // [] });
 	}
 	$node->safe_psql('postgres', q{CREATE EXTENSION atproto; SELECT atproto.create_tables('atproto')})
-	  if $o{create} // 1;
-	distribute_to_itself($node) if $distributed && ($o{create} // 1);
+	  if $create && !$made;
+	distribute_to_itself($node) if $distributed && $create;
 	return $node;
 }
 

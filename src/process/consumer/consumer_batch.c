@@ -442,9 +442,9 @@ atp_consumer_release(Consumer *c)
 {
 	int64		skips[ATP_SKIP_COUNT] = {0};
 	const char *reason = NULL;
+	AtpApplied	result = atp_release(&c->releaser, c->sub, c->source->sink, c->decoder, c->statements, c->loop_cxt, skips, &reason);
 
-	obey_result(c, atp_release(&c->releaser, c->sub, c->source->sink, c->decoder, c->statements, c->loop_cxt, skips, &reason),
-				reason);
+	obey_result(c, result, reason);
 	atp_status_skips(skips);
 	atp_consumer_report(c);
 	c->stats_pending = true;
@@ -461,6 +461,7 @@ atp_consumer_logs(Consumer *c)
 {
 	int64		skips[ATP_SKIP_COUNT] = {0};
 	const char *reason = NULL;
+	AtpApplied	result;
 
 	if (!atp_plc_answers_look(&c->logs, c->sub))
 		return;
@@ -472,7 +473,8 @@ atp_consumer_logs(Consumer *c)
 		atp_consumer_flush(c);
 		atp_consumer_is_flushed(c, before);
 	}
-	obey_result(c, atp_plc_answers_apply(&c->logs, c->sub, c->statements, c->layout, c->loop_cxt, skips, &reason), reason);
+	result = atp_plc_answers_apply(&c->logs, c->sub, c->statements, c->layout, c->loop_cxt, skips, &reason);
+	obey_result(c, result, reason);
 	atp_status_skips(skips);
 	atp_consumer_report(c);
 	c->stats_pending = true;

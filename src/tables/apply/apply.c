@@ -370,16 +370,16 @@ prepare_derived(AtpApply *a)
 	return error;
 }
 
-static AtpApplied
-stop_subscription(AtpApply *a, const ErrorData *error, const char **reason)
+AtpApplied
+atp_apply_stop(const AtpSubscription *sub, MemoryContext cxt, const ErrorData *error, const char **reason)
 {
-	MemoryContext old = MemoryContextSwitchTo(a->batch->cxt);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
 
 	*reason = error->sqlerrcode == ATP_ERRCODE_STOP ? atp_error_text(error)
 		: psprintf("%s (SQLSTATE %s)", atp_error_text(error), unpack_sql_state(error->sqlerrcode));
 	MemoryContextSwitchTo(old);
 	ereport(LOG,
-			(errmsg("atproto subscription \"%s\" cannot go on: %s", a->sub->name, *reason),
+			(errmsg("atproto subscription \"%s\" cannot go on: %s", sub->name, *reason),
 			 error->detail ? errdetail_internal("%s", error->detail) : 0,
 			 error->hint ? errhint("%s", error->hint) : 0,
 			 error->context ? errcontext("%s", error->context) : 0));
@@ -452,7 +452,7 @@ apply_some(AtpApply *a, const char **reason)
 				continue;
 			if (atp_error_class(error->sqlerrcode) == ATP_ERROR_PASSING)
 				ReThrowError(error);
-			return stop_subscription(a, error, reason);
+			return atp_apply_stop(a->sub, a->batch->cxt, error, reason);
 		}
 		else if (error->sqlerrcode == ATP_ERRCODE_TRY_AGAIN)
 			continue;
@@ -470,7 +470,7 @@ apply_some(AtpApply *a, const char **reason)
 		else if (fault == ATP_ERROR_PASSING || suspects.undecided)
 			ReThrowError(error);
 		else
-			return stop_subscription(a, error, reason);
+			return atp_apply_stop(a->sub, a->batch->cxt, error, reason);
 	}
 	return result;
 }

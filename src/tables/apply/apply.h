@@ -34,6 +34,9 @@ typedef enum AtpApplied
 extern AtpApplied atp_apply(const AtpSubscription *sub, const AtpSink *sink, AtpStatements *statements,
 							AtpBatch *batch, AtpProgress *progress, const char **reason);
 
+/* Log the error, after which nothing can be applied: ATP_APPLY_STOP, with the reason in cxt. */
+extern AtpApplied atp_apply_stop(const AtpSubscription *sub, MemoryContext cxt, const ErrorData *error, const char **reason);
+
 /* From _PG_init(): a setting for tests. */
 #ifdef ATP_INJECTION_POINTS
 extern void atp_apply_init(void);

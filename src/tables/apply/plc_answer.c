@@ -4,9 +4,11 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "config/extension.h"
 #include "config/spi.h"
+#include "config/target.h"
 #include "config/transaction.h"
 #include "config/wake.h"
 #include "core/codec/json.h"
@@ -16,6 +18,7 @@
 #include "miscadmin.h"
 #include "stream/filter.h"
 #include "stream/plc_entries.h"
+#include "tables/base/error_class.h"
 #include "tables/base/progress.h"
 #include "tables/apply/plc_answer.h"
 #include "tables/plc/plc_request.h"
@@ -122,6 +125,7 @@ add_log(AtpBatch *batch, const LogAnswer *answer)
 	AtpJsonItem item;
 	size_t		at;
 	AtpErr		err;
+	int			n = 0;
 
 	atp_json_init(&r, (const char *) answer->text.ptr, answer->text.len, ATP_JSON_DEPTH_DEFAULT);
 	if (atp_json_next(&r, &item, &at) != ATP_OK || item.kind != ATP_JSON_ARRAY)
@@ -131,6 +135,8 @@ add_log(AtpBatch *batch, const LogAnswer *answer)
 		CHECK_FOR_INTERRUPTS();
 		if (atp_json_measure(&r, &item, &at) != ATP_OK || item.kind != ATP_JSON_OBJECT)
 			return "The answer is no list of entries.";
+		if (++n > ATP_PLC_ENTRIES_MAX)
+			return "The answer has too many entries.";
 		if (!add_entry(batch, answer, (AtpBytes) {(const uint8_t *) item.raw.ptr, item.raw.len}, 0))
 			return "The answer has an entry of another account.";
 	}
@@ -168,23 +174,34 @@ order_events(AtpBatch *batch, LogAnswer *answer)
 	pfree(operations);
 }
 
-/* The events of an answer: waiting entries come first, because waiting entries have sequence numbers. */
+/* Adds the entries of this account; a user may have altered the rows. */
 static void
-add_answer(AtpBatch *batch, LogAnswer *answer, int index, const AtpPlcWaiting *waiting, int nwaiting)
+add_entries(AtpBatch *batch, const LogAnswer *answer, int index, const AtpPlcEntries *in, bool stored)
+{
+	for (int i = 0; i < in->n; i++)
+	{
+		const AtpPlcStoredEntry *entry = &in->entries[i];
+		int			before = batch->nevents;
+
+		if (entry->account == index && (!add_entry(batch, answer, entry->text, entry->seq) ||
+										(stored && batch->rows[batch->events[before].first_row].plc.err != ATP_OK)))
+			batch->nevents = before;
+	}
+}
+
+/*
+ * The events of an answer: waiting entries come first, because waiting entries have sequence numbers.  Stored operations come, too: the
+ * answer may be older than these, and the log has to be judged as a whole (plc_sink.c).
+ */
+static void
+add_answer(AtpBatch *batch, LogAnswer *answer, int index, const AtpPlcEntries *waiting, const AtpPlcEntries *stored)
 {
 	int			rows = batch->nrows;
 
 	answer->first = batch->nevents;
 	if (answer->unwanted)
 		return;
-	for (int i = 0; i < nwaiting; i++)
-	{
-		int			before = batch->nevents;
-
-		/* a user may have altered the entry */
-		if (waiting[i].account == index && !add_entry(batch, answer, waiting[i].entry, waiting[i].seq))
-			batch->nevents = before;
-	}
+	add_entries(batch, answer, index, waiting, false);
 	answer->fault = add_log(batch, answer);
 	if (answer->fault != NULL)
 	{
@@ -192,27 +209,32 @@ add_answer(AtpBatch *batch, LogAnswer *answer, int index, const AtpPlcWaiting *w
 		batch->nrows = rows;
 		return;
 	}
+	add_entries(batch, answer, index, stored, true);
 	answer->n = batch->nevents - answer->first;
 	order_events(batch, answer);
 }
 
-/* Reads answers into the batch, with the waiting entries of their accounts. */
+/* Reads answers into the batch, with the waiting entries of their accounts: the target's tables are read, with the owner's rights. */
 static void
 read_batch(LogAnswers *in, AtpStatements *set)
 {
 	struct varlena **dids;
-	AtpPlcWaiting *waiting;
-	int			nwaiting;
+	AtpPlcEntries waiting;
+	AtpPlcEntries stored;
+	char	   *fault;
 
+	if ((fault = atp_target_fault_since(in->sub->owner, in->sub->target, in->sub->target_owner)) != NULL)
+		ereport(ERROR, (errcode(ATP_ERRCODE_STOP), errmsg("%s", fault)));
 	read_answers(in);
 	dids = palloc(sizeof(struct varlena *) * Max(in->n, 1));
 	for (int i = 0; i < in->n; i++)
 		dids[i] = in->answers[i].did;
 	if (in->n == 0)
 		return;
-	waiting = atp_plc_read_waiting(set, dids, in->n, &nwaiting);
+	waiting = atp_plc_read_waiting(set, dids, in->n);
+	stored = atp_plc_read_stored(set, dids, in->n);
 	for (int i = 0; i < in->n; i++)
-		add_answer(in->batch, &in->answers[i], i, waiting, nwaiting);
+		add_answer(in->batch, &in->answers[i], i, &waiting, &stored);
 }
 
 /* ------------------------------------------------------------------------
@@ -404,6 +426,31 @@ atp_plc_answers_look(AtpPlcAnswers *r, const AtpSubscription *sub)
 	return r->more;
 }
 
+/* A transaction that reads the batch.  Returns NULL, or the error that rolled back the transaction, in the batch's memory. */
+static ErrorData *
+try_read(LogAnswers *in, AtpStatements *set, AtpExtension *extension)
+{
+	ErrorData  *volatile error = NULL;
+
+	PG_TRY();
+	{
+		atp_begin("looking for logs of accounts");
+		MemoryContextSwitchTo(in->batch->cxt);
+		if ((*extension = atp_extension_lock()) == ATP_EXTENSION_READY)
+			read_batch(in, set);
+		atp_commit();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(in->batch->cxt);
+		error = CopyErrorData();
+		FlushErrorState();
+		AbortOutOfAnyTransaction();
+	}
+	PG_END_TRY();
+	return error;
+}
+
 AtpApplied
 atp_plc_answers_apply(AtpPlcAnswers *r, const AtpSubscription *sub, AtpStatements *set, int layout,
 					  MemoryContext cxt, int64 *skips, const char **reason)
@@ -413,15 +460,18 @@ atp_plc_answers_apply(AtpPlcAnswers *r, const AtpSubscription *sub, AtpStatement
 		.sub = sub, .layout = layout, .skips.uncounted = r->uncounted
 	};
 	AtpApplied	result = ATP_APPLIED;
-	AtpExtension extension;
+	AtpExtension extension = ATP_EXTENSION_READY;
+	ErrorData  *error;
 
 	in.batch = atp_batch_create(cxt);
-	atp_begin("looking for logs of accounts");
-	MemoryContextSwitchTo(in.batch->cxt);
-	if ((extension = atp_extension_lock()) == ATP_EXTENSION_READY)
-		read_batch(&in, set);
-	atp_commit();
+	error = try_read(&in, set, &extension);
 	MemoryContextSwitchTo(cxt);
+	if (error != NULL)
+	{
+		if (atp_error_class(error->sqlerrcode) == ATP_ERROR_PASSING)
+			ReThrowError(error);
+		return atp_apply_stop(sub, in.batch->cxt, error, reason);
+	}
 	r->more = in.n > 0;
 	if (extension != ATP_EXTENSION_READY)
 		return ATP_APPLY_GONE;

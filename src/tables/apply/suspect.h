@@ -11,12 +11,7 @@
 
 #include "stream/batch.h"
 #include "tables/apply/passed.h"
-
-/*
- * SQLSTATE of the ERROR that rolls back a transaction so that its failed rows are tried again.  apply.c catches the
- * error, so no user sees this code.
- */
-#define ATP_ERRCODE_TRY_AGAIN	MAKE_SQLSTATE('A', 'T', '0', '0', '4')
+#include "tables/base/error_class.h"
 
 /* If all rows of this many repositories fail, the cause is the schema and not the rows. */
 #define ATP_SUSPECT_REPOS	5

@@ -16,6 +16,12 @@
  */
 #define ATP_ERRCODE_STOP	MAKE_SQLSTATE('A', 'T', '0', '0', '2')
 
+/*
+ * SQLSTATE of the ERROR that rolls back a transaction so that its batch is applied again at once.  apply.c catches the error, so no
+ * user sees this code.
+ */
+#define ATP_ERRCODE_TRY_AGAIN	MAKE_SQLSTATE('A', 'T', '0', '0', '4')
+
 typedef enum AtpErrorClass
 {
 	ATP_ERROR_ROW,				/* the row or event is to blame: write a dead letter */

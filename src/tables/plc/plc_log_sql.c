@@ -39,24 +39,19 @@ atp_plc_log(PG_FUNCTION_ARGS)
 					  " atproto.plc_json(s.signed), s.signed" OF_ACCOUNT);
 }
 
-/* M-04: milliseconds, as a directory writes them; microseconds of a directory that has written them. */
-#define ENTRY_TIME \
-	"to_char(o.created_at AT TIME ZONE 'UTC', CASE WHEN extract(microseconds FROM o.created_at)::bigint % 1000 = 0" \
-	" THEN 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"' ELSE 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"' END)"
-
 /* SQL: atproto.plc_export(did, target) */
 Datum
 atp_plc_export(PG_FUNCTION_ARGS)
 {
 	return return_log(fcinfo, "SELECT jsonb_build_object('type', 'sequenced_op', 'did', o.did, 'operation', atproto.plc_json(s.signed),"
-					  " 'cid', o.cid, 'createdAt', " ENTRY_TIME ", 'seq', o.seq)"
+					  " 'cid', o.cid, 'createdAt', " ATP_PLC_ENTRY_TIME ", 'seq', o.seq)"
 					  OF_ACCOUNT);
 }
 
 /* The account's rows, numbered by their order, beside what plc_check() says of them as the entries of an audit log. */
 #define JUDGED \
 	"WITH l AS MATERIALIZED (SELECT row_number() OVER (ORDER BY o.n) AS i, o.n, o.cid, o.prev, p.cid AS prev_cid, o.nullified_by," \
-	"  atproto.plc_json(s.signed) AS operation, " ENTRY_TIME " AS at" \
+	"  atproto.plc_json(s.signed) AS operation, " ATP_PLC_ENTRY_TIME " AS at" \
 	"  FROM #.plc_operation o LEFT JOIN #.plc_operation p ON p.did OPERATOR(@.=) o.did AND p.n = o.prev, " SIGNED \
 	"  WHERE o.did OPERATOR(@.=) $1)," \
 	" c AS MATERIALIZED (SELECT c.* FROM (SELECT jsonb_agg(jsonb_build_object('did', $1, 'cid', l.cid, 'createdAt', l.at," \

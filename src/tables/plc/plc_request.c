@@ -36,20 +36,43 @@ now_arg(void)
 	return atp_time_arg(atp_time_of_day());
 }
 
-/* How many more accounts may have a request because of an unknown operation; old requests go. */
+/* SQL: has the row neither an answer to be stored, nor a time when the directory is asked again? */
+#define IS_OVER	"answer IS NULL AND next_try IS NULL"
+
+/*
+ * How many more accounts may have a request because of an unknown operation; old requests go.  over: do requests count that are over?  The
+ * stream may not bring more accounts than the limit in a day, but a user may ask for more.
+ */
 static int64
-free_places(const AtpSubscription *sub)
+free_places(const AtpSubscription *sub, bool over)
 {
 	AtpResult	found;
 	int64		there;
 
 	(void) atp_run("DELETE FROM atproto.plc_log_request WHERE subscription = $1 AND why = 'prev'"
-				   " AND answer IS NULL AND next_try IS NULL AND answered_at < $2 - " KEPT, ATP_ARGS(atp_text_arg(sub->name), now_arg()));
-	found = atp_query("SELECT count(*) AS n FROM (SELECT FROM atproto.plc_log_request WHERE subscription = $1 AND why = 'prev' LIMIT $2) r",
-					  ATP_ARGS(atp_text_arg(sub->name), atp_int8_arg(atp_queue_limit)));
+				   " AND " IS_OVER " AND answered_at < $2 - " KEPT, ATP_ARGS(atp_text_arg(sub->name), now_arg()));
+	found = atp_query("SELECT count(*) AS n FROM (SELECT FROM atproto.plc_log_request WHERE subscription = $1 AND why = 'prev'"
+					  " AND ($3 OR NOT (" IS_OVER ")) LIMIT $2) r",
+					  ATP_ARGS(atp_text_arg(sub->name), atp_int8_arg(atp_queue_limit), atp_bool_arg(over)));
 	there = atp_get_int8(atp_result_row(found, 0), "n");
 	atp_result_free(found);
 	return atp_queue_limit - there;
+}
+
+/* Sets open[i] if account i has an open request; returns the number of such accounts. */
+static int
+find_open(AtpArg name, struct varlena *const *dids, int n, bool *open)
+{
+	AtpResult	found = atp_query(atp_identity_sql("SELECT u.n::int4 AS n FROM unnest($2) WITH ORDINALITY u (did, n) JOIN atproto.plc_log_request r"
+												   " ON r.subscription = $1 AND r.did OPERATOR(@.=) u.did WHERE r.answer IS NOT NULL OR r.next_try IS NOT NULL"),
+								  ATP_ARGS(name, atp_dids_arg(dids, n)));
+	int			nopen = (int) found.n;
+
+	memset(open, 0, sizeof(bool) * n);
+	for (int i = 0; i < nopen; i++)
+		open[atp_get_int4(atp_result_row(found, i), "n") - 1] = true;
+	atp_result_free(found);
+	return nopen;
 }
 
 int
@@ -57,7 +80,6 @@ atp_plc_request_logs(const AtpSubscription *sub, struct varlena *const *dids, in
 {
 	AtpCaller	caller = atp_as_table_owner("plc_log_request");
 	AtpArg		name = atp_text_arg(sub->name);
-	AtpResult	found;
 	int			nopen;
 
 	(void) atp_run(atp_identity_sql("UPDATE atproto.plc_log_request r SET requested_at = $3, error = NULL,"
@@ -69,15 +91,8 @@ atp_plc_request_logs(const AtpSubscription *sub, struct varlena *const *dids, in
 									"  (SELECT FROM atproto.plc_log_request r WHERE r.subscription = $1 AND r.did OPERATOR(@.=) u.did)"
 									" ORDER BY u.did USING OPERATOR(@.<) LIMIT $4"
 									" ON CONFLICT (subscription, did) DO NOTHING"),
-				   ATP_ARGS(name, atp_dids_arg(dids, n), now_arg(), atp_int8_arg(Max(free_places(sub), 0))));
-	found = atp_query(atp_identity_sql("SELECT u.n::int4 AS n FROM unnest($2) WITH ORDINALITY u (did, n) JOIN atproto.plc_log_request r"
-									   " ON r.subscription = $1 AND r.did OPERATOR(@.=) u.did WHERE r.answer IS NOT NULL OR r.next_try IS NOT NULL"),
-					  ATP_ARGS(name, atp_dids_arg(dids, n)));
-	memset(open, 0, sizeof(bool) * n);
-	for (uint64 i = 0; i < found.n; i++)
-		open[atp_get_int4(atp_result_row(found, i), "n") - 1] = true;
-	nopen = (int) found.n;
-	atp_result_free(found);
+				   ATP_ARGS(name, atp_dids_arg(dids, n), now_arg(), atp_int8_arg(Max(free_places(sub, true), 0))));
+	nopen = find_open(name, dids, n, open);
 	atp_wake_fetcher();
 	atp_owner_end(caller);
 	return nopen;
@@ -153,18 +168,15 @@ ask_now(const AtpSubscription *sub, Datum *dids, int n)
 									  " SELECT $1, u.did, 'prev', $3, $3 FROM unnest($2) u (did) WHERE NOT EXISTS"
 									  "  (SELECT FROM atproto.plc_log_request r WHERE r.subscription = $1 AND r.did OPERATOR(@.=) u.did)"
 									  " ORDER BY u.did USING OPERATOR(@.<) LIMIT $4 ON CONFLICT (subscription, did) DO NOTHING"),
-					 ATP_ARGS(atp_text_arg(sub->name), accounts, now_arg(), atp_int8_arg(Max(free_places(sub), 0))));
+					 ATP_ARGS(atp_text_arg(sub->name), accounts, now_arg(), atp_int8_arg(Max(free_places(sub, false), 0))));
 	atp_wake_fetcher();
 	atp_owner_end(caller);
 	return asked;
 }
 
-/* Accounts with entries that follow an unknown operation, read with the caller's rights, at most atproto.queue_limit. */
 static Datum *
-accounts_with_letters(const char *target, int *n)
+take_dids(AtpResult found, int *n)
 {
-	AtpResult	found = atp_query(atp_expand_sql("SELECT DISTINCT did FROM #.plc_refused WHERE reason = 'prev' AND did IS NOT NULL LIMIT $1", target),
-								  ATP_ARGS(atp_int8_arg(atp_queue_limit)));
 	Datum	   *dids = palloc(sizeof(Datum) * Max(found.n, 1));
 
 	*n = (int) found.n;
@@ -172,6 +184,32 @@ accounts_with_letters(const char *target, int *n)
 		dids[i] = PointerGetDatum(PG_DETOAST_DATUM_COPY(atp_get_arg(atp_result_row(found, i), "did", atp_type("did")).value));
 	atp_result_free(found);
 	return dids;
+}
+
+/* The accounts with a request, in the order in which the directory has been asked for them. */
+static AtpArg
+asked_before(const AtpSubscription *sub)
+{
+	AtpCaller	caller = atp_as_table_owner("plc_log_request");
+	int			n;
+	Datum	   *dids = take_dids(atp_query("SELECT did FROM atproto.plc_log_request WHERE subscription = $1 ORDER BY answered_at",
+										   ATP_ARGS(atp_text_arg(sub->name))), &n);
+
+	atp_owner_end(caller);
+	return atp_array_arg(atp_type("did"), dids, NULL, n);
+}
+
+/*
+ * Accounts with entries that follow an unknown operation, read with the caller's rights, at most atproto.queue_limit: first accounts
+ * without a request, so that accounts of which no log comes do not keep out the others.
+ */
+static Datum *
+accounts_with_letters(const AtpSubscription *sub, int *n)
+{
+	return take_dids(atp_query(atp_expand_sql("SELECT r.did FROM (SELECT DISTINCT did FROM #.plc_refused WHERE reason = 'prev' AND did IS NOT NULL) r"
+											  " LEFT JOIN unnest($2) WITH ORDINALITY a (did, n) ON a.did OPERATOR(@.=) r.did"
+											  " ORDER BY a.n NULLS FIRST LIMIT $1", sub->target),
+							   ATP_ARGS(atp_int8_arg(atp_queue_limit), asked_before(sub))), n);
 }
 
 /* SQL: atproto.plc_ask(subscription, did) */
@@ -205,7 +243,7 @@ atp_plc_ask(PG_FUNCTION_ARGS)
 	else
 	{
 		if (PG_ARGISNULL(1))
-			dids = accounts_with_letters(sub->target, &n);
+			dids = accounts_with_letters(sub, &n);
 		asked = ask_now(sub, dids, n);
 	}
 	SPI_finish();

@@ -25,6 +25,9 @@
 /* Bytes of an answer.  A directory takes about 100 operations of an account in a week, of some hundred bytes each. */
 #define ATP_PLC_ANSWER_MAX	(8 * 1024 * 1024)
 
+/* Entries of an answer.  An entry with a tombstone has more than 300 bytes; shorter entries have no operation, and cost more memory than their bytes. */
+#define ATP_PLC_ENTRIES_MAX	(ATP_PLC_ANSWER_MAX / 256)
+
 /* SQL: is a row still to be asked for? */
 #define ATP_PLC_IS_OPEN		"answer IS NULL AND next_try IS NOT NULL"
 

@@ -28,10 +28,13 @@ typedef struct Account
 	struct varlena *did;
 	AtpEvent  **events;
 	int			nevents;
+	AtpErr	   *errs;			/* why each event was refused; ATP_OK: accepted, or known */
+	bool	   *known;			/* the table, or an event before, has the operation of the event */
 	AtpPlcStored *stored;		/* rows of the table: all, or only the newest */
 	int			nstored;
 	AtpPlcLog	log;
-	const AtpEvent **sources;	/* of the places of the log behind the stored ones: the events */
+	uint32_t	kept;			/* so many places of the log are rows of the table, which stay */
+	const AtpEvent **sources;	/* of the other places of the log: the events */
 } Account;
 
 static const AtpPlcRow *
@@ -125,14 +128,28 @@ packed_bytes(const struct varlena *packed)
 	return packed != NULL ? (AtpBytes) {(const uint8_t *) VARDATA_ANY(packed), VARSIZE_ANY_EXHDR(packed)} : (AtpBytes) {NULL, 0};
 }
 
+static void *
+alloc_zeros(Size size)
+{
+	return palloc_extended(Max(size, 1), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+}
+
+/* An empty log of the account, with room for so many operations. */
+static void
+init_log(const AtpApply *a, Account *account, uint32_t room)
+{
+	atp_plc_log_init(&account->log, row_of(a, account->events[0])->did, room,
+					 palloc_extended(atp_plc_log_room(room), MCXT_ALLOC_HUGE));
+	account->sources = alloc_zeros(room * sizeof(AtpEvent *));
+	account->errs = alloc_zeros(account->nevents * sizeof(AtpErr));
+	account->known = alloc_zeros(account->nevents * sizeof(bool));
+}
+
 static void
 begin_log(const AtpApply *a, Account *account)
 {
-	uint32_t	room = account->nstored + account->nevents;
-
-	atp_plc_log_init(&account->log, row_of(a, account->events[0])->did, room,
-					 palloc_extended(atp_plc_log_room(room), MCXT_ALLOC_HUGE));
-	account->sources = palloc(account->nevents * sizeof(AtpEvent *));
+	init_log(a, account, account->nstored + account->nevents);
+	account->kept = account->nstored;
 	for (int i = 0; i < account->nstored; i++)
 	{
 		const AtpPlcStored *row = &account->stored[i];
@@ -211,37 +228,133 @@ typedef struct Unknown
 } Unknown;
 
 static void
-judge_event(AtpApply *a, Account *account, AtpEvent *event, AtpPlcWriter *w, Unknown *unknown)
+judge_event(const AtpApply *a, Account *account, int index)
 {
+	const AtpEvent *event = account->events[index];
 	const AtpPlcRow *row = row_of(a, event);
+	AtpErr	   *err = &account->errs[index];
 	AtpPlcVerdict verdict;
-	AtpErr		err = row->err;
 
-	event->verdict.judged = ATP_JUDGED_TRUE;
-	if (row->op != NULL && atp_plc_log_find(&account->log, row->op->cid) != ATP_PLC_NONE)
-	{
-		a->skips[ATP_SKIP_OLD]++;	/* M-10 */
-		if (a->sink != &atp_plc_sink)
-			atp_plc_put_known(w, account->did, row->op->cid);
+	account->known[index] = row->op != NULL && atp_plc_log_find(&account->log, row->op->cid) != ATP_PLC_NONE;
+	if (account->known[index] || (*err = row->err) != ATP_OK)
 		return;
-	}
-	if (err == ATP_OK)
-	{
-		err = atp_plc_judge(&account->log, row->op, row->did, row->created_at, &atp_signature_verifier, &verdict);
-		atp_require_curve(err);
-	}
-	if (err != ATP_OK)
-	{
-		atp_plc_put_refused(w, event, row, err);
-		if (err == ATP_E_PLC_PREV)
-			unknown->events[unknown->n++] = event;
-		else
-			a->skips[ATP_SKIP_INVALID]++;
+	*err = atp_plc_judge(&account->log, row->op, row->did, row->created_at, &atp_signature_verifier, &verdict);
+	atp_require_curve(*err);
+	if (*err != ATP_OK)
 		return;
-	}
-	account->sources[account->log.n - account->nstored] = event;
+	account->sources[account->log.n] = event;
 	atp_plc_log_add(&account->log, row->op, row->created_at, row->op->keys, &verdict);
-	a->rows++;
+}
+
+static void
+judge_events(const AtpApply *a, Account *account)
+{
+	for (int i = 0; i < account->nevents; i++)
+		judge_event(a, account, i);
+}
+
+/* Is the log the whole log of the account, as the table should have it?  A user may have altered the table. */
+static bool
+is_whole(const Account *account)
+{
+	for (int i = 0; i < account->nstored; i++)
+		if (account->stored[i].n != i + 1)
+			return false;
+	return account->nstored > 0;
+}
+
+/* Was an operation refused that could hold if the log had the operations before? */
+static bool
+may_lack_operations(const Account *account)
+{
+	for (int i = 0; i < account->nevents; i++)
+		if (account->errs[i] == ATP_E_PLC_KEY || account->errs[i] == ATP_E_PLC_ORDER || account->errs[i] == ATP_E_PLC_LATE ||
+			account->errs[i] == ATP_E_PLC_PREV || account->errs[i] == ATP_E_PLC_NULLIFIED || account->errs[i] == ATP_E_PLC_TOMBSTONE)
+			return true;
+	return false;
+}
+
+/* Is this row of the table the operation at this place of the log? */
+static bool
+is_row(const AtpPlcStored *row, const AtpPlcPlace *place)
+{
+	return is_cid(row->cid, place->cid) && row->created_at == place->created_at;
+}
+
+/* Has the log all operations of the other log, and more? */
+static bool
+has_more(const AtpPlcLog *log, const AtpPlcLog *other)
+{
+	for (uint32_t i = 0; i < other->n; i++)
+		if (atp_plc_log_find(log, other->places[i].cid) == ATP_PLC_NONE)
+			return false;
+	return log->n > other->n;
+}
+
+/*
+ * M-11: the table may have operations of an account, and lack operations before: set_cursor(), or a new account in "dids", lets the
+ * stream begin behind them.  A lacking operation cannot be put between the stored ones.  So answer and stored operations are judged
+ * anew together (plc_answer.c), from the genesis on.  If all operations hold that the table has, and more, the account's rows are
+ * replaced from the first that differs.
+ */
+static void
+judge_anew(const AtpApply *a, Account *account)
+{
+	Account		again = *account;
+
+	init_log(a, &again, account->nevents);
+	judge_events(a, &again);
+	if (!has_more(&again.log, &account->log))
+		return;
+	again.kept = 0;
+	while (again.kept < (uint32_t) again.nstored && is_row(&again.stored[again.kept], &again.log.places[again.kept]))
+		again.kept++;
+	for (int i = 0; i < again.nevents; i++)
+	{
+		const AtpPlcOp *op = row_of(a, again.events[i])->op;
+		uint32_t	before = op == NULL ? ATP_PLC_NONE : atp_plc_log_find(&account->log, op->cid);
+
+		again.known[i] |= account->known[i];
+		if (before < (uint32_t) account->nstored)
+			again.events[i]->seq = account->stored[before].seq;
+	}
+	*account = again;
+}
+
+static void
+judge_account(const AtpApply *a, Account *account)
+{
+	judge_events(a, account);
+	if (a->sink != &atp_plc_sink && may_lack_operations(account) && is_whole(account))
+		judge_anew(a, account);
+}
+
+/* Puts the refused entries, and what is known of the others. */
+static void
+note_verdicts(AtpApply *a, const Account *account, AtpPlcWriter *w, Unknown *unknown)
+{
+	for (int i = 0; i < account->nevents; i++)
+	{
+		AtpEvent   *event = account->events[i];
+		AtpErr		err = account->errs[i];
+
+		event->verdict.judged = ATP_JUDGED_TRUE;
+		if (account->known[i])
+		{
+			a->skips[ATP_SKIP_OLD]++;	/* M-10 */
+			if (a->sink != &atp_plc_sink)
+				atp_plc_put_known(w, account->did, row_of(a, event)->op->cid);
+		}
+		else if (err != ATP_OK)
+		{
+			atp_plc_put_refused(w, event, row_of(a, event), err);
+			if (err == ATP_E_PLC_PREV)
+				unknown->events[unknown->n++] = event;
+			else
+				a->skips[ATP_SKIP_INVALID]++;
+		}
+	}
+	a->rows += account->log.n - account->nstored;
 }
 
 static const uint8_t *
@@ -254,8 +367,8 @@ cid_before(const AtpPlcLog *log, const AtpPlcPlace *place)
 static void
 note_texts(const AtpApply *a, const Account *account, AtpPlcTextIds *texts)
 {
-	for (uint32_t i = account->nstored; i < account->log.n; i++)
-		atp_plc_texts_note(texts, account->did, row_of(a, account->sources[i - account->nstored])->op->cbor,
+	for (uint32_t i = account->kept; i < account->log.n; i++)
+		atp_plc_texts_note(texts, account->did, row_of(a, account->sources[i])->op->cbor,
 						   cid_before(&account->log, &account->log.places[i]));
 }
 
@@ -263,15 +376,15 @@ static void
 put_operation(const AtpApply *a, const Account *account, uint32_t i, AtpPlcTextIds *texts, AtpPlcWriter *w)
 {
 	const AtpPlcPlace *place = &account->log.places[i];
-	const AtpEvent *event = account->sources[i - account->nstored];
+	const AtpEvent *event = account->sources[i];
 	AtpPlcStored row = {
 		.did = account->did, .n = number_of(account, i), .prev = place->prev == ATP_PLC_NONE ? 0 : number_of(account, place->prev),
 		.nullified_by = place->nullified_by == ATP_PLC_NONE ? 0 : number_of(account, place->nullified_by), .created_at = place->created_at,
-		.packed = atp_plc_texts_pack(texts, row_of(a, event)->op->cbor, place->signer, cid_before(&account->log, place))
+		.seq = event->seq, .packed = atp_plc_texts_pack(texts, row_of(a, event)->op->cbor, place->signer, cid_before(&account->log, place))
 	};
 
 	memcpy(row.cid, place->cid, sizeof(row.cid));
-	atp_plc_put_operation(w, &row, event->seq);
+	atp_plc_put_operation(w, &row);
 }
 
 /* Puts the account's new operations, and the stored operations that were nullified. */
@@ -280,13 +393,15 @@ put_account(const AtpApply *a, const Account *account, AtpPlcTextIds *texts, Atp
 {
 	const AtpPlcLog *log = &account->log;
 
+	if (account->kept < (uint32_t) account->nstored)
+		atp_plc_put_replaced(w, account->did, number_of(account, account->kept), account->nstored - (int) account->kept);
 	for (uint32_t i = 0; i < log->n; i++)
 	{
 		uint32_t	by = log->places[i].nullified_by;
 
-		if (i >= (uint32_t) account->nstored)
+		if (i >= account->kept)
 			put_operation(a, account, i, texts, w);
-		else if (by != ATP_PLC_NONE && by >= (uint32_t) account->nstored)
+		else if (by != ATP_PLC_NONE && by != index_of(account, account->stored[i].nullified_by))
 			atp_plc_put_nullified(w, account->did, number_of(account, i), number_of(account, by));
 	}
 }
@@ -427,8 +542,8 @@ apply_entries(AtpApply *a, int lo, int hi)
 	complete_followed(a, accounts, naccounts, n, texts);
 	for (int i = 0; i < naccounts; i++)
 	{
-		for (int e = 0; e < accounts[i].nevents; e++)
-			judge_event(a, &accounts[i], accounts[i].events[e], w, &unknown);
+		judge_account(a, &accounts[i]);
+		note_verdicts(a, &accounts[i], w, &unknown);
 		note_texts(a, &accounts[i], texts);
 	}
 	atp_plc_texts_find_ids(texts);

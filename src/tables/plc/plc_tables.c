@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "tables/base/error_class.h"
 #include "tables/base/rows.h"
 #include "tables/plc/plc_tables.h"
 #include "types/types.h"
@@ -38,17 +39,17 @@ static const AtpColumn refused_columns[] = {
 
 enum
 {
-	FIND_NEWEST, FIND_LOGS, FIND_PACKED, ADD, NULLIFY
+	FIND_NEWEST, FIND_LOGS, FIND_PACKED, FIND_ENTRIES, ADD, NULLIFY, REPLACE
 };
 
 /* packed is the column, or as much of it as is needed. */
 #define FIND(packed, which) \
-	"SELECT o.did, o.cid, o.n, o.prev, o.nullified_by, o.created_at, " packed " FROM unnest($1) w (did), LATERAL" \
+	"SELECT o.did, o.cid, o.n, o.prev, o.nullified_by, o.created_at, o.seq, " packed " FROM unnest($1) w (did), LATERAL" \
 	" (SELECT * FROM #.plc_operation p WHERE p.did OPERATOR(@.=) w.did ORDER BY p.n" which ") o", \
 	SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, \
-	{ATP_TYPE_DID, ATP_TYPE_CID, ATP_TYPE_INT4, ATP_TYPE_INT4, ATP_TYPE_INT4, ATP_TYPE_TIMESTAMP, ATP_TYPE_BYTEA}, \
+	{ATP_TYPE_DID, ATP_TYPE_CID, ATP_TYPE_INT4, ATP_TYPE_INT4, ATP_TYPE_INT4, ATP_TYPE_TIMESTAMP, ATP_TYPE_INT8, ATP_TYPE_BYTEA}, \
 	&atp_plc_operation_table, ATP_BY_INDEX
-#define FOUND_COLUMNS	7
+#define FOUND_COLUMNS	8
 
 static const AtpStatement operation_statements[] = {
 	[FIND_NEWEST] = {FIND("o.packed", " DESC LIMIT 1")},
@@ -60,6 +61,16 @@ static const AtpStatement operation_statements[] = {
 		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_INT4), ATP_ARRAY(ATP_TYPE_INT4)},
 		{ATP_TYPE_INT4, ATP_TYPE_BYTEA}, &atp_plc_operation_table, ATP_BY_INDEX
 	},
+	/* an operation that cannot be unpacked is no entry */
+	[FIND_ENTRIES] = {
+		"SELECT w.n::integer, o.seq, convert_to(jsonb_build_object('did', o.did, 'operation', j.operation, 'cid', o.cid,"
+		"  'createdAt', " ATP_PLC_ENTRY_TIME ")::text, 'UTF8')"
+		" FROM unnest($1) WITH ORDINALITY w (did, n) JOIN #.plc_operation o ON o.did OPERATOR(@.=) w.did"
+		" LEFT JOIN #.plc_operation p ON p.did OPERATOR(@.=) o.did AND p.n = o.prev,"
+		" LATERAL (SELECT atproto.plc_json(" ATP_PLC_UNPACKED("o.packed", "p.cid") ") AS operation) j"
+		" WHERE j.operation IS NOT NULL ORDER BY w.n, o.n",
+		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_INT4, ATP_TYPE_INT8, ATP_TYPE_BYTEA}, &atp_plc_operation_table, ATP_BY_INDEX
+	},
 	[ADD] = {
 		"INSERT INTO #.plc_operation ({columns}) SELECT * FROM unnest({arrays}) ON CONFLICT (did, n) DO NOTHING",
 		SPI_OK_INSERT, {0}, {0}, &atp_plc_operation_table, ATP_ROWS_IN
@@ -68,6 +79,10 @@ static const AtpStatement operation_statements[] = {
 		"UPDATE #.plc_operation o SET nullified_by = u.by FROM unnest($1, $2, $3) u (did, n, by)"
 		" WHERE o.did OPERATOR(@.=) u.did AND o.n = u.n",
 		SPI_OK_UPDATE, {ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_INT4), ATP_ARRAY(ATP_TYPE_INT4)}, {0}, &atp_plc_operation_table, ATP_BY_INDEX
+	},
+	[REPLACE] = {
+		"DELETE FROM #.plc_operation o USING unnest($1, $2) u (did, n) WHERE o.did OPERATOR(@.=) u.did AND o.n >= u.n",
+		SPI_OK_DELETE, {ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_INT4)}, {0}, &atp_plc_operation_table, ATP_BY_INDEX
 	},
 };
 
@@ -103,10 +118,10 @@ static const AtpStatement refused_statements[] = {
 		"   ORDER BY r.seq, r.digest LIMIT " WAITING_MAX ") x) e WHERE e.bytes <= " WAITING_BYTES " ORDER BY w.n, e.seq",
 		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_INT4, ATP_TYPE_INT8, ATP_TYPE_BYTEA}, &atp_plc_refused_table, ATP_BY_INDEX
 	},
-	/* M-11: a waiting entry was refused for a reason of its own */
+	/* M-11: a waiting entry was refused for a reason of its own, or does not wait for a log any more */
 	[CORRECT] = {
 		"UPDATE #.plc_refused r SET reason = u.reason, detail = u.detail FROM unnest($1, $2, $3, $4) u (did, digest, reason, detail)"
-		" WHERE r.did OPERATOR(@.=) u.did AND r.digest = u.digest AND r.reason = 'prev' AND u.reason <> 'prev'",
+		" WHERE r.did OPERATOR(@.=) u.did AND r.digest = u.digest AND r.reason = 'prev' AND r.detail <> u.detail",
 		SPI_OK_UPDATE, {ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_BYTEA), ATP_ARRAY(ATP_TYPE_TEXT), ATP_ARRAY(ATP_TYPE_TEXT)}, {0},
 		&atp_plc_refused_table, ATP_BY_INDEX
 	},
@@ -177,7 +192,8 @@ take_row(HeapTuple tuple, TupleDesc desc)
 	row.prev = null[3] ? 0 : DatumGetInt32(v[3]);
 	row.nullified_by = null[4] ? 0 : DatumGetInt32(v[4]);
 	row.created_at = null[5] ? 0 : DatumGetTimestampTz(v[5]) + ATP_UNIX_TO_POSTGRES;
-	row.packed = null[6] ? NULL : copy_varlena(v[6]);
+	row.seq = null[6] ? 0 : DatumGetInt64(v[6]);
+	row.packed = null[7] ? NULL : copy_varlena(v[7]);
 	return row;
 }
 
@@ -288,35 +304,45 @@ atp_plc_find_refused(AtpStatements *set, struct varlena *const *dids, const uint
 	SPI_freetuptable(SPI_tuptable);
 }
 
-AtpPlcWaiting *
-atp_plc_read_waiting(AtpStatements *set, struct varlena *const *dids, int n, int *nwaiting)
+static AtpPlcEntries
+read_entries(AtpStatements *set, const AtpStatement *statement, struct varlena *const *dids, int n)
 {
 	Datum	   *values = palloc(Max(n, 1) * sizeof(Datum));
 	Datum		args[1];
-	AtpPlcWaiting *waiting;
-	uint64		found;
+	AtpPlcEntries in;
 
 	for (int i = 0; i < n; i++)
 		values[i] = PointerGetDatum(dids[i]);
 	args[0] = atp_array(set, ATP_TYPE_DID, values, NULL, n);
-	found = atp_execute(set, &refused_statements[FIND_WAITING], args, NULL);
-	waiting = palloc(sizeof(AtpPlcWaiting) * Max(found, 1));
-	for (uint64 i = 0; i < found; i++)
+	in.n = (int) atp_execute(set, statement, args, NULL);
+	in.entries = palloc_extended(sizeof(AtpPlcStoredEntry) * Max(in.n, 1), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	for (int i = 0; i < in.n; i++)
 	{
 		Datum		v[3];
 		bool		null[3];
-		struct varlena *entry;
+		struct varlena *text;
 
 		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, v, null);
-		entry = copy_varlena(v[2]);
-		waiting[i] = (AtpPlcWaiting) {
+		text = copy_varlena(v[2]);
+		in.entries[i] = (AtpPlcStoredEntry) {
 			.account = DatumGetInt32(v[0]) - 1, .seq = null[1] ? 0 : DatumGetInt64(v[1]),
-			.entry = {(const uint8_t *) VARDATA_ANY(entry), VARSIZE_ANY_EXHDR(entry)}
+			.text = {(const uint8_t *) VARDATA_ANY(text), VARSIZE_ANY_EXHDR(text)}
 		};
 	}
 	SPI_freetuptable(SPI_tuptable);
-	*nwaiting = (int) found;
-	return waiting;
+	return in;
+}
+
+AtpPlcEntries
+atp_plc_read_waiting(AtpStatements *set, struct varlena *const *dids, int n)
+{
+	return read_entries(set, &refused_statements[FIND_WAITING], dids, n);
+}
+
+AtpPlcEntries
+atp_plc_read_stored(AtpStatements *set, struct varlena *const *dids, int n)
+{
+	return read_entries(set, &operation_statements[FIND_ENTRIES], dids, n);
 }
 
 /* --- rows in --- */
@@ -328,11 +354,14 @@ struct AtpPlcWriter
 	AtpRows    *operations;
 	AtpRows    *refused;
 	AtpRows    *nullified;
+	AtpRows    *replaced;
+	uint64		nreplaced;		/* rows of the table that are replaced */
 	AtpRows    *forgiven;
 	AtpRows    *corrected;
 };
 
 static const AtpType nullified_types[] = {ATP_TYPE_DID, ATP_TYPE_INT4, ATP_TYPE_INT4, ATP_TYPE_END};
+static const AtpType replaced_types[] = {ATP_TYPE_DID, ATP_TYPE_INT4, ATP_TYPE_END};
 static const AtpType corrected_types[] = {ATP_TYPE_DID, ATP_TYPE_BYTEA, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_END};
 static const AtpType forgiven_types[] = {ATP_TYPE_DID, ATP_TYPE_BYTEA, ATP_TYPE_END};
 
@@ -345,7 +374,9 @@ atp_plc_writer(AtpStatements *set, const char *subscription, int max)
 	w->subscription = subscription;
 	w->operations = atp_rows_of(set, &atp_plc_operation_table, Max(max, 1));
 	w->refused = atp_rows_of(set, &atp_plc_refused_table, Max(max, 1));
-	w->forgiven = atp_rows_create(set, forgiven_types, Max(max, 1));
+	w->replaced = atp_rows_create(set, replaced_types, Max(max, 1));
+	/* an operation whose row is replaced is known, and is put, too */
+	w->forgiven = atp_rows_create(set, forgiven_types, 2 * Max(max, 1));
 	w->corrected = atp_rows_create(set, corrected_types, Max(max, 1));
 	return w;
 }
@@ -358,7 +389,7 @@ atp_plc_put_known(AtpPlcWriter *w, struct varlena *did, const uint8_t *cid)
 }
 
 void
-atp_plc_put_operation(AtpPlcWriter *w, const AtpPlcStored *row, int64 seq)
+atp_plc_put_operation(AtpPlcWriter *w, const AtpPlcStored *row)
 {
 	AtpRows    *rows = w->operations;
 
@@ -368,7 +399,7 @@ atp_plc_put_operation(AtpPlcWriter *w, const AtpPlcStored *row, int64 seq)
 	atp_put(rows, Int32GetDatum(row->prev), row->prev == 0);
 	atp_put(rows, Int32GetDatum(row->nullified_by), row->nullified_by == 0);
 	atp_put(rows, TimestampTzGetDatum(row->created_at - ATP_UNIX_TO_POSTGRES), false);
-	atp_put(rows, Int64GetDatum(seq), seq == 0);
+	atp_put(rows, Int64GetDatum(row->seq), row->seq == 0);
 	atp_put_ref(rows, row->packed);
 	atp_plc_put_known(w, row->did, row->cid);
 }
@@ -392,6 +423,14 @@ atp_plc_put_nullified(AtpPlcWriter *w, struct varlena *did, int32 n, int32 by)
 }
 
 void
+atp_plc_put_replaced(AtpPlcWriter *w, struct varlena *did, int32 first, int32 n)
+{
+	atp_put_ref(w->replaced, did);
+	atp_put(w->replaced, Int32GetDatum(first), false);
+	w->nreplaced += n;
+}
+
+void
 atp_plc_put_refused(AtpPlcWriter *w, const AtpEvent *event, const AtpPlcRow *row, AtpErr err)
 {
 	AtpRows    *rows = w->refused;
@@ -409,18 +448,35 @@ atp_plc_put_refused(AtpPlcWriter *w, const AtpEvent *event, const AtpPlcRow *row
 	atp_put_ref(w->corrected, cstring_to_text(atp_err_text(err)));
 }
 
+/* With so many conflicts in a row, no other source is the cause: a user's trigger or rule keeps rows out of the table, say. */
+#define CONFLICTS_MAX	20
+
+static void
+check_conflict(bool conflict)
+{
+	static int	conflicts = 0;
+
+	conflicts = conflict ? conflicts + 1 : 0;
+	if (conflict)
+		ereport(ERROR,
+				(errcode(conflicts % CONFLICTS_MAX == 0 ? ERRCODE_T_R_SERIALIZATION_FAILURE : ATP_ERRCODE_TRY_AGAIN),
+				 errmsg("another source of the same tables has written operations of the same accounts")));
+}
+
 void
 atp_plc_write(AtpPlcWriter *w)
 {
 	Datum		args[ATP_STATEMENT_ARGS];
 
+	if (w->replaced->n > 0)
+	{
+		atp_rows_bind(w->replaced, args);
+		check_conflict(atp_execute(w->set, &operation_statements[REPLACE], args, NULL) != w->nreplaced);
+	}
 	if (w->operations->n > 0)
 	{
 		atp_rows_bind(w->operations, args);
-		if (atp_execute(w->set, &operation_statements[ADD], args, NULL) < (uint64) w->operations->n)
-			ereport(ERROR,
-					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-					 errmsg("another source of the same tables has written operations of the same accounts")));
+		check_conflict(atp_execute(w->set, &operation_statements[ADD], args, NULL) < (uint64) w->operations->n);
 	}
 	if (w->forgiven->n > 0)
 	{

@@ -3,7 +3,8 @@
 #		server are killed: what triggers in the programs' own stores have written down is compared with the slot's
 #		messages, change by change (O-23).  When changes are lost for a program, the program begins anew: its slot was read by somebody else, or is gone.
 #
-#		ATPROTO_KILLS=500 kills so often (CI: 4), ATPROTO_SEED draws the places.  Without npm's packages, search.mjs is left out.
+#		ATPROTO_KILLS=500 kills so often (CI: 4): the program, the server, the program, the slot's walsender; at random
+#		moments while events come slowly.  ATPROTO_SEED draws the places.  Without npm's packages, search.mjs is left out.
 
 use strict;
 use warnings FATAL => 'all';
@@ -19,6 +20,7 @@ use JSON::PP;
 use List::Util qw(max min);
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(usleep);
 
 my $python   = $ENV{PYTHON} || '/usr/bin/python3';
 my $examples = test_dir() . '/../examples';
@@ -71,7 +73,7 @@ sub follows
 {
 	my ($name, @command) = @_;
 	my $store  = "$files/$name.db";
-	my $server = AtprotoTest::Server->start($capture, map { ('--hold-at', int($events * ($_ + 1) / ($rounds + 1))) } 0 .. $rounds - 1);
+	my $server = AtprotoTest::Server->start($capture, ($kills > $places ? ('--rate', 30) : ()), map { ('--hold-at', int($events * ($_ + 1) / ($rounds + 1))) } 0 .. $rounds - 1);
 	my $run;
 	# the program ends with the test, however that ends
 	my $start = sub { $run = IPC::Run::start([ 'setpriv', '--pdeathsig', 'KILL', @command, $store ], '>>', "$PostgreSQL::Test::Utils::log_path/$name.log", '2>>', "$PostgreSQL::Test::Utils::log_path/$name.log") };
@@ -92,6 +94,7 @@ sub follows
 		qq{;;CREATE TRIGGER log_$event AFTER $event ON post BEGIN INSERT INTO log (line) VALUES ('$row->[0]|' || $row->[1].uri || '|' || $row->[2]); END} }
 		[ insert => [ 'create', 'new', 'new.cid' ] ], [ update => [ 'update', 'new', 'new.cid' ] ], [ delete => [ 'delete', 'old', q{''} ] ]), '', "$name: a log");
 
+	my $n = 0;
 	foreach my $round (1 .. $rounds)
 	{
 		my $was = $position->();
@@ -100,10 +103,15 @@ sub follows
 		wait_until(sub { $position->() > $was }, "$name goes on") if $round % 4 == 2 || rand() < 0.7;
 		foreach (1 .. int($kills * $round / $places) - int($kills * ($round - 1) / $places))
 		{
-			if ($round % 4 == 2)
+			usleep(int rand 600_000) if $kills > $places;
+			if (++$n % 4 == 2)
 			{
 				$node->stop('immediate');
 				$node->start;
+			}
+			elsif ($n % 4 == 0)
+			{
+				query(q{SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = 'search' AND active});
 			}
 			else
 			{

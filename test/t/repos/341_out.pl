@@ -196,11 +196,13 @@ my $many = $ENV{ATPROTO_OUT_RECORDS} || 20_000;
 
 query(qq{CREATE SCHEMA big; INSERT INTO atproto.subscription (name, url, target, enabled) VALUES ('big', 'wss://localhost:1', 'big', false); SELECT atproto.create_tables('big');
 	INSERT INTO big.record (did, collection, rkey, cid, rev, value) SELECT 'did:web:big.example', 'a.b.c', k::recordkey, cidlink_of(jsonb_to_dagcbor(v)), '3mbd3542k2222', v
-	FROM (SELECT 'k' || n AS k, jsonb_build_object('\$type', 'a.b.c', 'n', n, 'text', repeat('x', n % 200)) AS v FROM generate_series(1, $many) n) x;
+	FROM (SELECT 'k' || n AS k, jsonb_build_object('\$type', 'a.b.c', 'n', CASE WHEN n % 50 = 0 THEN n % 400 ELSE n END, 'text', repeat('x', n % 200)) AS v FROM generate_series(1, $many) n) x;
 	INSERT INTO big.repo (did, rev, data, sig, sync) SELECT 'did:web:big.example', '3mbd3542k2222', atproto.repo_root('a.b.c/' || rkey::text, cid ORDER BY rkey::text COLLATE "C"), decode(repeat('01', 64), 'hex'), 'partial' FROM big.record;
 	UPDATE big.repo SET commit = cidlink_of(atproto.commit_block(did, rev, data, sig, NULL)); ANALYZE big.record});
 is(query(q{SELECT count(*), count(*) FILTER (WHERE r.value IS DISTINCT FROM c.value) FROM car_records(atproto.repo_car('did:web:big.example', 'big')) c
 	LEFT JOIN big.record r ON r.cid = c.cid AND c.uri = ('at://did:web:big.example/a.b.c/' || r.rkey::text)::aturi}), "$many|0", "O-07: $many records");
+is(query(q{SELECT count(*) - count(DISTINCT cid) FROM car_blocks(atproto.repo_car('did:web:big.example', 'big'))}), '0', 'O-01: of many blocks, too, none comes twice');
+cmp_ok(query(q{SELECT count(*) - count(DISTINCT cid) FROM big.record}), '>', 300, 'though many stand at several paths');
 is(query(q{SELECT string_agg(c, ''::bytea) = atproto.repo_car('did:web:big.example', 'big'), max(length(c)) < 300000, count(*) > 10 FROM atproto.repo_car_chunks('did:web:big.example', 'big') c}), 't|t|t', 'O-01: in pieces of a bounded size');
 is(query(q{BEGIN; DECLARE c CURSOR FOR SELECT encode(c, 'hex') FROM atproto.repo_car_chunks('did:web:big.example', 'big') c; FETCH 1 FROM c; DELETE FROM big.record; FETCH ALL FROM c; ROLLBACK}) =~ s/\n//gr
 	eq query(q{SELECT encode(atproto.repo_car('did:web:big.example', 'big'), 'hex')}), 1, 'O-01: whatever is written after the first piece');

@@ -216,6 +216,11 @@ wait_for("SELECT count(*) = 2 FROM atproto.stat_directory WHERE fresh AND believ
 wait_for("SELECT seq >= 180 FROM atproto.cursor WHERE subscription = 'plc2'");
 query("SELECT atproto.unsubscribe('plc')");
 is(resolved_by('moved'), 'log', 'M-30: one of two directories is enough');
+query("SELECT atproto.pause('plc2'); UPDATE atproto.subscription SET workers = 2, identities = false WHERE name = 'plc2'");
+query("INSERT INTO atproto.cursor (subscription, endpoint, shard, layout, seq) SELECT subscription, endpoint, 1, layout, seq - 1 FROM atproto.cursor WHERE subscription = 'plc2'");
+my $both = "UPDATE atproto.subscription SET workers = 1, identities = true WHERE name = 'plc2'";
+like(refused($both), qr/has the positions of several workers/, 'M-30: no identities before the positions of several workers have met');
+query("DELETE FROM atproto.cursor WHERE subscription = 'plc2' AND shard = 1; $both");
 query("SELECT atproto.unsubscribe('plc2')");
 is(resolved_by('moved'), 'directory', 'M-30: without a subscription the directory is asked');
 is(check(), '', 'check(): nothing');

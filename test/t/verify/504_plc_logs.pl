@@ -78,6 +78,14 @@ sub logs_have_come
 	return;
 }
 
+# The log of an account in dids has come; the consumer may have made the request just now.
+sub log_was_read
+{
+	my ($name, $did) = @_;
+	wait_for("SELECT count(*) = 1 FROM atproto.plc_log_request WHERE subscription = '$name' AND did = '$did' AND next_try IS NULL AND answer IS NULL");
+	return;
+}
+
 sub array
 {
 	return q{ARRAY['} . join(q{','}, @_) . q{']::did[]};
@@ -136,7 +144,7 @@ publish('few', $entries[$quarter]{seq});
 logs_have_come('few');
 logs_are('few', 'M-14: what the stream brings goes on', $entries[$quarter]{seq}, $here, $there);
 query("UPDATE atproto.subscription SET dids = @{[ array($there, $added) ]} WHERE name = 'few'");
-wait_for("SELECT count(*) = 1 FROM atproto.plc_log_request WHERE subscription = 'few' AND did = '$added' AND next_try IS NULL AND answer IS NULL");
+log_was_read('few', $added);
 is(query("SELECT string_agg(did || ' ' || why, ',' ORDER BY did::text) FROM atproto.plc_log_request WHERE subscription = 'few'"),
 	join(',', map { "$_ dids" } sort $there, $added), 'M-14: a request for each account in dids, and for no other');
 publish('few', $last);
@@ -229,6 +237,14 @@ logs_have_come('bad');
 is(refused('bad', $here), '', '... until the directory is right, and somebody asks');
 query(q{SELECT atproto.unsubscribe('bad')});
 
+answer_badly('bad', $here, what => 'empty');
+query("UPDATE atproto.plc_log_request SET answered_at = now(), answer = convert_to('[' || repeat('{\"did\":\"$here\"},', 33000) || '{\"did\":\"$here\"}]', 'UTF8') WHERE subscription = 'bad' AND did = '$here'");
+query("SELECT atproto.pause('bad'); SELECT atproto.resume('bad')");
+wait_for("SELECT error IS NOT NULL FROM atproto.plc_log_request WHERE subscription = 'bad' AND did = '$here'");
+is(query("SELECT error FROM atproto.plc_log_request WHERE subscription = 'bad' AND did = '$here'"), 'The answer has too many entries.', 'M-11: a log of very many short entries');
+like(refused('bad', $here), qr/\b$first prev/, '... what waited is refused');
+query(q{SELECT atproto.unsubscribe('bad')});
+
 # --- a storm of invented accounts ---
 
 my $storm = $node->basedir . '/storm.jsonl';
@@ -252,6 +268,14 @@ is(query(q{SELECT skips ->> 'held_dropped' FROM atproto.cursor WHERE subscriptio
 ask_now('storm');
 logs_have_come('storm');
 is(query(q{SELECT stopped IS NULL FROM atproto.subscription WHERE name = 'storm'}), 't', '... the subscription goes on');
+foreach my $more (40, 60)
+{
+	is(query(q{SELECT atproto.plc_ask('storm')}), '20', 'M-11: plc_ask() asks for as many accounts as may wait');
+	wait_for(q{SELECT count(*) = 0 FROM atproto.plc_log_request WHERE subscription = 'storm' AND (answer IS NOT NULL OR tries = 0)});
+	ask_now('storm');
+	logs_have_come('storm');
+	is(query(q{SELECT count(*) FROM atproto.plc_log_request WHERE subscription = 'storm'}), $more, '... first for those that were not asked for');
+}
 query('ALTER SYSTEM RESET atproto.queue_limit');
 query('SELECT pg_reload_conf()');
 
@@ -319,12 +343,69 @@ logs_have_come('pair_b');
 is(refused('pair', $here), '', '... and a stored operation does not stay refused');
 query("SELECT atproto.unsubscribe('$_')") foreach qw(pair_a pair_b);
 
+# --- another source writes the same operation at the same moment ---
+
+begin_directory($half);
+follow('race', dids => array($here));
+log_was_read('race', $here);
+my $other = $node->background_psql('postgres');
+$other->query_safe("BEGIN; INSERT INTO race.plc_operation SELECT * FROM middle.plc_operation WHERE did = '$here' AND seq = $first");
+directory({ do => { publish => $first } });
+wait_for("SELECT count(*) = 1 FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND l.locktype = 'transactionid' AND a.backend_type LIKE 'atproto%'");
+my $logged = -s $node->logfile;
+$other->query_safe('COMMIT');
+$other->quit;
+wait_for("SELECT seq >= $first FROM atproto.cursor WHERE subscription = 'race'");
+is(query("SELECT count(*) FROM race.plc_operation WHERE did = '$here' AND seq = $first"), '1', 'M-10: two sources of a target bring an operation at the same moment: one has it stored');
+unlike(slurp_file($node->logfile, $logged), qr/another source of the same tables has written/, '... and no process ends because of that');
+query(q{SELECT atproto.unsubscribe('race'); DROP SCHEMA race CASCADE});
+
+# --- a recovery comes before what it replaces ---
+
+# before: the operation that the recovery follows; the operations between are replaced
+my %at = map { $entries[$_]{cid} => $_ } 0 .. $#entries;
+my ($recovery) = grep { @{ $entries[$_]{nullifies} // [] } && $entries[$_]{operation}{prev} } 0 .. $#entries;
+my ($before_it, $whose, $came) = ($at{ $entries[$recovery]{operation}{prev} }, @{ $entries[$recovery] }{qw(did seq)});
+begin_directory($before_it + 1);
+follow('hole', dids => array($whose));
+log_was_read('hole', $whose);
+my $known = query('SELECT count(*) FROM hole.plc_operation');
+query(q{SELECT atproto.pause('hole')});
+query("SELECT atproto.set_cursor('hole', @{[ $came - 1 ]})");
+my $fault = $network->fault({ host => $PLC, path => '/log/audit', did => $whose, status => 404 });
+query(q{SELECT atproto.resume('hole')});
+publish('hole', $came);
+is(query("SELECT n || ' ' || seq FROM hole.plc_operation WHERE seq = $came"), ($known + 1) . " $came", 'M-11: a recovery that follows a stored operation is stored, although what it replaces is not known');
+$network->unfault($fault);
+# the answer lacks the recovery: it is older
+directory({ do => { change => { on => 'audit', did => $whose, what => 'drop', line => -1, count => 1 } } });
+is(query("SELECT atproto.plc_ask('hole', '$whose')"), '1', 'M-11: asked again');
+logs_have_come('hole');
+logs_are('hole', 'M-11: an operation before the stored ones: the log is judged anew, and the places are those of every directory', $came, $whose);
+is(query("SELECT seq FROM hole.plc_operation ORDER BY n DESC LIMIT 1"), $came, '... a stored operation keeps its number');
+is(query("SELECT string_agg(cid::text, ' ' ORDER BY n) FROM hole.plc_operation WHERE nullified_by = (SELECT n FROM hole.plc_operation WHERE seq = $came)"),
+	join(' ', sort { $at{$a} <=> $at{$b} } @{ $entries[$recovery]{nullifies} }), 'M-05: ... with what the recovery nullified');
+is(query("SELECT count(*) FROM hole.plc_refused"), '0', '... nothing is refused');
+is(query("SELECT string_agg(DISTINCT problem, ',') FROM atproto.plc_audit('$whose', 'hole') a"), '', '... and the log holds');
+query(q{SELECT atproto.unsubscribe('hole')});
+
+# --- tables that cannot be read ---
+
+begin_directory(scalar @entries);
+follow('broken', cursor => $last);
+wait_for("SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = 'broken'");
+query('ALTER TABLE broken.plc_refused RENAME COLUMN entry TO other');
+query("SELECT atproto.plc_ask('broken', '$here')");
+wait_for(q{SELECT stopped IS NOT NULL FROM atproto.subscription WHERE name = 'broken'});
+like(query(q{SELECT stopped FROM atproto.subscription WHERE name = 'broken'}), qr/has no table "plc_refused" with a column "entry"/, 'M-11: tables that an answer cannot be judged by stop the subscription');
+query(q{SELECT atproto.unsubscribe('broken'); DROP SCHEMA broken CASCADE});
+
 # --- identities follow ---
 
 begin_directory($half);
 query("INSERT INTO atproto.identity (did, state, asked_at, resolved_at, log_time) VALUES ('$here', 'invalid', '2020-01-01', '2020-01-01', '2020-01-01')");
 follow('ids', dids => array($here), identities => 'true');
-wait_for("SELECT count(*) = 1 FROM atproto.plc_log_request WHERE subscription = 'ids' AND next_try IS NULL AND answer IS NULL");
+log_was_read('ids', $here);
 is(query("SELECT i.log_time = h.since FROM atproto.identity i, ids.plc_history h WHERE i.did = '$here' AND h.did = i.did AND h.until IS NULL"), 't',
 	'M-30: the identity of an account follows its log, in the transaction that ends the request');
 query(q{SELECT atproto.unsubscribe('ids')});
