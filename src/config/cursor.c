@@ -88,6 +88,13 @@ atp_cursor_get(const char *name, const char *endpoint)
 	return read_cursor(name, endpoint);
 }
 
+void
+atp_cursor_make(const char *name, const char *endpoint, int64 seq)
+{
+	atp_run("INSERT INTO atproto.cursor (subscription, endpoint, seq) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int8_arg(seq)));
+}
+
 bool
 atp_cursor_of_shard(const char *name, const char *endpoint, int shard, int layout, int64 *seq)
 {

@@ -26,6 +26,9 @@ typedef struct AtpCursor
  */
 extern AtpCursor atp_cursor_get(const char *name, const char *endpoint);
 
+/* Insert a row with this position for the cursor, unless there is a row. */
+extern void atp_cursor_make(const char *name, const char *endpoint, int64 seq);
+
 /* The position of one shard; false when there is no row of this layout. */
 extern bool atp_cursor_of_shard(const char *name, const char *endpoint, int shard, int layout, int64 *seq);
 

@@ -23,13 +23,13 @@ time_of(AtpTuple row, const char *column)
 }
 
 /* The account's newest operation comes first. */
-static void
-take_rows(AtpResult rows, AtpFormerKeys *former)
+static AtpFormerKeys
+take_rows(AtpResult rows)
 {
 	TimestampTz now = atp_time_of_day();
 	TimestampTz until = DT_NOEND;
+	AtpFormerKeys former = {.keys = palloc(sizeof(AtpFormerKey) * rows.n)};
 
-	*former = (AtpFormerKeys) {.keys = palloc(sizeof(AtpFormerKey) * rows.n)};
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		AtpTuple	row = atp_result_row(rows, i);
@@ -37,10 +37,10 @@ take_rows(AtpResult rows, AtpFormerKeys *former)
 
 		atp_identity_take_state(&then, row, now);
 		if (i == 0)
-			former->pds = then.pds;
+			former.pds = then.pds;
 		else if (then.has_key)
 		{
-			AtpFormerKey *key = &former->keys[former->n++];
+			AtpFormerKey *key = &former.keys[former.n++];
 
 			memcpy(key->key, then.key, ATP_MULTIKEY_LEN);
 			key->since = then.log_time;
@@ -48,8 +48,19 @@ take_rows(AtpResult rows, AtpFormerKeys *former)
 		}
 		until = then.log_time;
 	}
-	if (former->pds == NULL)
-		former->n = 0;
+	if (former.pds == NULL)
+		former.n = 0;
+	return former;
+}
+
+/* The operations of the chain that holds now, the newest first; none, if the log may not answer for the account. */
+static AtpResult
+read_chain(const AtpIdentityLog *log, struct varlena *did)
+{
+	return atp_query(atp_identity_log_sql("SELECT " ATP_LOG_STATE ", h.until IS NULL AND " ATP_LOG_IS_DOUBTED " AS doubted FROM #.plc_history h"
+										  " WHERE h.did OPERATOR(@.=) $1 AND " ATP_LOG_ANSWERS("$1", "$2", "$3")
+										  " ORDER BY h.n DESC LIMIT " OPERATIONS_MAX, log->target),
+					 ATP_ARGS(atp_did_arg(did), atp_text_arg(log->subscription), atp_bool_arg(log->named)));
 }
 
 AtpFormerKeys
@@ -57,26 +68,26 @@ atp_former_keys(struct varlena *did)
 {
 	AtpFormerKeys former = {0};
 	TimestampTz newest = DT_NOBEGIN;
+	bool		doubted = false;
 	AtpCaller	caller = atp_as_table_owner("identity");
 	ListCell   *cell;
 
 	foreach(cell, atp_identity_fresh_logs())
 	{
 		const AtpIdentityLog *log = lfirst(cell);
-		AtpResult	rows = atp_query(atp_identity_log_sql("SELECT " ATP_LOG_STATE " FROM #.plc_history h WHERE h.did OPERATOR(@.=) $1"
-														  " ORDER BY h.n DESC LIMIT " OPERATIONS_MAX, log->target),
-									 ATP_ARGS(atp_did_arg(did)));
+		AtpResult	rows = read_chain(log, did);
 
+		doubted |= rows.n > 0 && atp_get_bool(atp_result_row(rows, 0), "doubted");
 		/* two logs may differ while one log lags: the log with the later operation counts */
 		if (rows.n > 0 && time_of(atp_result_row(rows, 0), "since") > newest)
 		{
 			newest = time_of(atp_result_row(rows, 0), "since");
-			take_rows(rows, &former);
+			former = take_rows(rows);
 		}
 		atp_result_free(rows);
 	}
 	atp_owner_end(caller);
-	return former;
+	return doubted ? (AtpFormerKeys) {0} : former;
 }
 
 bool

@@ -28,8 +28,9 @@ typedef struct AtpFormerKeys
 } AtpFormerKeys;
 
 /*
- * Read the former keys of an account from a fresh log; no keys without a fresh log, and after a tombstone.  The keys are of the
- * last 200 operations of the chain that holds now: operations nullified by a recovery are left out.
+ * Read the former keys of an account from a log that may answer for the account (identity_log.h); no keys without such a log, after a
+ * tombstone, and after a refused operation.  The keys are of the last 200 operations of the chain that holds now: operations
+ * nullified by a recovery are left out.
  */
 extern AtpFormerKeys atp_former_keys(struct varlena *did);
 

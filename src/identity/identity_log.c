@@ -69,15 +69,17 @@ atp_identity_fresh_logs(void)
 
 	if (atp_run("SELECT FROM atproto.subscription WHERE identities LIMIT 1", ATP_NO_ARGS) == 0)
 		return NIL;
-	found = atp_query("SELECT target::text AS target, bool_or(whole) AS whole FROM atproto.stat_directory"
-					  " WHERE believed AND fresh GROUP BY target ORDER BY target", ATP_NO_ARGS);
+	found = atp_query("SELECT d.name, d.target::text AS target, s.dids IS NOT NULL AS named"
+					  " FROM atproto.stat_directory d JOIN atproto.subscription s ON s.name = d.name"
+					  " WHERE d.fresh AND d.complete AND d.believed ORDER BY d.name", ATP_NO_ARGS);
 	for (uint64 i = 0; i < found.n; i++)
 	{
 		AtpTuple	row = atp_result_row(found, i);
 		AtpIdentityLog *log = palloc(sizeof(AtpIdentityLog));
 
+		log->subscription = atp_get_text(row, "name");
 		log->target = atp_get_text(row, "target");
-		log->whole = atp_get_bool(row, "whole");
+		log->named = atp_get_bool(row, "named");
 		logs = lappend(logs, log);
 	}
 	atp_result_free(found);
@@ -148,26 +150,38 @@ atp_identity_take_state(AtpIdentity *identity, AtpTuple row, TimestampTz now)
 }
 
 #define NEWEST \
-	" CROSS JOIN LATERAL (SELECT " ATP_LOG_STATE " FROM #.plc_history h" \
+	" CROSS JOIN LATERAL (SELECT " ATP_LOG_STATE ", " ATP_LOG_IS_DOUBTED " AS doubted FROM #.plc_history h" \
 	"  WHERE h.did OPERATOR(@.=) w.did AND h.until IS NULL) h"
+
+/* What the logs read so far say of an account. */
+typedef struct Said
+{
+	bool		has;			/* a log has the account, and may answer */
+	bool		follows;		/* a log of all accounts follows the account */
+	bool		silent;			/* a log may lack an operation of the account: then no other log is believed either */
+} Said;
 
 /* Two logs may differ while one of them lags: the later operation counts. */
 static void
-read_log(const AtpIdentityLog *log, AtpArg dids, AtpIdentity *identities, AtpLogAnswer *answers, TimestampTz now)
+read_log(const AtpIdentityLog *log, struct varlena *const *dids, int n, AtpIdentity *identities, Said *said, TimestampTz now)
 {
-	AtpResult	found = atp_query(atp_identity_log_sql("SELECT w.n::int4 AS n, h.* FROM unnest($1) WITH ORDINALITY w (did, n)" NEWEST, log->target),
-								  ATP_ARGS(dids));
+	AtpResult	found = atp_query(atp_identity_log_sql("SELECT w.n::int4 AS n, h.*, " ATP_LOG_ANSWERS("w.did", "$2", "$3") " AS answers"
+													   " FROM unnest($1) WITH ORDINALITY w (did, n)" NEWEST, log->target),
+								  ATP_ARGS(atp_dids_arg(dids, n), atp_text_arg(log->subscription), atp_bool_arg(log->named)));
 
+	for (int i = 0; i < n; i++)
+		said[i].follows |= !log->named;
 	for (uint64 i = 0; i < found.n; i++)
 	{
 		AtpTuple	row = atp_result_row(found, i);
-		int			n = atp_get_int4(row, "n") - 1;
+		int			at = atp_get_int4(row, "n") - 1;
 		TimestampTz since = DatumGetTimestampTz(atp_get_arg(row, "since", TIMESTAMPTZOID).value);
 
-		if (answers[n] == ATP_LOG_HAS && identities[n].log_time >= since)
+		said[at].silent |= atp_get_bool(row, "doubted") || (!log->named && !atp_get_bool(row, "answers"));
+		if (!atp_get_bool(row, "answers") || (said[at].has && identities[at].log_time >= since))
 			continue;
-		answers[n] = ATP_LOG_HAS;
-		atp_identity_take_state(&identities[n], row, now);
+		said[at].has = true;
+		atp_identity_take_state(&identities[at], row, now);
 	}
 	atp_result_free(found);
 }
@@ -176,27 +190,17 @@ void
 atp_identity_log_read(struct varlena *const *dids, int n, AtpIdentity *identities, AtpLogAnswer *answers, TimestampTz now)
 {
 	AtpCaller	caller;
-	List	   *logs;
 	ListCell   *cell;
-	bool		whole = false;
+	Said	   *said = palloc0(sizeof(Said) * Max(n, 1));
 
-	for (int i = 0; i < n; i++)
-		answers[i] = ATP_LOG_SILENT;
 	if (n == 0)
 		return;
 	caller = atp_as_table_owner("identity");
-	logs = atp_identity_fresh_logs();
-	foreach(cell, logs)
-	{
-		const AtpIdentityLog *log = lfirst(cell);
-
-		whole |= log->whole;
-		read_log(log, atp_dids_arg(dids, n), identities, answers, now);
-	}
+	foreach(cell, atp_identity_fresh_logs())
+		read_log(lfirst(cell), dids, n, identities, said, now);
 	atp_owner_end(caller);
-	for (int i = 0; i < n && whole; i++)
-		if (answers[i] == ATP_LOG_SILENT)
-			answers[i] = ATP_LOG_LACKS;
+	for (int i = 0; i < n; i++)
+		answers[i] = said[i].silent ? ATP_LOG_SILENT : said[i].has ? ATP_LOG_HAS : said[i].follows ? ATP_LOG_LACKS : ATP_LOG_SILENT;
 }
 
 /* Does the table's row alone not decide about an event? */
@@ -237,22 +241,24 @@ atp_identities_complete(struct varlena *const *dids, int n, AtpIdentity *identit
  */
 
 /*
- * SQL: the newest operations of accounts whose rows were filled earlier.  An account without a row, or whose document was
- * never read, is of interest only if somebody asks for the account, and only while the log is fresh ($2): an old state would
- * be taken for the present one.
+ * SQL: the newest operations of accounts whose rows were filled earlier, or were filled by a document that is older.  An account
+ * without a row, or whose document was never read, is of interest only if somebody asks for the account, and only while the log may
+ * answer ($1, and by the requests of the subscription $2, which names accounts: $3): an old state would be taken for the present one.
+ * A document that was read while the log may lack an operation may have that operation.
  */
 #define BEHIND(accounts) \
 	"SELECT w.did, h.* FROM (SELECT i.did FROM atproto.identity i WHERE " accounts \
 	"  UNION SELECT r.did FROM atproto.identity_request r WHERE " accounts ") w" \
 	" LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) w.did" NEWEST \
-	" CROSS JOIN LATERAL (SELECT CASE WHEN i.state IN ('gone', 'invalid') THEN i.asked_at ELSE i.resolved_at END AS read_at) r" \
-	" WHERE CASE WHEN i.log_time IS NOT NULL THEN h.since > i.log_time WHEN r.read_at IS NULL THEN $1" \
-	"  ELSE h.since > r.read_at - interval '1 h' END ORDER BY w.did USING OPERATOR(@.<)"
+	" CROSS JOIN LATERAL (SELECT CASE WHEN i.state IN ('gone', 'invalid') THEN i.asked_at ELSE i.resolved_at END AS read_at," \
+	"  $1 AND " ATP_LOG_ANSWERS("w.did", "$2", "$3") " AS answers) r" \
+	" WHERE NOT h.doubted AND CASE WHEN i.log_time IS NOT NULL THEN h.since > i.log_time WHEN r.read_at IS NULL THEN r.answers" \
+	"  ELSE h.since > r.read_at - CASE WHEN r.answers THEN interval '1 h' ELSE '0' END END ORDER BY w.did USING OPERATOR(@.<)"
 
 static bool
-is_fresh(const char *target)
+may_answer(const AtpSubscription *sub)
 {
-	return atp_run("SELECT FROM atproto.stat_directory WHERE target = $1::name AND believed AND fresh", ATP_ARGS(atp_text_arg(target))) > 0;
+	return atp_run("SELECT FROM atproto.stat_directory WHERE name = $1 AND fresh AND complete AND believed", ATP_ARGS(atp_text_arg(sub->name))) > 0;
 }
 
 /* The look-ups of consumers are done: an event whose key still does not fit asks again. */
@@ -267,17 +273,20 @@ remove_requests(struct varlena *const *dids, int n)
 }
 
 static AtpResult
-find_behind(const char *target, struct varlena *const *dids, int n)
+find_behind(const AtpSubscription *sub, struct varlena *const *dids, int n)
 {
-	AtpArg		fresh = atp_bool_arg(is_fresh(target));
+	AtpArg		answers = atp_bool_arg(may_answer(sub));
+	AtpArg		name = atp_text_arg(sub->name);
+	AtpArg		named = atp_bool_arg(sub->settings.ndids >= 0);
 
 	if (n < 0)
-		return atp_query(atp_identity_log_sql(BEHIND("true"), target), ATP_ARGS(fresh));
-	return atp_query(atp_identity_log_sql(BEHIND("did OPERATOR(@.=) ANY ($2)"), target), ATP_ARGS(fresh, atp_dids_arg(dids, n)));
+		return atp_query(atp_identity_log_sql(BEHIND("true"), sub->target), ATP_ARGS(answers, name, named));
+	return atp_query(atp_identity_log_sql(BEHIND("did OPERATOR(@.=) ANY ($4)"), sub->target),
+					 ATP_ARGS(answers, name, named, atp_dids_arg(dids, n)));
 }
 
 List *
-atp_identity_log_follow(const char *target, struct varlena *const *dids, int n, TimestampTz now)
+atp_identity_log_follow(const AtpSubscription *sub, struct varlena *const *dids, int n, TimestampTz now)
 {
 	AtpCaller	caller = atp_as_table_owner("identity");
 	List	   *released = NIL;
@@ -287,7 +296,7 @@ atp_identity_log_follow(const char *target, struct varlena *const *dids, int n, 
 
 	/* the next statement sees each row that the fetcher has written by a log without these operations */
 	(void) lock_followers(AccessExclusiveLock, true);
-	found = find_behind(target, dids, n);
+	found = find_behind(sub, dids, n);
 	behind = palloc(sizeof(struct varlena *) * Max(found.n, 1));
 	identities = palloc(sizeof(AtpIdentity) * Max(found.n, 1));
 	for (uint64 i = 0; i < found.n; i++)

@@ -7,6 +7,12 @@
  * atproto.identity serves the subscriptions of all roles.  The log is fresh while the stream lags by less than
  * atproto.plc_lag: then look-ups of accounts in the log are answered from the log, and no directory is asked.
  *
+ * Invariant: the log says nothing of an account if the directory may have an operation that the log lacks.  So a log says nothing
+ * of any account while the subscription has an open gap or a dead letter (stat_directory.complete); nothing of an account that the
+ * subscription does not follow, or whose log was asked for and has not come (ATP_LOG_ANSWERS); and nothing of an account whose
+ * newest entry was refused, or waits for operations before it (ATP_LOG_IS_DOUBTED).  Then the directory is asked, and what its
+ * document says stays.
+ *
  * Only these functions read a log as a source of identities; the log is read by the view plc_history alone.  The caller has
  * SPI connected, in a transaction with a snapshot.  Arrays of DIDs are sorted, without duplicates.
  */
@@ -14,17 +20,21 @@
 #define ATP_IDENTITY_LOG_H
 
 #include "config/spi.h"
+#include "config/subscription.h"
 #include "identity/identity.h"
 
 /* Setting: milliseconds that a log may lag behind its directory, and that an event waits for the log. */
 extern int	atp_plc_lag_ms;
+
+/* A log may lag at least so many milliseconds, whatever the setting: a process that receives and commits needs some time. */
+#define ATP_PLC_LAG_MIN_MS	3000
 
 /* From _PG_init(): the setting. */
 extern void atp_identity_log_init(void);
 
 typedef enum AtpLogAnswer
 {
-	ATP_LOG_SILENT,				/* no fresh log could have the account */
+	ATP_LOG_SILENT,				/* no log may answer for the account */
 	ATP_LOG_LACKS,				/* a fresh log of all accounts does not have the account yet */
 	ATP_LOG_HAS
 } AtpLogAnswer;
@@ -46,25 +56,46 @@ extern void atp_identity_log_read(struct varlena *const *dids, int n, AtpIdentit
 extern void atp_identities_complete(struct varlena *const *dids, int n, AtpIdentity *identities, TimestampTz now);
 
 /*
- * M-30: the transaction has written operations of these accounts into the log of a target that is believed; n < 0: compare all
+ * M-30: the transaction has written operations of these accounts into the log of a subscription that is believed; n < 0: compare all
  * accounts.  Updates the rows of atproto.identity, removes look-ups that are done thereby, and returns the accounts whose held
  * events are to be released.
  */
-extern List *atp_identity_log_follow(const char *target, struct varlena *const *dids, int n, TimestampTz now);
+extern List *atp_identity_log_follow(const AtpSubscription *sub, struct varlena *const *dids, int n, TimestampTz now);
 
 /*
- * For the functions that read logs (here and in former_key.c), as the owner of atproto.identity: a log that is believed and
- * fresh; the list of these logs; the SQL text with @ replaced by the quoted schema of our types and operators, and # by the
- * quoted target, palloc'd.
+ * For the functions that read logs (here and in former_key.c), as the owner of atproto.identity: the log of a subscription that is
+ * believed, fresh and complete; the list of these logs; the SQL text with @ replaced by the quoted schema of our types and
+ * operators, and # by the quoted target, palloc'd.
  */
 typedef struct AtpIdentityLog
 {
+	char	   *subscription;
 	char	   *target;
-	bool		whole;			/* not restricted to some accounts */
+	bool		named;			/* the subscription names accounts (dids) */
 } AtpIdentityLog;
 
 extern List *atp_identity_fresh_logs(void);
 extern char *atp_identity_log_sql(const char *sql, const char *target);
+
+/*
+ * SQL: may the log of a subscription answer for an account, as far as requests for the account's log tell?  The consumer makes a row
+ * of atproto.plc_log_request for each account in "dids", and removes the rows of other accounts, so that the rows tell which
+ * accounts the subscription follows.  Without "dids", a request in vain leaves a row, but then plc_refused has the entry because of
+ * which the log was asked for.
+ */
+#define ATP_LOG_ANSWERS(did, subscription, named) \
+	"COALESCE((SELECT q.answer IS NULL AND q.next_try IS NULL AND CASE q.why WHEN 'dids' THEN q.error IS NULL ELSE NOT " named " END" \
+	" FROM atproto.plc_log_request q WHERE q.subscription = " subscription " AND q.did OPERATOR(@.=) " did "), NOT " named ")"
+
+/*
+ * SQL: M-31: was an entry of the account refused that is not older than the row h of plc_history?  Directories number their entries
+ * differently, so the times count, too; an unreadable entry has no time, and an operation from an account's log no number.  An entry
+ * that was refused for its time may follow the newest operation, although its time is earlier.
+ */
+#define ATP_LOG_IS_DOUBTED \
+	"EXISTS (SELECT FROM #.plc_refused f JOIN #.plc_operation o ON o.did OPERATOR(@.=) f.did AND o.n = h.n" \
+	" CROSS JOIN LATERAL (SELECT f.created_at >= o.created_at - CASE f.reason WHEN 'order' THEN interval '1 min' ELSE '0' END AS is_later) t" \
+	" WHERE f.did OPERATOR(@.=) h.did AND COALESCE(f.seq > o.seq OR t.is_later, f.seq > o.seq, t.is_later, true))"
 
 /* SQL: columns of plc_history h; the function puts these columns of a row into the identity. */
 #define ATP_LOG_STATE	"h.since, h.key, h.label_key, h.server, h.handle AS log_handle, h.gone"

@@ -187,7 +187,8 @@ note_oldest(Consumer *c)
 	atp_begin("looking for gaps that are read again");
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 	{
-		atp_gap_begins(c->name, c->sub->ep->scope, c->batch->events[0].seq);
+		/* M-12: the pages of a directory begin with its first operation, whatever number the operation has */
+		atp_gap_begins(c->name, c->sub->ep->scope, c->source->pages != NULL ? 1 : c->batch->events[0].seq);
 		c->gaps = atp_gap_watch(c->name, c->sub->ep->scope, 0);
 	}
 	atp_commit();
@@ -361,6 +362,8 @@ apply_batch(Consumer *c)
 	c->cursor = c->handed = progress.position;
 	obey_result(c, result, reason);
 	atp_status_batch(batch->skips);
+	if (c->source->pages != NULL)
+		atp_status_committed(batch->time == 0 ? 0 : atp_foreign_time(batch->time));
 	note_pace(c);
 	atp_consumer_report(c);
 	c->stats_pending = true;

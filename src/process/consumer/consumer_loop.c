@@ -118,6 +118,14 @@ may_nap(Consumer *c, const AtpSocketWait *sockets, int nsockets)
 	return little && c->batch->nmessages > 0 && atp_conn_state(c->conn) == ATP_CONN_OPEN;
 }
 
+/* M-31: has the process committed all that the stream of a directory has brought?  A page of a directory is followed by other pages. */
+static bool
+all_is_stored(const Consumer *c)
+{
+	return c->source->pages != NULL && c->state == ATP_STATE_STREAMING && !c->by_pages && c->shards == NULL &&
+		c->batch->nmessages == 0 && c->batch->nopen == 0;
+}
+
 static void
 wait_for_more(Consumer *c)
 {
@@ -165,7 +173,11 @@ wait_for_more(Consumer *c)
 		set_sooner(&timeout, atp_consumer_logs_due(c));
 	}
 	c->waited_from = atp_now();
+	if (all_is_stored(c))
+		atp_status_waits(true);
 	atp_wait(sockets, nsockets, timeout);
+	if (all_is_stored(c))
+		atp_status_waits(false);
 	c->listened = atp_now();
 }
 

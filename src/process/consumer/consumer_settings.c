@@ -99,9 +99,13 @@ atp_consumer_read_settings(Consumer *c)
 		do
 		{
 			sub = atp_subscription_get(c->name, cxt);
-			if (sub != NULL && sub->runnable)
-				cursor = atp_cursor_get(c->name, sub->ep->scope);
-		} while (sub != NULL && sub->runnable && !atp_subscription_is_present(sub));
+			if (sub == NULL || !sub->runnable)
+				break;
+			/* M-12: the log of another directory is read from its beginning, so that no operation before its stream is missed */
+			if (sub->source->pages != NULL && sub->settings.ndids < 0)
+				atp_cursor_make(c->name, sub->ep->scope, 0);
+			cursor = atp_cursor_get(c->name, sub->ep->scope);
+		} while (!atp_subscription_is_present(sub));
 	if (sub != NULL && sub->runnable)
 	{
 		ATP_INJECTION_POINT("cursor read");

@@ -313,6 +313,17 @@ make_cursor(AtpArg name, AtpArg seq)
 					ATP_ARGS(name, seq));
 }
 
+/* M-31: a log that does not begin at its beginning lacks operations, of accounts that are stored, too: the target may have an earlier log. */
+static void
+note_beginning(AtpArg name, AtpArg cursor)
+{
+	const AtpSubscription *sub = atp_subscription_get(TextDatumGetCString(name.value), CurrentMemoryContext);
+
+	if (sub != NULL && sub->source->pages != NULL && sub->settings.ndids < 0 && DatumGetInt64(cursor.value) > 0)
+		atp_run_unnamed("INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason)"
+						" SELECT name, endpoint, 0, $2 + 1, 'set_cursor' FROM atproto.subscription WHERE name = $1", ATP_ARGS(name, cursor));
+}
+
 /* Parameters of subscribe() which are columns of the table, and their argument numbers. */
 static const struct
 {
@@ -419,6 +430,7 @@ atp_subscribe(PG_FUNCTION_ARGS)
 	cursor = first_cursor(name, ATP_FUNCTION_ARG(2, INT8OID));
 	check_cursor(name, cursor);
 	make_cursor(name, cursor);
+	note_beginning(name, cursor);
 	if (!token.isnull)
 		atp_run_unnamed("INSERT INTO atproto.request_header (subscription, name, value, archive)"
 						" VALUES ($1, 'Authorization', 'Bearer ' || $2, true)", ATP_ARGS(name, token));
@@ -483,8 +495,8 @@ atp_resume(PG_FUNCTION_ARGS)
 /* SQL: the position of the shards c of a stream; of a cursor that waits for the oldest event, the position before. */
 #define POSITION	"COALESCE(NULLIF(min(c.seq), 0), min(c.left_at))"
 
-/* SQL: the position before a jump.  Of an archive 0 is a position, too: before the first row. */
-#define JUMPS_FROM	"COALESCE(" POSITION ", CASE WHEN min(c.seq) = 0 AND bool_or(history = 'archive') THEN 0 END)"
+/* SQL: the position before a jump.  Of an archive, and of a directory's log, 0 is a position, too: before the first row. */
+#define JUMPS_FROM	"COALESCE(" POSITION ", CASE WHEN min(c.seq) = 0 AND bool_or(history = 'archive' OR endpoint LIKE '%/export/stream') THEN 0 END)"
 
 /* SQL: atproto.set_cursor(name, seq) */
 Datum

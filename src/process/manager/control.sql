@@ -66,7 +66,7 @@ CREATE FUNCTION atproto_internal.stream_status(
     OUT received bigint, OUT bytes bigint, OUT batches bigint, OUT reconnects bigint,
     OUT drops jsonb, OUT skips jsonb, OUT last_error text, OUT last_error_at timestamptz,
     OUT filtered_by_server text[], OUT compressed boolean, OUT follows boolean,
-    OUT rate double precision, OUT caught_up_at timestamptz, OUT id uuid
+    OUT rate double precision, OUT caught_up_at timestamptz, OUT id uuid, OUT current_at timestamptz
 ) RETURNS SETOF record
     LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_stream_status';
 COMMENT ON FUNCTION atproto_internal.stream_status() IS 'live state of this database''s consumers since the server started; only members of pg_monitor see subscriptions of other roles';
@@ -222,20 +222,26 @@ CREATE VIEW atproto.stat_directory WITH (security_barrier) AS
     SELECT s.name, s.target,
         s.dids IS NULL AND s.slice IS NULL AS whole,
         atproto.log_is_believed(s.owner, s.target) AS believed,
-        -- either the last operation came in time, or none has come for so long that the directory has none left to send
-        s.enabled AND s.stopped IS NULL AND COALESCE(p.state = 'streaming'
-            AND (c.updated_at - c.event_time <= l.lag OR clock_timestamp() - GREATEST(c.updated_at, p.connected_at) >= l.lag), false) AS fresh
+        -- the tables have all that the directory had at the greater of two times: of the last operation, and when the consumer last waited
+        -- for the stream with nothing left to store.  seq 0: the log is read from its beginning.  Several workers follow no identities
+        s.enabled AND s.stopped IS NULL AND COALESCE(p.state = 'streaming' AND c.seq > 0 AND c.shards = 1
+            AND clock_timestamp() - GREATEST(p.current_at, LEAST(c.event_time, c.updated_at)) <= GREATEST(l.lag, interval '3 s'), false) AS fresh,
+        -- an entry with a dead letter may be an operation of any account
+        NOT EXISTS (SELECT FROM atproto.gap g WHERE s.dids IS NULL AND g.subscription = s.name AND g.endpoint = s.endpoint AND g.closed_at IS NULL)
+            AND NOT EXISTS (SELECT FROM atproto.dead_letter d WHERE d.subscription = s.name) AS complete
     FROM atproto.subscription s
         LEFT JOIN atproto_internal.stream_status() p ON p.id = s.id
-        LEFT JOIN atproto.cursor c ON c.subscription = s.name AND c.endpoint = s.endpoint AND c.shard = 0
+        CROSS JOIN LATERAL (SELECT min(k.seq) AS seq, min(k.event_time) AS event_time, min(k.updated_at) AS updated_at, count(*) AS shards
+            FROM atproto.cursor k WHERE k.subscription = s.name AND k.endpoint = s.endpoint) c
         CROSS JOIN (SELECT current_setting('atproto.plc_lag', true)::interval AS lag) l
     WHERE s.identities AND (pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE'));
-COMMENT ON VIEW atproto.stat_directory IS 'one row for each subscription to a did:plc directory with identities: whether the log answers look-ups, that is, is believed and fresh';
+COMMENT ON VIEW atproto.stat_directory IS 'one row for each subscription to a did:plc directory with identities: whether the log answers look-ups, that is, is believed, fresh and complete';
 COMMENT ON COLUMN atproto.stat_directory.name IS 'the subscription';
 COMMENT ON COLUMN atproto.stat_directory.target IS 'schema of the log';
 COMMENT ON COLUMN atproto.stat_directory.whole IS 'the log has all accounts: neither dids nor slice restricts it';
 COMMENT ON COLUMN atproto.stat_directory.believed IS 'the owner, and all roles that may write the log''s tables, have the rights of the owner of atproto.identity';
-COMMENT ON COLUMN atproto.stat_directory.fresh IS 'the stream is connected, and the log lags behind the directory by less than atproto.plc_lag';
+COMMENT ON COLUMN atproto.stat_directory.fresh IS 'the stream is connected and has brought an operation, and the log lags behind the directory by less than atproto.plc_lag, or 3 s';
+COMMENT ON COLUMN atproto.stat_directory.complete IS 'the subscription has no dead letter, and, without dids, its present stream has no open gap';
 GRANT SELECT ON atproto.stat_directory TO pg_monitor;
 
 -- The history of this server; not dumped.

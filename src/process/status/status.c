@@ -10,6 +10,7 @@
 #include "config/claim.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "identity/identity_log.h"
 #include "miscadmin.h"
 #include "process/status/lag.h"
 #include "process/status/process.h"
@@ -61,7 +62,14 @@ typedef struct StatusSlot
 	bool		failed;			/* the last error ended the process, and is not in the log yet */
 	AtpLag		lag;			/* of the present connection, or of all pages read in a row */
 	bool		by_pages;		/* each page needs a connection of its own */
+	TimestampTz current_at;		/* the tables have all that the directory had at this time; 0: unknown */
+	TimestampTz quiet_since;	/* since when the connection has brought nothing */
+	bool		caught_up;		/* the connection has brought all that the directory had ... */
+	bool		waits;			/* ... or brings nothing now: the process waits, and all that has come is committed */
 } StatusSlot;
+
+/* M-31: a log may be behind by so much, and a connection without anything to send is silent for so long. */
+#define SILENCE_US		((TimestampTz) Max(atp_plc_lag_ms, ATP_PLC_LAG_MIN_MS) * 1000)
 
 static int	max_subscriptions;	/* GUC: slots in shared memory */
 
@@ -168,18 +176,24 @@ set_state(AtpState state)
 		my_slot->away_since = atp_time_of_day();
 	my_slot->state = state;
 	my_slot->connected_at = connected ? atp_time_of_day() : 0;
+	my_slot->quiet_since = my_slot->connected_at;
+	my_slot->caught_up = my_slot->waits = false;
 	/* rates must not include the time between two connections, which between two pages is short */
 	if (connected && !my_slot->by_pages)
 		memset(&my_slot->lag, 0, sizeof(my_slot->lag));
 }
 
+/* A subscription that was renamed has a new process while the process of the old name ends, and the slot is the new one's. */
 static void
 detach_slot(int code, Datum arg)
 {
 	atp_shared_lock(LW_EXCLUSIVE);
-	my_slot->pid = 0;
-	my_slot->by_pages = false;
-	set_state(ATP_STATE_ENDED);
+	if (my_slot->pid == MyProcPid)
+	{
+		my_slot->pid = 0;
+		my_slot->by_pages = false;
+		set_state(ATP_STATE_ENDED);
+	}
 	atp_shared_unlock();
 }
 
@@ -321,6 +335,7 @@ atp_status_attach(const char *id, const char *name)
 	}
 	my_slot->owner = GetUserId();
 	my_slot->pid = MyProcPid;
+	my_slot->current_at = 0;
 	set_state(ATP_STATE_STARTING);
 	atp_shared_unlock();
 	if (slots != NULL && slot == NULL)
@@ -343,7 +358,8 @@ atp_status_state(AtpState state)
 {
 	Assert(state <= ATP_STATE_ENDED);
 	atp_shared_lock(LW_EXCLUSIVE);
-	set_state(state);
+	if (my_slot->pid == MyProcPid)
+		set_state(state);
 	atp_shared_unlock();
 }
 
@@ -377,6 +393,8 @@ atp_status_received(int64 messages, int64 bytes)
 	atp_shared_lock(LW_EXCLUSIVE);
 	my_slot->received += messages;
 	my_slot->bytes += bytes;
+	if (messages > 0)
+		my_slot->quiet_since = atp_time_of_day();
 	atp_shared_unlock();
 }
 
@@ -417,6 +435,46 @@ atp_status_note_lag(int64 time, int64 events)
 	caught_up = atp_lag_note(&my_slot->lag, atp_time_of_day(), time, events);
 	atp_shared_unlock();
 	return caught_up;
+}
+
+/*
+ * While a process waits whose connection has caught up, or has brought nothing for long, the tables are as new as the directory.  A
+ * time in the future is from before the clock was set back.
+ */
+static TimestampTz
+current_at(const StatusSlot *slot, TimestampTz now)
+{
+	if (slot->waits && (slot->caught_up || (slot->quiet_since <= now && now - slot->quiet_since >= SILENCE_US)))
+		return now;
+	return slot->current_at <= now ? slot->current_at : 0;
+}
+
+void
+atp_status_waits(bool waits)
+{
+	atp_shared_lock(LW_EXCLUSIVE);
+	if (my_slot->waits)
+	{
+		TimestampTz now = atp_time_of_day();
+
+		my_slot->current_at = current_at(my_slot, now);
+		my_slot->caught_up = my_slot->current_at == now;
+	}
+	my_slot->waits = waits;
+	atp_shared_unlock();
+}
+
+void
+atp_status_committed(TimestampTz time)
+{
+	TimestampTz now = atp_time_of_day();
+
+	if (time == 0)
+		return;
+	atp_shared_lock(LW_EXCLUSIVE);
+	my_slot->caught_up = now - time <= SILENCE_US;
+	my_slot->current_at = my_slot->caught_up ? Max(my_slot->current_at, Min(time, now)) : 0;
+	atp_shared_unlock();
 }
 
 void
@@ -516,8 +574,8 @@ atp_stream_status(PG_FUNCTION_ARGS)
 		TimestampTz now = atp_time_of_day();
 		double		rate = atp_lag_rate(&slot->lag, now);
 		int64		left = atp_lag_left(&slot->lag, now);
-		Datum		values[18];
-		bool		nulls[18] = {0};
+		Datum		values[19];
+		bool		nulls[19] = {0};
 
 		if (!all && !has_privs_of_role(GetUserId(), slot->owner))
 			continue;
@@ -548,6 +606,8 @@ atp_stream_status(PG_FUNCTION_ARGS)
 		values[16] = TimestampTzGetDatum(now + left);
 		nulls[16] = (slot->connected_at == 0 && !slot->by_pages) || left < 0;
 		values[17] = DirectFunctionCall1(uuid_in, CStringGetDatum(slot->id));
+		values[18] = TimestampTzGetDatum(current_at(slot, now));
+		nulls[18] = current_at(slot, now) == 0;
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;

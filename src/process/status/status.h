@@ -88,6 +88,14 @@ extern void atp_status_by_pages(bool by_pages);
  */
 extern bool atp_status_note_lag(int64 time, int64 events);
 
+/*
+ * M-31: how current the tables of a directory's log are.  waits: the process begins to wait for the stream, and all that has come is
+ * committed; false: the process has stopped waiting.  The second function: a batch was committed whose last entry is of this time
+ * (0: none).
+ */
+extern void atp_status_waits(bool waits);
+extern void atp_status_committed(TimestampTz time);
+
 /* Free the slots of a dropped database. */
 extern void atp_status_forget(Oid database);
 

@@ -140,7 +140,10 @@ add_log(AtpBatch *batch, const LogAnswer *answer)
 		if (!add_entry(batch, answer, (AtpBytes) {(const uint8_t *) item.raw.ptr, item.raw.len}, 0))
 			return "The answer has an entry of another account.";
 	}
-	return err == ATP_OK && atp_json_next(&r, &item, &at) == ATP_E_JSON_END ? NULL : "The answer is no list of entries.";
+	if (err != ATP_OK || atp_json_next(&r, &item, &at) != ATP_E_JSON_END)
+		return "The answer is no list of entries.";
+	/* M-14: a directory that has the account has a genesis */
+	return n == 0 ? "The answer has no entry." : NULL;
 }
 
 /* Puts the account's events into the order in which they can be judged; of equal operations, the first stays. */

@@ -6,6 +6,7 @@
  */
 #include "postgres.h"
 
+#include "identity/identity_log.h"
 #include "tables/check/check.h"
 #include "tables/plc/plc_tables.h"
 
@@ -82,13 +83,13 @@ const AtpInvariant atp_check_plc[] = {
 	},
 	/* M-30: identities filled by a followed log */
 	{
-		"identity that differs from the log", "#.plc_operation atproto.identity.log_time atproto.subscription.identities", 0,
+		"identity that differs from the log", "#.plc_operation #.plc_refused atproto.identity.log_time atproto.subscription.identities", 0,
 		"SELECT i.did, NULL, format('filled by the operation of %s, and the log''s last is of %s', i.log_time, h.since)"
-		" FROM atproto.identity i CROSS JOIN LATERAL (SELECT max(o.created_at) AS since FROM #.plc_operation o"
-		"  WHERE o.did OPERATOR(@.=) i.did AND o.nullified_by IS NULL) h"
+		" FROM atproto.identity i CROSS JOIN LATERAL (SELECT o.did, o.n, o.created_at AS since FROM #.plc_operation o"
+		"  WHERE o.did OPERATOR(@.=) i.did AND o.nullified_by IS NULL ORDER BY o.n DESC LIMIT 1) h"
 		" WHERE EXISTS (SELECT FROM atproto.subscription s WHERE s.target = $1::name AND s.identities AND s.enabled AND s.stopped IS NULL"
 		"   AND atproto.log_is_believed(s.owner, s.target))"
-		"  AND (i.log_time < h.since OR (i.log_time = h.since"
+		"  AND NOT " ATP_LOG_IS_DOUBTED " AND (i.log_time < h.since OR (i.log_time = h.since"
 		"   AND atproto.did_key(i.key) <> COALESCE(atproto.plc_key(i.did, NULL, $1::name), 'none')))",
 		"SELECT atproto.identity_refresh({did})"
 	},

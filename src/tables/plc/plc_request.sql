@@ -41,6 +41,13 @@ ALTER TABLE atproto.plc_log_request ENABLE ROW LEVEL SECURITY;
 CREATE POLICY owner ON atproto.plc_log_request
     USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
 
+CREATE FUNCTION atproto_internal.log_begins_again() RETURNS trigger
+    LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_log_begins_again';
+COMMENT ON FUNCTION atproto_internal.log_begins_again() IS 'trigger: when a subscription to a did:plc directory names accounts no longer, or gets another target, its log is read from the beginning; with dids, the logs of the accounts are asked for again';
+CREATE TRIGGER log_begins_again AFTER UPDATE OF target, dids ON atproto.subscription
+    FOR EACH ROW EXECUTE FUNCTION atproto_internal.log_begins_again();
+REVOKE ALL ON FUNCTION atproto_internal.log_begins_again() FROM PUBLIC;
+
 -- No EXECUTE for PUBLIC, as for subscribe(): a caller makes the server send requests.
 CREATE FUNCTION atproto.plc_ask(subscription text, did @extschema@.did DEFAULT NULL) RETURNS bigint
 	AS 'MODULE_PATHNAME', 'atp_plc_ask'

@@ -457,6 +457,28 @@ is_following(void)
 	return is_compared || (TransactionIdIsValid(compared_in) && compared_in == GetCurrentTransactionIdIfAny());
 }
 
+static bool
+has_refused(const Account *account)
+{
+	for (int i = 0; i < account->nevents; i++)
+		if (account->errs[i] != ATP_OK && !account->known[i])
+			return true;
+	return false;
+}
+
+/* M-31: a refused entry may have changed the account's key, so the directory is asked for the document. */
+static void
+doubt_identities(const AtpApply *a, const Account *accounts, int naccounts)
+{
+	struct varlena **dids = palloc(Max(naccounts, 1) * sizeof(struct varlena *));
+	int			n = 0;
+
+	for (int i = 0; i < naccounts; i++)
+		if (has_refused(&accounts[i]))
+			dids[n++] = accounts[i].did;
+	atp_identities_doubt(dids, n, a->sub->owner);
+}
+
 /*
  * M-30: the identities follow the operations that this transaction has written.  A process that begins to follow compares the
  * identities of all accounts: operations may have come while nobody followed, or while the log was not believed.
@@ -475,6 +497,7 @@ follow_operations(const AtpApply *a, const Account *accounts, int naccounts)
 		compared_in = InvalidTransactionId;
 		return;
 	}
+	doubt_identities(a, accounts, naccounts);
 	for (int i = 0; i < naccounts; i++)
 		if (accounts[i].log.n > (uint32_t) accounts[i].nstored)
 			dids[n++] = accounts[i].did;
@@ -485,7 +508,7 @@ follow_operations(const AtpApply *a, const Account *accounts, int naccounts)
 	}
 	if (n == 0)
 		return;
-	released = atp_identity_log_follow(a->sub->target, dids, n, atp_time_of_day());
+	released = atp_identity_log_follow(a->sub, dids, n, atp_time_of_day());
 	behind = palloc(Max(list_length(released), 1) * sizeof(struct varlena *));
 	for (n = 0; n < list_length(released); n++)
 		behind[n] = list_nth(released, n);

@@ -1,7 +1,7 @@
 # 503_plc_identities.pl
 #		atproto.identity follows the log of a did:plc directory (M-30), and level full asks no directory while the log is fresh
 #		(M-31): keys that change while commits come, a recovery, a tombstone, a revoked key, #identity events; who may keep such
-#		a log; a log that is paused, not believed, or gone.
+#		a log; a log that is paused, not believed, or gone; when a log may lack operations of an account, and says nothing (M-31).
 
 use strict;
 use warnings FATAL => 'all';
@@ -14,6 +14,8 @@ use AtprotoTest::Network;
 use AtprotoTest::Plc;
 use AtprotoTest::Points;
 use AtprotoTest::Preload;
+use JSON::PP;
+use POSIX qw(strftime);
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -26,6 +28,7 @@ max_worker_processes = 30
 atproto.reconnect_delay = 50ms
 atproto.reconnect_max_delay = 200ms
 atproto.plc_lag = 1h
+atproto.fetch_allow = 'http://plc3.example.com'
 CONF
 my $now  = time . '000';
 my $log  = make_capture('plc_full.py', 'log', $now);
@@ -186,9 +189,56 @@ query("SELECT atproto.pause('plc')");
 wait_for('SELECT NOT fresh FROM atproto.stat_directory');
 is(resolved_by('rotated'), 'directory', 'M-31: while the log is not followed, the directory is asked');
 is(check(), '', 'check(): nothing');
+query("UPDATE atproto.cursor SET updated_at = updated_at - interval '2 h', event_time = event_time - interval '2 h' WHERE subscription = 'plc'");
 query("SELECT atproto.resume('plc')");
+wait_for("SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = 'plc'");
+is(query('SELECT fresh FROM atproto.stat_directory'), 'f', 'M-31: a connection is not fresh by what an earlier connection has brought');
+query("UPDATE atproto.cursor SET updated_at = updated_at + interval '2 h', event_time = event_time + interval '2 h' WHERE subscription = 'plc'");
 wait_for('SELECT fresh FROM atproto.stat_directory');
 is(resolved_by('rotated'), 'log', '... and the log again when it is followed');
+
+# --- the log may lack an operation ---
+
+# An entry of this time was refused.  The account's operations have the numbers 20 and 100.
+sub refuse
+{
+	my ($name, $created_at, $seq, $reason) = @_;
+	query("DELETE FROM plc.plc_refused; INSERT INTO plc.plc_refused (did, digest, reason, detail, created_at, seq, subscription)"
+		. " VALUES ('$who{$name}{did}', '\\x00', '$reason', 'a test', $created_at, $seq, 'plc')");
+	return;
+}
+
+refuse('rotated', 'now()', 1000, 'cid');
+is(resolved_by('rotated'), 'directory', 'M-31: an operation was refused: the log says nothing of the account');
+is(resolved_by('steady'), 'log', '... of this account alone');
+refuse('rotated', "'2020-01-01'", 1000, 'cid');
+is(resolved_by('rotated'), 'directory', 'M-31: ... also one with an earlier time: the order of numbers counts, too');
+refuse('rotated', 'NULL', 'NULL', 'form');
+is(resolved_by('rotated'), 'directory', 'M-31: ... also one that cannot be read');
+refuse('rotated', "(SELECT max(created_at) - interval '1 s' FROM plc.plc_operation WHERE did = '$who{rotated}{did}')", 'NULL', 'order');
+is(resolved_by('rotated'), 'directory', 'M-31: ... also one whose time is the fault');
+query("UPDATE atproto.identity SET log_time = '2020-01-01' WHERE did = '$who{rotated}{did}'");
+is(check(), '', 'check(): the identity of such an account does not follow');
+refuse('rotated', "'2020-01-01'", 1, 'cid');
+is(resolved_by('rotated'), 'log', 'M-31: a later operation has restored the chain');
+query('DELETE FROM plc.plc_refused');
+
+query("INSERT INTO atproto.plc_log_request (subscription, did, why, requested_at, next_try) VALUES ('plc', '$who{rotated}{did}', 'prev', now(), 'infinity')");
+is(resolved_by('rotated'), 'directory', 'M-11: while the account\'s log is asked for, the log says nothing');
+query('DELETE FROM atproto.plc_log_request');
+query("INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason) SELECT name, endpoint, 10, 20, 'set_cursor' FROM atproto.subscription WHERE name = 'plc'");
+is(resolved_by('rotated'), 'directory', 'M-31: a log with a gap answers nothing');
+is(query('SELECT complete FROM atproto.stat_directory'), 'f', '... and the view says so');
+query('SELECT atproto.close_gap(id) FROM atproto.gap');
+is(resolved_by('rotated'), 'log', '... until the gap is closed');
+query("INSERT INTO atproto.dead_frame (subscription, digest, bytes) VALUES ('plc', '\\x', '\\x');"
+	. " INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message, digest) VALUES ('plc', 'message', '22P02', 'no entry', '\\x')");
+is(resolved_by('rotated'), 'directory', 'M-31: an entry with a dead letter may be an operation of any account');
+query('DELETE FROM atproto.dead_letter');
+is(resolved_by('rotated'), 'log', '... until the letter is gone');
+
+# --- a log that is not believed ---
+
 query('GRANT INSERT (seq) ON plc.plc_operation TO stranger');
 is(query('SELECT believed FROM atproto.stat_directory'), 'f', 'M-30: a log that a stranger may write is not believed');
 is(resolved_by('rotated'), 'directory', '... and answers nothing');
@@ -199,30 +249,105 @@ is(check(), 'log that is not believed plc', 'check(): it says so');
 publish(170);
 is(identity('later'), 'good key1 pds.example.com later1.example.com f', '... and no identity follows');
 query('REVOKE INSERT (seq) ON plc.plc_operation FROM stranger');
+
+# the consumer waits for a lock; the log may lag by 3 s, whatever the setting
+query("ALTER SYSTEM SET atproto.plc_lag = '0'; SELECT pg_reload_conf()");
+wait_for('SELECT fresh FROM atproto.stat_directory');
+my $blocker = $node->background_psql('postgres');
+$blocker->set_query_timer_restart;
+$blocker->query_safe('BEGIN; LOCK TABLE plc.plc_operation IN SHARE MODE');
+directory({ do => { publish => 180 } });
+wait_for('SELECT NOT fresh FROM atproto.stat_directory');
+is(resolved_by('steady'), 'directory', 'M-31: the log is not fresh while the consumer waits for a lock');
+query("ALTER SYSTEM RESET atproto.plc_lag; SELECT pg_reload_conf()");
+$blocker->query_safe('COMMIT');
+$blocker->quit;
 publish(180);
 is(identity('moved'), 'good key2 other.example.com moved2.example.com t', 'M-30: believed again: the server and the handle');
 is(identity('later'), 'good key2 pds.example.com later1.example.com t', '... and what was missed meanwhile');
 is(check(), '', 'check(): nothing');
 
-# --- a damaged row, another directory, the end ---
+# --- a damaged row ---
 
 query("UPDATE atproto.identity SET key = '\\x$who{later}{keys}[0]' WHERE did = '$who{later}{did}'");
 is(check(), "identity that differs from the log $who{later}{did}", 'check(): the key is another');
 query("DELETE FROM atproto.identity");
-$network->directories({ 'plc2.example.com' => { log => $log } });
-query('CREATE SCHEMA plc2');
+
+# --- a refused entry ---
+
+my ($false) = map { decode_json($_) } grep { /"$who{steady}{did}"/ } split /\n/, slurp_file($log);
+$false->{operation}{alsoKnownAs} = ['at://false.example.com'];
+@{$false}{qw(seq createdAt)} = (190, strftime('%Y-%m-%dT%H:%M:%S.000Z', gmtime));
+my $more = $node->basedir . '/more';
+append_to_file($more, encode_json($false) . "\n");
+is(resolved_by('steady'), 'log', 'the log answers ...');
+directory({ do => { append => $more } });
+publish(190);
+is(query("SELECT reason FROM plc.plc_refused WHERE did = '$who{steady}{did}'"), 'cid', '... then an entry of the account is refused ...');
+is(query("SELECT stale FROM atproto.identity WHERE did = '$who{steady}{did}'"), 't', 'M-31: ... and the key is doubtful from then on');
+is(resolved_by('steady'), 'directory', 'M-31: the log says nothing of the account');
+query("DELETE FROM atproto.identity");
+
+# --- a second directory, a new URL, dids, a new target ---
+
+sub wait_for_plc2
+{
+	my ($seq) = @_;
+	wait_for("SELECT seq >= $seq FROM atproto.cursor c JOIN atproto.subscription s USING (endpoint) WHERE s.name = 'plc2' AND c.subscription = 'plc2'");
+	wait_for("SELECT fresh AND believed AND complete FROM atproto.stat_directory WHERE name = 'plc2'");
+	return;
+}
+
+sub stored_of
+{
+	my ($name, $target) = @_;
+	return query("SELECT count(*) FROM $target.plc_operation WHERE did = '$who{$name}{did}'");
+}
+
+$network->directories({ 'plc2.example.com' => { log => $log, upto => 160 }, 'plc3.example.com' => { log => $log, upto => 170 } });
+query('CREATE SCHEMA plc2; CREATE SCHEMA plc3');
 query(sprintf $subscribe =~ s/\Q$PLC\E/plc2.example.com/r, 'plc2', 'plc2');
-wait_for("SELECT count(*) = 2 FROM atproto.stat_directory WHERE fresh AND believed");
-wait_for("SELECT seq >= 180 FROM atproto.cursor WHERE subscription = 'plc2'");
+wait_for_plc2(160);
 query("SELECT atproto.unsubscribe('plc')");
 is(resolved_by('moved'), 'log', 'M-30: one of two directories is enough');
+query("UPDATE atproto.subscription SET url = 'ws://plc3.example.com/export/stream' WHERE name = 'plc2'");
+wait_for_plc2(170);
+is(stored_of('later', 'plc2'), '2', 'M-12: the log at another URL is read from its beginning');
+is(resolved_by('later'), 'log', '... and answers again');
+
+# accounts outside of dids
+query("UPDATE atproto.subscription SET dids = ARRAY['$who{steady}{did}']::did[] WHERE name = 'plc2'");
+is(resolved_by('moved'), 'directory', 'M-31: an account that the subscription does not follow any more');
+wait_for("SELECT answer IS NULL AND next_try IS NULL FROM atproto.plc_log_request WHERE subscription = 'plc2'");
+is(resolved_by('steady'), 'log', 'M-31: ... and one that it follows, since its log has come');
+query("UPDATE atproto.plc_log_request SET error = 'a test' WHERE subscription = 'plc2'");
+is(resolved_by('steady'), 'directory', 'M-31: a log that was not read says nothing');
+$network->directories({ 'plc3.example.com' => { do => { publish => 180 } } });
+wait_for_plc2(180);
+is(stored_of('moved', 'plc2'), '1', 'an operation of an account that is not followed');
+query("UPDATE atproto.subscription SET dids = NULL WHERE name = 'plc2'");
+wait_for_plc2(180);
+is(stored_of('moved', 'plc2'), '2', 'M-14: the log of all accounts is read from its beginning');
+is(resolved_by('moved'), 'log', '... and answers');
+is(identity('moved'), 'good key2 other.example.com moved2.example.com t', '... what it missed');
+query("SELECT atproto.create_tables('plc3'); UPDATE atproto.subscription SET target = 'plc3' WHERE name = 'plc2'");
+wait_for_plc2(180);
+is(query('SELECT count(*) FROM plc3.plc_operation'), query('SELECT count(*) FROM plc.plc_operation'), 'M-12: another schema gets the whole log');
+is(resolved_by('steady'), 'log', '... which answers');
+is(check(), '', 'check(): nothing');
 query("SELECT atproto.pause('plc2'); UPDATE atproto.subscription SET workers = 2, identities = false WHERE name = 'plc2'");
-query("INSERT INTO atproto.cursor (subscription, endpoint, shard, layout, seq) SELECT subscription, endpoint, 1, layout, seq - 1 FROM atproto.cursor WHERE subscription = 'plc2'");
+query("INSERT INTO atproto.cursor (subscription, endpoint, shard, layout, seq) SELECT subscription, endpoint, 1, layout, seq - 1 FROM atproto.cursor WHERE subscription = 'plc2' AND seq > 0");
 my $both = "UPDATE atproto.subscription SET workers = 1, identities = true WHERE name = 'plc2'";
 like(refused($both), qr/has the positions of several workers/, 'M-30: no identities before the positions of several workers have met');
 query("DELETE FROM atproto.cursor WHERE subscription = 'plc2' AND shard = 1; $both");
 query("SELECT atproto.unsubscribe('plc2')");
 is(resolved_by('moved'), 'directory', 'M-30: without a subscription the directory is asked');
+query(sprintf $subscribe =~ s/identities/cursor => 100, identities/r, 'plc', 'plc');
+is(query('SELECT after_seq, before_seq, reason FROM atproto.gap WHERE closed_at IS NULL'), '0|101|set_cursor', 'M-31: a log that begins in the middle has a gap');
+query("SELECT atproto.set_cursor('plc', 0)");
+wait_for('SELECT count(*) = 0 FROM atproto.gap WHERE closed_at IS NULL');
+is(query('SELECT closed_how FROM atproto.gap'), 'read again', 'M-12: ... until it is read from its beginning');
+query("SELECT atproto.unsubscribe('plc')");
 is(check(), '', 'check(): nothing');
 
 $node->stop;

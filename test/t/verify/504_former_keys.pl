@@ -80,6 +80,7 @@ is(query('SELECT count(*), bool_and(verified), count(former_key), count(*) FILTE
 
 $network->directories({ $PLC => { do => { publish => $entries } } });
 wait_for("SELECT seq >= $entries FROM atproto.cursor WHERE subscription = 'plc'");
+wait_for('SELECT fresh FROM atproto.stat_directory');
 $server->release;
 wait_for_seq($node, 'full', $all);
 is(query("SELECT count(*) FROM atproto.dead_letter"), '0', 'nothing is refused before a look-up has ended: it waits');
@@ -127,6 +128,10 @@ like(query(sprintf $retry, $who{late}{did}), qr/was its key until [^,]*\.$/, '..
 query("GRANT INSERT ON plc.plc_operation TO pg_monitor");
 like(query(sprintf $retry, $who{alone}{did}), qr/^it is not signed by the account's key$/, 'M-40: a log that is not believed names no former key');
 query("REVOKE INSERT ON plc.plc_operation FROM pg_monitor");
+query("INSERT INTO plc.plc_refused (did, digest, reason, detail, created_at, subscription) VALUES ('$who{alone}{did}', '\\x00', 'prev', 'a test', now(), 'plc')");
+like(query(sprintf $retry, $who{alone}{did}), qr/^it is not signed by the account's key$/, 'M-31: a log that lacks an operation of the account names no former key');
+query('DELETE FROM plc.plc_refused');
+like(query(sprintf $retry, $who{alone}{did}), qr/nothing newer confirms/, '... and the log without the entry names it again');
 
 # --- a filter by actions ---
 

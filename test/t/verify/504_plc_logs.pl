@@ -155,6 +155,19 @@ my $before = () = grep { $_->{did} eq $here && $_->{seq} <= $entries[$quarter]{s
 is(query("SELECT count(*) FROM few.plc_operation WHERE did = '$here'"), $before, '... and of a removed one nothing more is stored');
 query(q{SELECT atproto.pause('few')});
 
+# --- an account that the directory has without an operation ---
+
+begin_directory($half);
+directory({ do => { change => { on => 'audit', did => $here, times => undef, line => 0, what => 'empty' } } });
+follow('blank', dids => array($here));
+wait_for("SELECT tries = 1 AND answer IS NULL FROM atproto.plc_log_request WHERE subscription = 'blank'");
+query("UPDATE atproto.plc_log_request SET next_try = now() WHERE subscription = 'blank' AND next_try IS NOT NULL");
+query(q{SELECT atproto.resume('blank')});
+logs_have_come('blank');
+is(query(q{SELECT tries || ' ' || error FROM atproto.plc_log_request WHERE subscription = 'blank'}), '2 The answer has no entry.', 'M-14: an empty log is a failure, as a status 404 is');
+is(query(q{SELECT what || ' ' || did FROM atproto.check() WHERE target = 'blank'}), "log that was not read $here", '... and check() says so');
+query(q{SELECT atproto.unsubscribe('blank')});
+
 # --- answers without the operation, and wrong answers ---
 
 # A subscription from the middle on, and a directory with wrong answers about an account.
