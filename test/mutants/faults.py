@@ -402,7 +402,7 @@ fault("plc-log-of-another", "tables/apply/plc_answer.c", "return atp_compare_did
 fault("plc-log-once-more", "tables/apply/plc_answer.c", "CASE WHEN u.again AND r.tries < $7", "CASE WHEN false AND r.tries < $7", "t/504_plc_logs")
 fault("plc-named-left", "tables/plc/plc_request.c", "(why = 'dids' OR $3) AND NOT did", "(why = 'dids' OR $3) AND false AND NOT did", "t/504_plc_logs")
 fault("plc-known", "tables/plc/plc_sink.c", "account->known[index] = row->op != NULL && atp_plc_log_find(&account->log, row->op->cid) != ATP_PLC_NONE;", "account->known[index] = false;", "t/500_plc")
-fault("plc-newest", "tables/plc/plc_sink.c", "if (!follows_newest(a, &accounts[i]))", "if (false)", "t/500_plc")
+fault("plc-newest", "tables/plc/plc_sink.c", "if (!follows_newest(a, &accounts[i]))", "if (!follows_newest(a, &accounts[i]) && false)", "t/500_plc")
 fault("plc-nullified-stored", "tables/plc/plc_sink.c", "else if (by != ATP_PLC_NONE && by != index_of(account, account->stored[i].nullified_by))", "else if (false)", "t/500_plc")
 fault("plc-log-anew", "tables/plc/plc_sink.c", "if (a->sink != &atp_plc_sink && may_lack_operations(account) && is_whole(account))", "if (a->lo < -1 && may_lack_operations(account) && is_whole(account))", "t/504_plc_logs")
 fault("plc-log-anew-seq", "tables/plc/plc_sink.c", "			again.events[i]->seq = account->stored[before].seq;\n", "			(void) before;\n", "t/504_plc_logs")

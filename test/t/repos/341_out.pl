@@ -191,6 +191,24 @@ is(query("BEGIN; UPDATE again.repo SET commit_block = jsonb_to_dagcbor(dagcbor_t
 	SELECT (car_roots(atproto.repo_car(did, 'again')))[1] = commit, (SELECT block = commit_block FROM car_blocks(atproto.repo_car(did, 'again')) LIMIT 1) FROM again.repo $of; ROLLBACK"),
 	't|t', 'O-02: a commit with more members is given out as it came');
 
+# --- views in place of the tables ---
+
+# The function of the view answers the condition with a value, and the output column with null.
+query(q{CREATE SCHEMA lies; CREATE SEQUENCE lies.asked; CREATE TABLE lies.record (LIKE atproto.record);
+	CREATE FUNCTION lies.once(v text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN CASE WHEN nextval('lies.asked') % 2 = 0 THEN v END; END $$;
+	CREATE TABLE lies.truth AS SELECT * FROM again.repo});
+
+foreach my $case ([ 'sig', "decode(lies.once(encode(t.sig, 'hex')), 'hex')", "atproto.repo_car('$did', 'lies')" ], [ 'did', 'lies.once(t.did::text)::did', "atproto.audit('$did', 'lies')" ])
+{
+	my ($column, $lie, $call) = @$case;
+	my $columns = query("SELECT string_agg(CASE attname WHEN '$column' THEN \$x\$$lie AS $column\$x\$ ELSE 't.' || quote_ident(attname) END, ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'lies.truth'::regclass AND attnum > 0");
+
+	query("CREATE OR REPLACE VIEW lies.repo AS SELECT $columns FROM lies.truth t");
+	# PostgreSQL chooses which of the two is computed first
+	my @answers = map { fails("SELECT setval('lies.asked', $_); SELECT $call") } 1, 2;
+	is(scalar(grep { /ERROR:  column "$column" is null/ } @answers), 1, "a view whose column $column is null, although a condition says that it is not") or diag("@answers");
+}
+
 # --- many records ---
 
 my $many = $ENV{ATPROTO_OUT_RECORDS} || 20_000;
