@@ -448,18 +448,18 @@ atp_plc_put_refused(AtpPlcWriter *w, const AtpEvent *event, const AtpPlcRow *row
 	atp_put_ref(w->corrected, cstring_to_text(atp_err_text(err)));
 }
 
-/* With so many conflicts in a row, no other source is the cause: a user's trigger or rule keeps rows out of the table, say. */
+/* With so many conflicts in a row, no other source is the cause: a user's trigger or rule keeps rows in the table, or out, say. */
 #define CONFLICTS_MAX	20
 
-static void
-check_conflict(bool conflict)
-{
-	static int	conflicts = 0;
+static int	conflicts = 0;		/* in a row */
 
-	conflicts = conflict ? conflicts + 1 : 0;
+/* sqlstate: of the error at the end. */
+static void
+check_conflict(bool conflict, int sqlstate)
+{
 	if (conflict)
 		ereport(ERROR,
-				(errcode(conflicts % CONFLICTS_MAX == 0 ? ERRCODE_T_R_SERIALIZATION_FAILURE : ATP_ERRCODE_TRY_AGAIN),
+				(errcode(++conflicts % CONFLICTS_MAX == 0 ? sqlstate : ATP_ERRCODE_TRY_AGAIN),
 				 errmsg("another source of the same tables has written operations of the same accounts")));
 }
 
@@ -467,17 +467,20 @@ void
 atp_plc_write(AtpPlcWriter *w)
 {
 	Datum		args[ATP_STATEMENT_ARGS];
+	/* the events of the batch one by one replace no rows */
+	int			sqlstate = w->replaced->n > 0 ? ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION : ERRCODE_T_R_SERIALIZATION_FAILURE;
 
 	if (w->replaced->n > 0)
 	{
 		atp_rows_bind(w->replaced, args);
-		check_conflict(atp_execute(w->set, &operation_statements[REPLACE], args, NULL) != w->nreplaced);
+		check_conflict(atp_execute(w->set, &operation_statements[REPLACE], args, NULL) != w->nreplaced, sqlstate);
 	}
 	if (w->operations->n > 0)
 	{
 		atp_rows_bind(w->operations, args);
-		check_conflict(atp_execute(w->set, &operation_statements[ADD], args, NULL) < (uint64) w->operations->n);
+		check_conflict(atp_execute(w->set, &operation_statements[ADD], args, NULL) < (uint64) w->operations->n, sqlstate);
 	}
+	conflicts = 0;
 	if (w->forgiven->n > 0)
 	{
 		atp_rows_bind(w->forgiven, args);
