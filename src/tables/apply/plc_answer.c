@@ -84,9 +84,9 @@ read_answers(LogAnswers *in)
 	for (uint64 i = 0; i < found.n; i++)
 	{
 		AtpTuple	row = atp_result_row(found, i);
-		struct varlena *text = PG_DETOAST_DATUM_COPY(atp_get_arg(row, "answer", BYTEAOID).value);
+		struct varlena *text = atp_get_copy(row, "answer", BYTEAOID);
 
-		in->answers[i].did = PG_DETOAST_DATUM_COPY(atp_get_arg(row, "did", atp_type("did")).value);
+		in->answers[i].did = atp_get_copy(row, "did", atp_type("did"));
 		in->answers[i].requested_at = DatumGetTimestampTz(atp_get_arg(row, "requested_at", TIMESTAMPTZOID).value);
 		in->answers[i].text = (AtpBytes) {(const uint8_t *) VARDATA_ANY(text), VARSIZE_ANY_EXHDR(text)};
 		in->answers[i].unwanted = !atp_wants_did(&in->sub->settings, in->answers[i].did);
