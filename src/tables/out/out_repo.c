@@ -83,7 +83,9 @@ atp_out_repo_read(AtpOutRepo *repo, const char *target, AtpArg did)
 	if (found.n == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("schema \"%s\" has no repository %s", target, repo->did_text)));
+				 errmsg("schema \"%s\" has no repository %s", target, repo->did_text),
+				 errhint("SELECT did FROM %s.repo shows the repositories. A fetch brings another: see atproto.backfill_repo().",
+						 quote_identifier(target))));
 	row = atp_result_row(found, 0);
 	repo->commit = atp_audit_copy(row, "commit", "cidlink");
 	repo->data = atp_audit_copy(row, "data", "cidlink");
