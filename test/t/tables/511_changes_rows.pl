@@ -217,6 +217,11 @@ foreach my $case (
 		join('; ', ("purge listed record part" . ($case->[2] && " $case->[2]")) x 2, 'purge listed record'), "bounds of type $case->[0]: " . ($case->[2] || 'too long'));
 }
 
+# the bounds of a partition of a partition would say too much
+is(told(q{CREATE SCHEMA deep; CREATE TABLE deep.record (LIKE atproto.record) PARTITION BY LIST (collection); CREATE TABLE deep.post PARTITION OF deep.record FOR VALUES IN ('app.bsky.feed.post') PARTITION BY RANGE (rkey);
+	CREATE TABLE deep.leaf PARTITION OF deep.post FOR VALUES FROM ('a') TO ('b'); TRUNCATE deep.leaf; DROP TABLE deep.leaf; DROP TABLE deep.post; DROP SCHEMA deep CASCADE}),
+	"purge deep record leaf; purge deep record leaf; purge deep record post FOR VALUES IN ('app.bsky.feed.post'); purge deep record", 'a partition of a partition has no bounds');
+
 is(told("CALL atproto.maintain_partitions('atproto', keep => '1 year')") =~ s/bounds.*//r =~ /purge|delete|^$/ ? 1 : 0, 1, 'months that are over go');
 
 # --- the owner of the tables ---
