@@ -33,9 +33,10 @@ dead_letter_of(const AtpOutRepo *repo)
 	AtpResult	found;
 	Why			why = {NULL, NULL};
 
-	found = atp_audit_look_all(atp_expand_sql("SELECT l.path, l.id::text AS id FROM atproto.dead_letter l JOIN atproto.subscription s ON s.name = l.subscription"
-											  " WHERE l.did OPERATOR(@.=) $1 AND l.stage IN ('commit', 'record', 'apply')"
-											  " AND l.superseded_rev IS NULL AND s.target = $2::name ORDER BY l.path = '', l.id LIMIT 1", repo->target),
+	/* '#identity' and '#account' are no records */
+	found = atp_audit_look_all(atp_expand_sql("SELECT l.path, l.stage, l.id::text AS id FROM atproto.dead_letter l JOIN atproto.subscription s ON s.name = l.subscription"
+											  " WHERE l.did OPERATOR(@.=) $1 AND l.stage IN ('commit', 'record', 'apply', 'beyond') AND NOT starts_with(l.path, '#')"
+											  " AND l.superseded_rev IS NULL AND s.target = $2::name ORDER BY l.stage = 'beyond', l.path = '', l.id LIMIT 1", repo->target),
 							   (AtpArg[]) {repo->did, atp_text_arg(repo->target)}, 2);
 	if (found.n > 0)
 	{
@@ -43,9 +44,17 @@ dead_letter_of(const AtpOutRepo *repo)
 		const char *path = atp_get_text(row, "path");
 		const char *id = atp_get_text(row, "id");
 
-		why.detail = *path != '\0' ? psprintf("Record %s became dead letter %s.", path, id)
-			: psprintf("A commit of the repository became dead letter %s.", id);
-		why.hint = psprintf("SELECT message FROM atproto.dead_letter WHERE id = %s tells why. When the reason is gone: SELECT atproto.retry(%s).", id, id);
+		if (strcmp(atp_get_text(row, "stage"), "beyond") == 0)
+			why = (Why) {
+				psprintf("More records or commits of the repository were refused than are kept as dead letters (dead letter %s).", id),
+				"Mend the reasons of the repository's other dead letters, then fetch the whole repository: see atproto.resync()."
+			};
+		else
+		{
+			why.detail = *path != '\0' ? psprintf("Record %s became dead letter %s.", path, id)
+				: psprintf("A commit of the repository became dead letter %s.", id);
+			why.hint = psprintf("SELECT message FROM atproto.dead_letter WHERE id = %s tells why. When the reason is gone: SELECT atproto.retry(%s).", id, id);
+		}
 	}
 	atp_owner_end(caller);
 	return why;

@@ -166,6 +166,14 @@ refused('a record is missing', "DELETE FROM again.record $of AND rkey = $one", q
 refused('a record became a dead letter', "DELETE FROM again.record $of AND rkey = $one; INSERT INTO atproto.dead_frame VALUES ('again', sha256('\\x00'), '\\x00');
 	INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message, digest, did, path) VALUES ('again', 'record', '22000', 'bad', sha256('\\x00'), '$did', 'com.example.a/x')",
 	qr/Record com\.example\.a\/x became dead letter (\d+)\..*HINT:.*dead_letter WHERE id = \1 .*atproto\.retry\(\1\)/s);
+foreach my $case ([ 'an #identity became a dead letter', 'apply', "'#identity', sha256('\\x00')", qr/The column sync of table repo is "synchronized"/ ],
+	[ 'the room for letters is used up', 'beyond', "'', NULL", qr/More records or commits of the repository were refused than are kept as dead letters \(dead letter \d+\)\./ ])
+{
+	my ($what, $stage, $values, $why) = @$case;
+
+	refused($what, "DELETE FROM again.record $of AND rkey = $one; INSERT INTO atproto.dead_frame VALUES ('again', sha256('\\x00'), '\\x00');
+		INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message, did, path, digest) VALUES ('again', '$stage', '54000', 'bad', '$did', $values)", $why);
+}
 refused('O-06: a filter', "DELETE FROM again.record $of AND collection <> 'com.example.a'; UPDATE atproto.subscription SET collections = '{com.example.a}' WHERE name = 'again'", qr/A filter of a subscription leaves out records.*HINT:  A fetch is filtered, too\./s);
 my $there = join ', ', map { "'$_'" } $did, split '/', $paths[0];
 is(query("BEGIN; UPDATE atproto.subscription SET collections = '{com.example.a,com.example.a-b.c,com.example.a.b}' WHERE name = 'again';
