@@ -251,7 +251,7 @@ is(refused('bad', $here), '', '... until the directory is right, and somebody as
 query(q{SELECT atproto.unsubscribe('bad')});
 
 answer_badly('bad', $here, what => 'empty');
-query("UPDATE atproto.plc_log_request SET answered_at = now(), answer = convert_to('[' || repeat('{\"did\":\"$here\"},', 33000) || '{\"did\":\"$here\"}]', 'UTF8') WHERE subscription = 'bad' AND did = '$here'");
+query("UPDATE atproto.plc_log_request SET answered_at = now(), error = NULL, answer = convert_to('[' || repeat('{\"did\":\"$here\"},', 33000) || '{\"did\":\"$here\"}]', 'UTF8') WHERE subscription = 'bad' AND did = '$here'");
 query("SELECT atproto.pause('bad'); SELECT atproto.resume('bad')");
 wait_for("SELECT answer IS NULL FROM atproto.plc_log_request WHERE subscription = 'bad' AND did = '$here'");
 is(query("SELECT error FROM atproto.plc_log_request WHERE subscription = 'bad' AND did = '$here'"), 'The answer has too many entries.', 'M-11: a log of very many short entries');
