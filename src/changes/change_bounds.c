@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "changes/change_bounds.h"
@@ -95,11 +96,15 @@ is_short(const char *text)
 char *
 atp_partition_bounds(Oid relid)
 {
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	HeapTuple	tuple;
 	bool		isnull;
 	Datum		bounds;
 	char	   *result = NULL;
 
+	/* of a partition of a partition, they would name rows of other partitions, too */
+	if (list_length(get_partition_ancestors(relid)) > 1)
+		return NULL;
+	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
 	if (!HeapTupleIsValid(tuple))
 		return NULL;
 	bounds = SysCacheGetAttr(RELOID, tuple, Anum_pg_class_relpartbound, &isnull);

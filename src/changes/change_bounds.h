@@ -10,7 +10,7 @@
 /* Longer bounds are not told. */
 #define ATP_BOUNDS_MAX	65536
 
-/* NULL: no partition, or bounds whose text is too long, or perhaps so. */
+/* NULL: no partition, a partition of a partition, or bounds whose text is too long, or perhaps so. */
 extern char *atp_partition_bounds(Oid relid);
 
 #endif							/* ATP_CHANGE_BOUNDS_H */

@@ -61,14 +61,17 @@ same_value(const AtpRowChange *change, int column)
 
 /*
  * Has an UPDATE written only columns that are no part of the record, such as fault?  Without the old row, only a large
- * value that was left alone tells so.
+ * value that was left alone tells so.  The message has value, or raw in a row without value; with keep_raw, a row has both.
  */
 static bool
 is_bookkeeping(const AtpRowChange *change)
 {
+	const AtpChangeRow *has = change->has;
+	int			told = has->nulls[ATP_RECORD_VALUE] && !has->unchanged[ATP_RECORD_VALUE] ? ATP_RECORD_RAW : ATP_RECORD_VALUE;
+
 	if (change->whole)
-		return same_value(change, ATP_RECORD_CID) && same_value(change, ATP_RECORD_VALUE);
-	return change->has->unchanged[ATP_RECORD_VALUE] || change->has->unchanged[ATP_RECORD_RAW];
+		return same_value(change, ATP_RECORD_CID) && same_value(change, ATP_RECORD_VALUE) && same_value(change, told);
+	return has->unchanged[told];
 }
 
 static void

@@ -338,7 +338,8 @@ atp_is_change_table(Oid relid)
 	if (name != NULL && target != NULL)
 		kind = kind_of(root, target, name);
 	att = kind == ATP_CHANGE_NOTHING || kind == ATP_CHANGE_CURSOR ? NULL : find_column(RelationGetDescr(relation), kinds[kind].columns[0].name);
-	is_ours = att != NULL && has_type(att, &kinds[kind].columns[0]);
+	/* a temporary table has no WAL */
+	is_ours = att != NULL && relation->rd_rel->relpersistence != RELPERSISTENCE_TEMP && has_type(att, &kinds[kind].columns[0]);
 	RelationClose(relation);
 	return is_ours;
 }

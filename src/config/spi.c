@@ -458,6 +458,12 @@ get_value(AtpTuple row, const char *column, Oid type)
 	return value;
 }
 
+struct varlena *
+atp_get_copy(AtpTuple row, const char *column, Oid type)
+{
+	return PG_DETOAST_DATUM_COPY(get_value(row, column, type));
+}
+
 bool
 atp_get_bool(AtpTuple row, const char *column)
 {

@@ -93,6 +93,12 @@ extern int	atp_column(AtpTuple row, const char *column);
 
 /* The value of a column.  A pass-by-reference value lives as long as the row. */
 extern Datum atp_get(AtpTuple row, const char *column, Oid type, bool *isnull);
+
+/*
+ * The same, without a null, which is an ERROR; copied into the current memory.  The owner of a table may drop a NOT NULL, and a view or
+ * a trigger in its place give anything.
+ */
+extern struct varlena *atp_get_copy(AtpTuple row, const char *column, Oid type);
 extern bool atp_get_bool(AtpTuple row, const char *column);
 extern bool atp_is_true(AtpTuple row, const char *column);	/* null counts as false */
 extern int32 atp_get_int4(AtpTuple row, const char *column);

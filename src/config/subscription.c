@@ -216,7 +216,7 @@ from_whole_tuple(AtpTuple row)
 		sub->archive = sub->ep->origin;
 	sub->archive_headers = atp_get_text(row, "archive_headers");
 	sub->workers = atp_get_int4(row, "workers");
-	sub->digest = DatumGetByteaPCopy(atp_get(row, "digest", BYTEAOID, &isnull));
+	sub->digest = atp_get_copy(row, "digest", BYTEAOID);
 	return sub;
 }
 

@@ -70,6 +70,8 @@ atp_pg_verify_record_proof(PG_FUNCTION_ARGS)
 	for (int i = 0; i < PG_NARGS(); i++)
 		if (PG_ARGISNULL(i))
 			why = "An argument is null.";
+	if (why == NULL && VARSIZE_ANY_EXHDR(PG_GETARG_BYTEA_PP(0)) == 0)
+		why = "The CAR file is empty.";
 	if (why == NULL)
 	{
 		bytea	   *car = PG_GETARG_BYTEA_PP(0);

@@ -302,7 +302,7 @@ atp_identity_log_follow(const AtpSubscription *sub, struct varlena *const *dids,
 	identities = palloc(sizeof(AtpIdentity) * Max(found.n, 1));
 	for (uint64 i = 0; i < found.n; i++)
 	{
-		behind[i] = PG_DETOAST_DATUM_COPY(atp_get_arg(atp_result_row(found, i), "did", atp_type("did")).value);
+		behind[i] = atp_get_copy(atp_result_row(found, i), "did", atp_type("did"));
 		released = lappend(released, behind[i]);
 	}
 	if (found.n > 0)

@@ -175,7 +175,9 @@ compressed(void)
 	n = pack("", 0, packed, sizeof(packed));
 	for (size_t at = n; at + n <= MB; at += n)
 		memcpy(packed + at, packed, n);
-	ok(drops(HEAD("Content-Encoding: gzip\r\nContent-Length: 1048576\r\n"), packed, MB, ATP_DROP_COMPRESSION), "W-55: a page of nothing but empty gzip members");
+	/* whole members only: the page shall be wrong for their number */
+	(void) sprintf(head, HEAD("Content-Encoding: gzip\r\nContent-Length: %zu\r\n"), MB / n * n);
+	ok(drops(head, packed, MB / n * n, ATP_DROP_COMPRESSION), "W-55: a page of nothing but empty gzip members");
 	atp_lines_free(&lines);
 }
 

@@ -97,9 +97,7 @@ atp_identity_is_wanted(void)
 static struct varlena *
 get_did(AtpTuple row)
 {
-	bool		isnull;
-
-	return PG_DETOAST_DATUM_COPY(atp_get(row, "did", atp_type("did"), &isnull));
+	return atp_get_copy(row, "did", atp_type("did"));
 }
 
 static int

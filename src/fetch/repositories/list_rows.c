@@ -286,11 +286,7 @@ find_repos(const AtpSubscription *sub, const AtpListed *page, const char *kind, 
 							   atp_array_arg(BOOLOID, inactive, NULL, page->n)));
 	n = (int) found.n;
 	for (int i = 0; i < n; i++)
-	{
-		bool		isnull;
-
-		needed[i] = PG_DETOAST_DATUM_COPY(atp_get(atp_result_row(found, i), "did", atp_type("did"), &isnull));
-	}
+		needed[i] = atp_get_copy(atp_result_row(found, i), "did", atp_type("did"));
 	atp_owner_end(caller);
 	atp_result_free(found);
 	return n;

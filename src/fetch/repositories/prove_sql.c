@@ -158,9 +158,7 @@ queue_sample(const AtpSubscription *sub, const AtpProvedSet *set, int64 seed, do
 		n = found.n;
 		for (uint64 i = 0; i < n; i++)
 		{
-			bool		isnull;
-
-			dids[wanted] = PG_DETOAST_DATUM_COPY(atp_get(atp_result_row(found, i), "did", atp_type("did"), &isnull));
+			dids[wanted] = atp_get_copy(atp_result_row(found, i), "did", atp_type("did"));
 			if (i == n - 1)
 				after = (AtpArg) {datumCopy(PointerGetDatum(dids[wanted]), false, -1), atp_type("did"), false};
 			wanted += atp_wants_did(&sub->settings, dids[wanted]);

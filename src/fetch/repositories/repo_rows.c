@@ -83,7 +83,7 @@ read_job(AtpTuple row)
 	bool		isnull;
 
 	job->target = atp_get_text(row, "target");
-	job->did = PG_DETOAST_DATUM_COPY(atp_get(row, "did", atp_type("did"), &isnull));
+	job->did = atp_get_copy(row, "did", atp_type("did"));
 	job->did_text = pnstrdup(text, atp_did_text((const uint8_t *) VARDATA_ANY(job->did), VARSIZE_ANY_EXHDR(job->did), text));
 	job->subscription = atp_get_text(row, "subscription");
 	job->server = atp_get_text_or_null(row, "server");

@@ -167,7 +167,7 @@ read_asking(AtpTuple row)
 	old = MemoryContextSwitchTo(cxt);
 	asking->target = atp_get_text(row, "target");
 	asking->subscription = atp_get_text(row, "subscription");
-	asking->did = PG_DETOAST_DATUM_COPY(atp_get(row, "did", atp_type("did"), &isnull));
+	asking->did = atp_get_copy(row, "did", atp_type("did"));
 	asking->did_text = atp_get_text(row, "did");
 	asking->server = atp_get_text_or_null(row, "server");
 	asking->pds = atp_get_text_or_null(row, "pds");

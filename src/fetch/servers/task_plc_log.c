@@ -67,7 +67,7 @@ read_asking(AtpTuple row)
 
 	asking->cxt = cxt;
 	asking->id = atp_get_text(row, "id");
-	asking->did = PG_DETOAST_DATUM_COPY(atp_get_arg(row, "did", atp_type("did")).value);
+	asking->did = atp_get_copy(row, "did", atp_type("did"));
 	asking->url = atp_get_text(row, "url");
 	asking->requested_at = DatumGetTimestampTz(atp_get_arg(row, "requested_at", TIMESTAMPTZOID).value);
 	MemoryContextSwitchTo(old);

@@ -183,13 +183,17 @@ set_state(AtpState state)
 		memset(&my_slot->lag, 0, sizeof(my_slot->lag));
 }
 
+/* A subscription that was renamed has a new process while the process of the old name ends, and the slot is the new one's. */
 static void
 detach_slot(int code, Datum arg)
 {
 	atp_shared_lock(LW_EXCLUSIVE);
-	my_slot->pid = 0;
-	my_slot->by_pages = false;
-	set_state(ATP_STATE_ENDED);
+	if (my_slot->pid == MyProcPid)
+	{
+		my_slot->pid = 0;
+		my_slot->by_pages = false;
+		set_state(ATP_STATE_ENDED);
+	}
 	atp_shared_unlock();
 }
 
@@ -354,7 +358,8 @@ atp_status_state(AtpState state)
 {
 	Assert(state <= ATP_STATE_ENDED);
 	atp_shared_lock(LW_EXCLUSIVE);
-	set_state(state);
+	if (my_slot->pid == MyProcPid)
+		set_state(state);
 	atp_shared_unlock();
 }
 

@@ -84,9 +84,9 @@ read_answers(LogAnswers *in)
 	for (uint64 i = 0; i < found.n; i++)
 	{
 		AtpTuple	row = atp_result_row(found, i);
-		struct varlena *text = PG_DETOAST_DATUM_COPY(atp_get_arg(row, "answer", BYTEAOID).value);
+		struct varlena *text = atp_get_copy(row, "answer", BYTEAOID);
 
-		in->answers[i].did = PG_DETOAST_DATUM_COPY(atp_get_arg(row, "did", atp_type("did")).value);
+		in->answers[i].did = atp_get_copy(row, "did", atp_type("did"));
 		in->answers[i].requested_at = DatumGetTimestampTz(atp_get_arg(row, "requested_at", TIMESTAMPTZOID).value);
 		in->answers[i].text = (AtpBytes) {(const uint8_t *) VARDATA_ANY(text), VARSIZE_ANY_EXHDR(text)};
 		in->answers[i].unwanted = !atp_wants_did(&in->sub->settings, in->answers[i].did);
@@ -193,8 +193,8 @@ add_entries(AtpBatch *batch, const LogAnswer *answer, int index, const AtpPlcEnt
 }
 
 /*
- * The events of an answer: waiting entries come first, because waiting entries have sequence numbers.  Stored operations come, too: the
- * answer may be older than these, and the log has to be judged as a whole (plc_sink.c).
+ * The events of an answer: stored operations come first, because the time that came first counts (M-10), then waiting entries, because
+ * these have sequence numbers.  The answer may be older than the stored operations, and the log has to be judged as a whole (plc_sink.c).
  */
 static void
 add_answer(AtpBatch *batch, LogAnswer *answer, int index, const AtpPlcEntries *waiting, const AtpPlcEntries *stored)
@@ -204,6 +204,7 @@ add_answer(AtpBatch *batch, LogAnswer *answer, int index, const AtpPlcEntries *w
 	answer->first = batch->nevents;
 	if (answer->unwanted)
 		return;
+	add_entries(batch, answer, index, stored, true);
 	add_entries(batch, answer, index, waiting, false);
 	answer->fault = add_log(batch, answer);
 	if (answer->fault != NULL)
@@ -212,7 +213,6 @@ add_answer(AtpBatch *batch, LogAnswer *answer, int index, const AtpPlcEntries *w
 		batch->nrows = rows;
 		return;
 	}
-	add_entries(batch, answer, index, stored, true);
 	answer->n = batch->nevents - answer->first;
 	order_events(batch, answer);
 }

@@ -105,10 +105,9 @@ mark_waiting(const AtpSubscription *sub, AtpStatements *set)
 								  ATP_ARGS(atp_text_arg(sub->target), atp_time_arg(awaited.since + ATP_SWEEP_LATE_US)));
 	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(found.n, 1));
 	int			n = (int) found.n;
-	bool		isnull;
 
 	for (int i = 0; i < n; i++)
-		dids[i] = PG_DETOAST_DATUM_COPY(atp_get(atp_result_row(found, i), "did", atp_type("did"), &isnull));
+		dids[i] = atp_get_copy(atp_result_row(found, i), "did", atp_type("did"));
 	atp_result_free(found);
 	atp_owner_end(caller);
 	atp_repo_mark_all(&a, dids, n);

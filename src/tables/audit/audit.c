@@ -102,7 +102,7 @@ atp_audit_read(AtpAudit *audit, AtpTuple row)
 	bool		isnull;
 
 	memset(audit, 0, sizeof(AtpAudit));
-	audit->did = atp_audit_copy(row, "did", "did");
+	audit->did = atp_get_copy(row, "did", atp_type("did"));
 	audit->rev = DatumGetAtpTid(atp_get(row, "rev", atp_type("tid"), &isnull));
 	audit->has_rev = !isnull;
 	audit->data = atp_audit_copy(row, "data", "cidlink");

@@ -377,7 +377,8 @@ return_row(AtpAuditIndex *x, AtpAuditRow *row)
 	bool		isnull = true;
 
 	row->path = (AtpBytes) {NULL, 0};
-	if (rkey.len <= ATP_RKEY_MAX)
+	/* from PostgreSQL 18 on, a NOT NULL may be NOT VALID */
+	if (rkey.ptr != NULL && rkey.len <= ATP_RKEY_MAX)
 		row->path = (AtpBytes) {(uint8_t *) x->path, x->len + 1 + atp_rkey_text(rkey.ptr, rkey.len, x->path + x->len + 1)};
 	row->cid = get_bytes(x, CID);
 	row->value = x->attnums[VALUE] == 0 ? (Datum) 0 : get_attribute(x, VALUE, &isnull);

@@ -208,7 +208,7 @@ write_results(AuditShare *share)
 	int			left = 0;
 
 	for (uint64 i = 0; i < settled.n; i++)
-		dids[i] = (const struct varlena *) PG_DETOAST_DATUM(atp_get_arg(atp_result_row(settled, i), "did", atp_type("did")).value);
+		dids[i] = (const struct varlena *) atp_get_copy(atp_result_row(settled, i), "did", atp_type("did"));
 	qsort(dids, settled.n, sizeof(*dids), atp_compare_did_refs);
 	for (int i = 0; i < share->nchanged; i++)
 	{

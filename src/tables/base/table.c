@@ -333,6 +333,11 @@ atp_create_tables_sql(PG_FUNCTION_ARGS)
 {
 	const char *target = NameStr(*PG_GETARG_NAME(0));
 
+	if (!OidIsValid(get_namespace_oid(target, true)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_SCHEMA),
+				 errmsg("schema \"%s\" does not exist", target),
+				 errhint("Make the schema first: CREATE SCHEMA %s.", quote_identifier(target))));
 	/* where all tables are there, nothing else would ask */
 	if (atp_schema_aclcheck(atp_schema_of(target), GetUserId(), ACL_USAGE) != ACLCHECK_OK)
 		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_SCHEMA, target);

@@ -139,19 +139,14 @@ static void
 copy_key(AtpTuple row, Datum *key)
 {
 	for (int i = 0; i < KEYS; i++)
-	{
-		bool		isnull;
-
-		key[i] = PointerGetDatum(PG_DETOAST_DATUM_COPY(atp_get(row, key_columns[i], atp_type(key_types[i]), &isnull)));
-	}
+		key[i] = PointerGetDatum(atp_get_copy(row, key_columns[i], atp_type(key_types[i])));
 }
 
 static void
 judge_row(Revalidation *r, AtpTuple row, Differences *d)
 {
 	Datum		key[KEYS];
-	bool		isnull,
-				different;
+	bool		different;
 	char	   *fault;
 	MemoryContext old = MemoryContextSwitchTo(r->row);
 
@@ -163,7 +158,7 @@ judge_row(Revalidation *r, AtpTuple row, Differences *d)
 	copy_key(row, key);
 	for (int i = 0; i < KEYS; i++)
 		d->keys[i][d->n] = key[i];
-	d->cids[d->n] = PointerGetDatum(PG_DETOAST_DATUM_COPY(atp_get(row, "cid", atp_type("cidlink"), &isnull)));
+	d->cids[d->n] = PointerGetDatum(atp_get_copy(row, "cid", atp_type("cidlink")));
 	d->no_fault[d->n] = fault == NULL;
 	d->faults[d->n] = fault == NULL ? (Datum) 0 : CStringGetTextDatum(fault);
 	d->n++;

@@ -83,7 +83,9 @@ atp_out_repo_read(AtpOutRepo *repo, const char *target, AtpArg did)
 	if (found.n == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("schema \"%s\" has no repository %s", target, repo->did_text)));
+				 errmsg("schema \"%s\" has no repository %s", target, repo->did_text),
+				 errhint("SELECT did FROM %s.repo shows the repositories. A fetch brings another: see atproto.backfill_repo().",
+						 quote_identifier(target))));
 	row = atp_result_row(found, 0);
 	repo->commit = atp_audit_copy(row, "commit", "cidlink");
 	repo->data = atp_audit_copy(row, "data", "cidlink");
@@ -91,7 +93,7 @@ atp_out_repo_read(AtpOutRepo *repo, const char *target, AtpArg did)
 	repo->sync = atp_get_text_or_null(row, "sync");
 	check_row(repo, row);
 	rev = DatumGetAtpTid(atp_get(row, "rev", atp_type("tid"), &isnull));
-	sig = DatumGetByteaPCopy(atp_get(row, "sig", BYTEAOID, &isnull));
+	sig = atp_get_copy(row, "sig", BYTEAOID);
 	kept = atp_get(row, "commit_block", BYTEAOID, &isnull);
 	repo->block = atp_commit_make(PG_DETOAST_DATUM_PACKED(did.value), rev, repo->data, sig, isnull ? NULL : DatumGetByteaPP(kept));
 	if (repo->block == NULL)

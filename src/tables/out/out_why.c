@@ -18,28 +18,46 @@
 #include "utils/lsyscache.h"
 #include "utils/rls.h"
 
+/* The DETAIL and the HINT of the error. */
+typedef struct Why
+{
+	const char *detail;
+	const char *hint;
+} Why;
+
 /* A dead letter about a record or a commit of the repository; looked up as the table's owner, because a policy hides letters of other roles. */
-static const char *
+static Why
 dead_letter_of(const AtpOutRepo *repo)
 {
 	AtpCaller	caller = atp_as_table_owner("dead_letter");
 	AtpResult	found;
-	const char *text = NULL;
+	Why			why = {NULL, NULL};
 
-	found = atp_audit_look_all(atp_expand_sql("SELECT l.path, l.id::text AS id FROM atproto.dead_letter l JOIN atproto.subscription s ON s.name = l.subscription"
-											  " WHERE l.did OPERATOR(@.=) $1 AND l.stage IN ('commit', 'record', 'apply')"
-											  " AND l.superseded_rev IS NULL AND s.target = $2::name ORDER BY l.path = '', l.id LIMIT 1", repo->target),
+	/* '#identity' and '#account' are no records */
+	found = atp_audit_look_all(atp_expand_sql("SELECT l.path, l.stage, l.id::text AS id FROM atproto.dead_letter l JOIN atproto.subscription s ON s.name = l.subscription"
+											  " WHERE l.did OPERATOR(@.=) $1 AND l.stage IN ('commit', 'record', 'apply', 'beyond') AND NOT starts_with(l.path, '#')"
+											  " AND l.superseded_rev IS NULL AND s.target = $2::name ORDER BY l.stage = 'beyond', l.path = '', l.id LIMIT 1", repo->target),
 							   (AtpArg[]) {repo->did, atp_text_arg(repo->target)}, 2);
 	if (found.n > 0)
 	{
 		AtpTuple	row = atp_result_row(found, 0);
 		const char *path = atp_get_text(row, "path");
+		const char *id = atp_get_text(row, "id");
 
-		text = *path != '\0' ? psprintf("Record %s became dead letter %s.", path, atp_get_text(row, "id"))
-			: psprintf("A commit of the repository became dead letter %s.", atp_get_text(row, "id"));
+		if (strcmp(atp_get_text(row, "stage"), "beyond") == 0)
+			why = (Why) {
+				psprintf("More records or commits of the repository were refused than are kept as dead letters (dead letter %s).", id),
+				"Mend the reasons of the repository's other dead letters, then fetch the whole repository: see atproto.resync()."
+			};
+		else
+		{
+			why.detail = *path != '\0' ? psprintf("Record %s became dead letter %s.", path, id)
+				: psprintf("A commit of the repository became dead letter %s.", id);
+			why.hint = psprintf("SELECT message FROM atproto.dead_letter WHERE id = %s tells why. When the reason is gone: SELECT atproto.retry(%s).", id, id);
+		}
 	}
 	atp_owner_end(caller);
-	return text;
+	return why;
 }
 
 /* Does row security hide rows of a table from the current user, or may it? */
@@ -63,17 +81,26 @@ atp_out_changed(const AtpOutRepo *repo)
 void
 atp_out_differs(const AtpOutRepo *repo)
 {
-	const char *detail = dead_letter_of(repo);
+	Why			why = dead_letter_of(repo);
 
-	if (detail == NULL && may_be_hidden(repo->target, "record"))
-		detail = psprintf("Row security of table \"record\" may hide records from role \"%s\".", GetUserNameFromId(GetUserId(), false));
-	if (detail == NULL && atp_audit_is_filtered(repo->target))
-		detail = "A filter of a subscription leaves out records of its repositories.";
-	if (detail == NULL)
-		detail = psprintf("The column sync of table repo is \"%s\".", repo->sync == NULL ? "" : repo->sync);
+	if (why.detail == NULL && may_be_hidden(repo->target, "record"))
+		why = (Why) {
+			psprintf("Row security of table \"record\" may hide records from role \"%s\".", GetUserNameFromId(GetUserId(), false)),
+			"Call the function as a role that sees all rows."
+		};
+	if (why.detail == NULL && atp_audit_is_filtered(repo->target))
+		why = (Why) {
+			"A filter of a subscription leaves out records of its repositories.",
+			"A fetch is filtered, too. First let the subscription keep all records: collections and actions are null, and keep_records is true. Then fetch: see atproto.resync()."
+		};
+	if (why.detail == NULL)
+		why = (Why) {
+			psprintf("The column sync of table repo is \"%s\".", repo->sync == NULL ? "" : repo->sync),
+			"A fetch of the whole repository brings all records: see atproto.resync()."
+		};
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("the records of repository %s in schema \"%s\" are not those of its last commit", repo->did_text, repo->target),
-			 errdetail_internal("%s", detail),
-			 errhint("A fetch of the whole repository brings all records: see atproto.resync().")));
+			 errdetail_internal("%s", why.detail),
+			 errhint("%s", why.hint)));
 }

@@ -181,7 +181,7 @@ take_dids(AtpResult found, int *n)
 
 	*n = (int) found.n;
 	for (uint64 i = 0; i < found.n; i++)
-		dids[i] = PointerGetDatum(PG_DETOAST_DATUM_COPY(atp_get_arg(atp_result_row(found, i), "did", atp_type("did")).value));
+		dids[i] = PointerGetDatum(atp_get_copy(atp_result_row(found, i), "did", atp_type("did")));
 	atp_result_free(found);
 	return dids;
 }

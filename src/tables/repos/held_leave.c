@@ -123,12 +123,11 @@ find_dids(const Leaving *l, const char *table, const char *condition, struct var
 	AtpCaller	caller = atp_as_table_owner(table);
 	AtpResult	found = atp_query(psprintf("SELECT DISTINCT did FROM atproto.%s WHERE subscription = $1 AND %s", table, condition),
 								  ATP_ARGS(atp_text_arg(l->sub->name), atp_text_arg(l->sub->target)));
-	bool		isnull;
 
 	atp_owner_end(caller);
 	*dids = palloc(sizeof(struct varlena *) * Max(found.n, 1));
 	for (uint64 i = 0; i < found.n; i++)
-		(*dids)[i] = PG_DETOAST_DATUM_COPY(atp_get(atp_result_row(found, i), "did", atp_type("did"), &isnull));
+		(*dids)[i] = atp_get_copy(atp_result_row(found, i), "did", atp_type("did"));
 	atp_result_free(found);
 	return atp_sort_dids(*dids, found.n);
 }

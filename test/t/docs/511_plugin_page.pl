@@ -26,5 +26,7 @@ foreach my $block (@blocks)
 query(q{INSERT INTO atproto.repo (did) VALUES ('did:plc:z72i7hdynmk6r22z27h6tvur'); INSERT INTO atproto.record (did, collection, rkey, cid, rev, value) VALUES ('did:plc:z72i7hdynmk6r22z27h6tvur', 'app.bsky.feed.post', 'a',
 	'bafyreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy', '3jwdwj2ctlk26', '{}')});
 like(join("\n", peek('app')), qr/"operation":"create".*"rkey":"a"/, 'O-20: a change is told without preloading');
+query('DROP TABLE atproto.label CASCADE');
+is(join("\n", grep { /purge/ } peek('app')), '', 'but not that a table was dropped');
 
 done_testing();

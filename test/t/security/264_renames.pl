@@ -255,6 +255,21 @@ query(q{SELECT atproto.unsubscribe('m1'), atproto.unsubscribe('m2'); DROP SCHEMA
 	query(q{SELECT atproto.unsubscribe('m1'), atproto.unsubscribe('m2'); DROP SCHEMA m1 CASCADE});
 }
 
+# --- a running subscription whose process ends late, because it waits for its workers ---
+
+query('CREATE SCHEMA w; ' . subscribe_sql('parted', $signed, cursor => 0, target => "'w'", workers => 2));
+wait_for_seq($node, 'parted', $PDS_LAST);
+foreach my $name ('moved', 'parted')
+{
+	my $old = query("SELECT pid FROM atproto.stat_subscription WHERE name ~ '^(moved|parted)\$'");
+
+	query("UPDATE atproto.subscription SET name = '$name' WHERE target = 'w'");
+	wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $old");
+	wait_for("SELECT state <> 'starting' FROM atproto.stat_subscription WHERE name = '$name'");
+	is(query("SELECT state IN ('connecting', 'streaming', 'waiting') FROM atproto.stat_subscription WHERE name = '$name'"), 't', 'the process of the new name has its state');
+}
+query(q{SELECT atproto.unsubscribe('parted'); DROP SCHEMA w CASCADE});
+
 # The batch of another subscription has requested a fetch, and not yet committed.
 query('CREATE SCHEMA m1; CREATE SCHEMA m2; ' . subscribe_sql('fetches', $steps, cursor => 0, target => "'m1'", backfill => "'repair'"));
 my $other = $node->background_psql('postgres');

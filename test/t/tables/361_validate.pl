@@ -221,6 +221,11 @@ SKIP:
 	cmp_ok($memory, '<', 200000, 'the memory is that of some values');
 }
 
+query(q{CREATE SCHEMA nulls; SELECT atproto.create_tables('nulls'); ALTER TABLE nulls.record ALTER cid DROP NOT NULL;
+	INSERT INTO nulls.repo (did, rev) VALUES ('did:web:a.example.com', '3jzfcijpj2z2a');
+	INSERT INTO nulls.record (did, collection, rkey, value, rev, fault) VALUES ('did:web:a.example.com', 'app.bsky.feed.post', 'x', '{}', '3jzfcijpj2z2a', 'x')});
+like($revalidate->("'nulls'"), qr/ERROR:  column "cid" is null/, 'a table whose column cid may be null');
+
 query("CREATE ROLE stranger; GRANT EXECUTE ON PROCEDURE atproto.revalidate TO stranger; GRANT USAGE ON SCHEMA atproto, plain TO stranger");
 like(($node->psql('postgres', "SET SESSION AUTHORIZATION stranger; CALL atproto.revalidate('plain')"))[2], qr/ERROR: /, 'only for the owner of the table');
 

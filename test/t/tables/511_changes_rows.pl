@@ -84,6 +84,12 @@ is(told("UPDATE atproto.record SET fault = 'x' WHERE rkey = 'large'"), '', 'book
 is(told("UPDATE atproto.record SET rkey = 'larger' WHERE rkey = 'large'"), 'delete large without rev; create larger', 'a new key of a large value');
 like($messages[-2], qr/"record":"unchanged"/, 'says that the value is the old one');
 told("DELETE FROM atproto.record WHERE rkey = 'larger'");
+told($insert . row($a, 'kept') . "; UPDATE atproto.record SET raw = (SELECT string_agg(sha256(i::text::bytea), '') FROM generate_series(1, 400) i) WHERE rkey = 'kept'");
+is(told("UPDATE atproto.record SET value = '{}' WHERE rkey = 'kept'"), 'update kept', 'an UPDATE of value alone, in a row with a large raw');
+is(told("UPDATE atproto.record SET value = NULL WHERE rkey = 'kept'; UPDATE atproto.record SET fault = 'x' WHERE rkey = 'kept'"), '', 'an UPDATE that leaves a large raw alone, in a row without value');
+told('ALTER TABLE atproto.record REPLICA IDENTITY FULL');
+is(told("UPDATE atproto.record SET fault = 'y' WHERE rkey = 'kept'; UPDATE atproto.record SET raw = '\\xa0' WHERE rkey = 'kept'"), 'update kept', 'FULL: other bytes');
+told("ALTER TABLE atproto.record REPLICA IDENTITY DEFAULT; DELETE FROM atproto.record WHERE rkey = 'kept'");
 @messages = ();
 is(told("UPDATE atproto.record SET value = NULL, raw = '\\xa0' WHERE rkey = 'p'"), 'update p', 'a record that jsonb cannot hold');
 like($messages[0], qr/"raw":"oA=="/, 'is told as its bytes');
@@ -124,6 +130,16 @@ is(told("$label('$a', '$b', 'x', false, now(), decode(repeat('00', 6200), 'hex')
 is(told('DELETE FROM atproto.label', %small), 'purge atproto label', 'and its deletion, which has the key');
 is(told("INSERT INTO atproto.repo (did, active, status, handle) VALUES ('$b', false, repeat(chr(1), 2000), 'b.example.com'); DELETE FROM atproto.repo WHERE did = '$b'", %small),
 	'identity b.example.com; unknown atproto repo', 'max_message: the status of an account');
+
+# --- the key of a label ---
+
+told("$label('$a', '$b', 'x', false, now(), NULL)");
+is(told("UPDATE atproto.label SET val = 'y'"), 'purge atproto label; label', 'an UPDATE of the key of a label');
+like($messages[-3], qr/"label":\{"src":"$a","uri":"$b","val":"x"\}\}$/, 'the purge has the former key');
+is(told("UPDATE atproto.label SET src = '$b'", dids => $a), 'purge atproto label', 'an UPDATE of src, for a reader of the former labeler');
+told('ALTER TABLE atproto.label REPLICA IDENTITY FULL');
+is(told('UPDATE atproto.label SET neg = true; DELETE FROM atproto.label'), 'label; purge atproto label', 'FULL: the same key');
+told('ALTER TABLE atproto.label REPLICA IDENTITY DEFAULT');
 
 # --- revalidate() ---
 
@@ -201,6 +217,11 @@ foreach my $case (
 		join('; ', ("purge listed record part" . ($case->[2] && " $case->[2]")) x 2, 'purge listed record'), "bounds of type $case->[0]: " . ($case->[2] || 'too long'));
 }
 
+# the bounds of a partition of a partition would say too much
+is(told(q{CREATE SCHEMA deep; CREATE TABLE deep.record (LIKE atproto.record) PARTITION BY LIST (collection); CREATE TABLE deep.post PARTITION OF deep.record FOR VALUES IN ('app.bsky.feed.post') PARTITION BY RANGE (rkey);
+	CREATE TABLE deep.leaf PARTITION OF deep.post FOR VALUES FROM ('a') TO ('b'); TRUNCATE deep.leaf; DROP TABLE deep.leaf; DROP TABLE deep.post; DROP SCHEMA deep CASCADE}),
+	"purge deep record leaf; purge deep record leaf; purge deep record post FOR VALUES IN ('app.bsky.feed.post'); purge deep record", 'a partition of a partition has no bounds');
+
 is(told("CALL atproto.maintain_partitions('atproto', keep => '1 year')") =~ s/bounds.*//r =~ /purge|delete|^$/ ? 1 : 0, 1, 'months that are over go');
 
 # --- the owner of the tables ---
@@ -217,6 +238,8 @@ is(told("BEGIN; DELETE FROM atproto.former; ALTER TABLE atproto.former RENAME TO
 is(told("CREATE SCHEMA own; SELECT atproto.create_tables('own'); INSERT INTO own.repo (did, handle) VALUES ('$a', 'a.example.com'); ALTER SCHEMA own RENAME TO mine;
 	INSERT INTO mine.repo (did, handle) VALUES ('$b', 'b.example.com')"), 'identity a.example.com; identity b.example.com', 'a target that is renamed');
 like(join("\n", @messages[-4 .. -1]), qr/"target":"own".*"target":"mine"/s, 'has the name of the moment');
+
+is(told('CREATE TEMP TABLE record (LIKE atproto.record); DROP TABLE record'), '', 'DROP of a temporary table');
 
 # --- large transactions ---
 

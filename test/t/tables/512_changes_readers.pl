@@ -107,8 +107,8 @@ is(query('SELECT count(*) FROM atproto.dead_letter'), query(q{SELECT count(*) FR
 # --- a large transaction of which nothing is told ---
 
 # The server ends a connection that is silent for wal_sender_timeout, unless the plugin lets the server ask for an answer meanwhile.  With
-# -s 0, pg_recvlogical only answers; after an error it connects again.  PostgreSQL itself writes changes to disk in pieces of
-# logical_decoding_work_mem without looking after the connection.
+# -s 0, pg_recvlogical only answers.  After an error it connects again: on a busy machine it may answer late a few times.  PostgreSQL
+# itself writes changes to disk in pieces of logical_decoding_work_mem without looking after the connection.
 make_slot('alive');
 
 my $alive  = "$dir/alive";
@@ -119,7 +119,7 @@ my $errors = sub { my $n = () = slurp_file("$alive.err") =~ /disconnected|could 
 wait_until(sub { query(q{SELECT active FROM pg_replication_slots WHERE slot_name = 'alive'}) eq 't' }, 'the reader');
 query('CREATE TABLE other AS SELECT generate_series(1, 800000) i');
 query("INSERT INTO again.repo (did, handle) VALUES ('" . did('alive') . "', 'alive.example.com')");
-wait_until(sub { -s $alive || $errors->() > 3 }, 'a message');
+wait_until(sub { -s $alive || $errors->() > 12 }, 'a message');
 like(-s $alive ? slurp_file($alive) : slurp_file("$alive.err"), qr/^\{"kind":"identity".*alive\.example\.com/, 'the change after a large transaction comes');
 $reader->kill_kill(grace => 0);
 

@@ -21,7 +21,7 @@ plan skip_all => 'slots are synchronized from PostgreSQL 17 on' if $settings !~ 
 seed();
 
 my $primary = make_node('primary', changes_conf("max_worker_processes = 20\natproto.reconnect_delay = 20ms\natproto.batch_delay = 5ms\n"));
-my $server  = AtprotoTest::Server->start(capture('pds.frames.gz'), '--rate', 400, '--hold-at', 400);
+my $server  = AtprotoTest::Server->start(capture('pds.frames.gz'), '--rate', 400, map { ('--hold-at', $_) } 400, 1200);
 my $dir     = PostgreSQL::Test::Utils::tempdir('failover');
 my $last    = 'SELECT max(seq) FROM atproto.cursor';
 
@@ -89,6 +89,7 @@ my $position = cut();
 my $n = stored();
 
 $standby->promote;
+$server->release;
 is($standby->safe_psql('postgres', "SELECT '$position' <= split_part(pg_read_file('pg_wal/00000002.history'), E'\\t', 2)::pg_lsn"),
 	't', 'what the reader has, the standby had (test/models/changes.pml, guard standby_first)');
 $reader = receive($standby, $position);
