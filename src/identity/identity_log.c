@@ -149,7 +149,7 @@ atp_identity_take_state(AtpIdentity *identity, AtpTuple row, TimestampTz now)
 	identity->doubted_by = NIL;
 }
 
-/* With LIMIT the planner reads the view for one account after the other; a join would compute the view's window function for the whole log. */
+/* LIMIT keeps the planner from a join, in which the view's window function would run over the whole log. */
 #define NEWEST \
 	" CROSS JOIN LATERAL (SELECT " ATP_LOG_STATE ", " ATP_LOG_IS_DOUBTED " AS doubted FROM #.plc_history h" \
 	"  WHERE h.did OPERATOR(@.=) w.did AND h.until IS NULL LIMIT 1) h"
@@ -159,7 +159,7 @@ typedef struct Said
 {
 	bool		has;			/* a log has the account, and may answer */
 	bool		follows;		/* a log of all accounts follows the account */
-	bool		silent;			/* a log may lack an operation of the account: then no other log is believed either */
+	bool		silent;			/* a log may lack an operation of the account: then all logs are silent */
 } Said;
 
 /* Two logs may differ while one of them lags: the later operation counts. */
