@@ -253,10 +253,21 @@ query(q{SELECT atproto.unsubscribe('bad')});
 answer_badly('bad', $here, what => 'empty');
 query("UPDATE atproto.plc_log_request SET answered_at = now(), answer = convert_to('[' || repeat('{\"did\":\"$here\"},', 33000) || '{\"did\":\"$here\"}]', 'UTF8') WHERE subscription = 'bad' AND did = '$here'");
 query("SELECT atproto.pause('bad'); SELECT atproto.resume('bad')");
-wait_for("SELECT error IS NOT NULL FROM atproto.plc_log_request WHERE subscription = 'bad' AND did = '$here'");
+wait_for("SELECT answer IS NULL FROM atproto.plc_log_request WHERE subscription = 'bad' AND did = '$here'");
 is(query("SELECT error FROM atproto.plc_log_request WHERE subscription = 'bad' AND did = '$here'"), 'The answer has too many entries.', 'M-11: a log of very many short entries');
 like(refused('bad', $here), qr/\b$first prev/, '... what waited is refused');
 query(q{SELECT atproto.unsubscribe('bad')});
+
+# an entry with a wrong "cid" hides no entry of the same operation
+my ($genesis) = grep { $_->{did} eq $here } @entries;
+begin_directory(scalar @entries);
+directory({ do => { change => { on => 'audit', did => $here, times => undef, what => 'line', line => 0, value => JSON::PP->new->encode({ %{$genesis}, cid => 'bafyreiaaaa' }) } } });
+follow('twice', dids => array($here));
+log_was_read('twice', $here);
+logs_are('twice', 'M-11: a wrong "cid" hides no entry of the same operation', $last, $here);
+is(query(q{SELECT count(*) FROM twice.plc_refused}), '0', '... and the operation is not refused');
+directory({ do => { forget => undef } });
+query(q{SELECT atproto.unsubscribe('twice')});
 
 # --- a storm of invented accounts ---
 
