@@ -15,6 +15,7 @@
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
+#include "utils/tuplestore.h"
 
 #include "common/sha256.h"
 #include "common/signature.h"

@@ -194,8 +194,8 @@ add_entries(AtpBatch *batch, const LogAnswer *answer, int index, const AtpPlcEnt
 }
 
 /*
- * The events of an answer: waiting entries come first, because waiting entries have sequence numbers.  Stored operations come, too: the
- * answer may be older than these, and the log has to be judged as a whole (plc_sink.c).
+ * The events of an answer: stored operations come first, because the time that came first counts (M-10), then waiting entries, because
+ * these have sequence numbers.  The answer may be older than the stored operations, and the log has to be judged as a whole (plc_sink.c).
  */
 static void
 add_answer(AtpBatch *batch, LogAnswer *answer, int index, const AtpPlcEntries *waiting, const AtpPlcEntries *stored)
@@ -205,6 +205,7 @@ add_answer(AtpBatch *batch, LogAnswer *answer, int index, const AtpPlcEntries *w
 	answer->first = batch->nevents;
 	if (answer->unwanted)
 		return;
+	add_entries(batch, answer, index, stored, true);
 	add_entries(batch, answer, index, waiting, false);
 	answer->fault = add_log(batch, answer);
 	if (answer->fault != NULL)
@@ -213,7 +214,6 @@ add_answer(AtpBatch *batch, LogAnswer *answer, int index, const AtpPlcEntries *w
 		batch->nrows = rows;
 		return;
 	}
-	add_entries(batch, answer, index, stored, true);
 	answer->n = batch->nevents - answer->first;
 	order_events(batch, answer);
 }

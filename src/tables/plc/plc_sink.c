@@ -274,28 +274,25 @@ may_lack_operations(const Account *account)
 	return false;
 }
 
-/* Is this row of the table the operation at this place of the log? */
-static bool
-is_row(const AtpPlcStored *row, const AtpPlcPlace *place)
-{
-	return is_cid(row->cid, place->cid) && row->created_at == place->created_at;
-}
-
-/* Has the log all operations of the other log, and more? */
+/* Has the log all operations of the other log, at the same times (M-10), and more? */
 static bool
 has_more(const AtpPlcLog *log, const AtpPlcLog *other)
 {
 	for (uint32_t i = 0; i < other->n; i++)
-		if (atp_plc_log_find(log, other->places[i].cid) == ATP_PLC_NONE)
+	{
+		uint32_t	at = atp_plc_log_find(log, other->places[i].cid);
+
+		if (at == ATP_PLC_NONE || log->places[at].created_at != other->places[i].created_at)
 			return false;
+	}
 	return log->n > other->n;
 }
 
 /*
  * M-11: the table may have operations of an account, and lack operations before: set_cursor(), or a new account in "dids", lets the
  * stream begin behind them.  A lacking operation cannot be put between the stored ones.  So answer and stored operations are judged
- * anew together (plc_answer.c), from the genesis on.  If all operations hold that the table has, and more, the account's rows are
- * replaced from the first that differs.
+ * anew together (plc_answer.c), from the genesis on.  If all operations hold that the table has, at the times that the table has, and
+ * more, the account's rows are replaced from the first that differs.  With other times, an answer could take back what is settled.
  */
 static void
 judge_anew(const AtpApply *a, Account *account)
@@ -307,7 +304,7 @@ judge_anew(const AtpApply *a, Account *account)
 	if (!has_more(&again.log, &account->log))
 		return;
 	again.kept = 0;
-	while (again.kept < (uint32_t) again.nstored && is_row(&again.stored[again.kept], &again.log.places[again.kept]))
+	while (again.kept < (uint32_t) again.nstored && is_cid(again.stored[again.kept].cid, again.log.places[again.kept].cid))
 		again.kept++;
 	for (int i = 0; i < again.nevents; i++)
 	{
@@ -466,6 +463,16 @@ has_refused(const Account *account)
 	return false;
 }
 
+/* Another source of the same tables, without identities, may have brought an operation first. */
+static bool
+has_known(const Account *account)
+{
+	for (int i = 0; i < account->nevents; i++)
+		if (account->known[i])
+			return true;
+	return false;
+}
+
 /* M-31: a refused entry may have changed the account's key, so the directory is asked for the document. */
 static void
 doubt_identities(const AtpApply *a, const Account *accounts, int naccounts)
@@ -499,7 +506,7 @@ follow_operations(const AtpApply *a, const Account *accounts, int naccounts)
 	}
 	doubt_identities(a, accounts, naccounts);
 	for (int i = 0; i < naccounts; i++)
-		if (accounts[i].log.n > (uint32_t) accounts[i].nstored)
+		if (accounts[i].log.n > (uint32_t) accounts[i].nstored || has_known(&accounts[i]))
 			dids[n++] = accounts[i].did;
 	if (!is_following())
 	{

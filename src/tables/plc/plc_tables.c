@@ -220,11 +220,15 @@ read_rows(AtpStatements *set, int statement, struct varlena **dids, int n, int *
 	args[0] = atp_array(set, ATP_TYPE_DID, values, NULL, n);
 	nrows = atp_execute(set, &operation_statements[statement], args, NULL);
 	rows = palloc_extended(Max(nrows, 1) * sizeof(AtpPlcStored), MCXT_ALLOC_HUGE);
+	*found = 0;
 	for (uint64 i = 0; i < nrows; i++)
-		rows[i] = take_row(SPI_tuptable->vals[i], SPI_tuptable->tupdesc);
+	{
+		rows[*found] = take_row(SPI_tuptable->vals[i], SPI_tuptable->tupdesc);
+		if (rows[*found].did != NULL)
+			(*found)++;
+	}
 	SPI_freetuptable(SPI_tuptable);
-	qsort(rows, nrows, sizeof(AtpPlcStored), compare_stored);
-	*found = (int) nrows;
+	qsort(rows, *found, sizeof(AtpPlcStored), compare_stored);
 	return rows;
 }
 
@@ -310,21 +314,25 @@ read_entries(AtpStatements *set, const AtpStatement *statement, struct varlena *
 	Datum	   *values = palloc(Max(n, 1) * sizeof(Datum));
 	Datum		args[1];
 	AtpPlcEntries in;
+	int			found;
 
 	for (int i = 0; i < n; i++)
 		values[i] = PointerGetDatum(dids[i]);
 	args[0] = atp_array(set, ATP_TYPE_DID, values, NULL, n);
-	in.n = (int) atp_execute(set, statement, args, NULL);
-	in.entries = palloc_extended(sizeof(AtpPlcStoredEntry) * Max(in.n, 1), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	for (int i = 0; i < in.n; i++)
+	found = (int) atp_execute(set, statement, args, NULL);
+	in.n = 0;
+	in.entries = palloc_extended(sizeof(AtpPlcStoredEntry) * Max(found, 1), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	for (int i = 0; i < found; i++)
 	{
 		Datum		v[3];
 		bool		null[3];
 		struct varlena *text;
 
 		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, v, null);
+		if (null[2])
+			continue;
 		text = copy_varlena(v[2]);
-		in.entries[i] = (AtpPlcStoredEntry) {
+		in.entries[in.n++] = (AtpPlcStoredEntry) {
 			.account = DatumGetInt32(v[0]) - 1, .seq = null[1] ? 0 : DatumGetInt64(v[1]),
 			.text = {(const uint8_t *) VARDATA_ANY(text), VARSIZE_ANY_EXHDR(text)}
 		};
@@ -448,18 +456,18 @@ atp_plc_put_refused(AtpPlcWriter *w, const AtpEvent *event, const AtpPlcRow *row
 	atp_put_ref(w->corrected, cstring_to_text(atp_err_text(err)));
 }
 
-/* With so many conflicts in a row, no other source is the cause: a user's trigger or rule keeps rows out of the table, say. */
+/* With so many conflicts in a row, no other source is the cause: a user's trigger or rule keeps rows in the table, or out, say. */
 #define CONFLICTS_MAX	20
 
-static void
-check_conflict(bool conflict)
-{
-	static int	conflicts = 0;
+static int	conflicts = 0;		/* in a row */
 
-	conflicts = conflict ? conflicts + 1 : 0;
+/* sqlstate: of the error at the end. */
+static void
+check_conflict(bool conflict, int sqlstate)
+{
 	if (conflict)
 		ereport(ERROR,
-				(errcode(conflicts % CONFLICTS_MAX == 0 ? ERRCODE_T_R_SERIALIZATION_FAILURE : ATP_ERRCODE_TRY_AGAIN),
+				(errcode(++conflicts % CONFLICTS_MAX == 0 ? sqlstate : ATP_ERRCODE_TRY_AGAIN),
 				 errmsg("another source of the same tables has written operations of the same accounts")));
 }
 
@@ -467,17 +475,20 @@ void
 atp_plc_write(AtpPlcWriter *w)
 {
 	Datum		args[ATP_STATEMENT_ARGS];
+	/* the events of the batch one by one replace no rows */
+	int			sqlstate = w->replaced->n > 0 ? ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION : ERRCODE_T_R_SERIALIZATION_FAILURE;
 
 	if (w->replaced->n > 0)
 	{
 		atp_rows_bind(w->replaced, args);
-		check_conflict(atp_execute(w->set, &operation_statements[REPLACE], args, NULL) != w->nreplaced);
+		check_conflict(atp_execute(w->set, &operation_statements[REPLACE], args, NULL) != w->nreplaced, sqlstate);
 	}
 	if (w->operations->n > 0)
 	{
 		atp_rows_bind(w->operations, args);
-		check_conflict(atp_execute(w->set, &operation_statements[ADD], args, NULL) < (uint64) w->operations->n);
+		check_conflict(atp_execute(w->set, &operation_statements[ADD], args, NULL) < (uint64) w->operations->n, sqlstate);
 	}
+	conflicts = 0;
 	if (w->forgiven->n > 0)
 	{
 		atp_rows_bind(w->forgiven, args);

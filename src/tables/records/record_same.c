@@ -47,7 +47,7 @@ first_rows(AtpStatements *set, AtpRow *const *rows, int n)
 AtpSameRecords
 atp_records_same(AtpApply *a, AtpRow **rows, int n, uint64 rev)
 {
-	AtpSameRecords same = {.rows = palloc(sizeof(AtpRecordRow *) * Max(n, 1))};
+	AtpSameRecords same = {0};
 	AtpRows    *first;
 	Datum		args[ATP_STATEMENT_ARGS];
 	uint64		found;
@@ -58,6 +58,8 @@ atp_records_same(AtpApply *a, AtpRow **rows, int n, uint64 rev)
 	atp_rows_bind(first, args);
 	args[5] = AtpTidGetDatum(rev);
 	found = atp_execute(a->statements, &find_same, args, NULL);
+	/* a record may have several rows, in a child table (INHERITS) */
+	same.rows = palloc(sizeof(AtpRecordRow *) * Max(found, 1));
 	for (uint64 i = 0; i < found; i++)
 	{
 		bool		isnull;

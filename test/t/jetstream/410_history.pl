@@ -325,6 +325,21 @@ is(query("SELECT string_agg(rkey || ' ' || (value ->> 'text'), ',' ORDER BY rkey
 is(query($unchanged), $before, '... a record that is the same keeps its row');
 is(query(q{SELECT string_agg(what, ',' ORDER BY what) FROM touched WHERE what ~ 'new[0-246]'}), 'd new1,d new2,d new6,i new1,i new2,u new2,u new4', '... for which no trigger fires');
 is(query("SELECT count(*) FROM syncs.record WHERE did = '$dids[1]'"), '0', '... and the records of the next account are removed');
-query("SELECT atproto.unsubscribe('syncs')");
+
+# a child table has the same record many times
+query(q{SELECT atproto.pause('syncs')});
+wait_for(q{SELECT state = 'paused' FROM atproto.stat_subscription WHERE name = 'syncs'});
+query("CREATE TABLE syncs.child () INHERITS (syncs.record); INSERT INTO syncs.child SELECT r.* FROM syncs.record r, generate_series(1, 300000) WHERE did = '$dids[0]' AND rkey::text = 'new0'");
+$archive->do(append => more_rows($last + 24, <<'EOP'));
+sync(a, b"3mdzzzzzzzz2f")
+row(CREATE_RESYNC, a, b"app.bsky.feed.post", b"new0", b"3mdzzzzzzzz2f", post("new 0"))
+EOP
+$archive->do(seal => 0);
+my $log_before = -s $node->logfile;
+query(q{UPDATE atproto.history SET phase = 'plan' WHERE subscription = 'syncs'; SELECT atproto.resume('syncs')});
+wait_for("SELECT seq >= $last + 26 FROM atproto.cursor WHERE subscription = 'syncs'");
+is(query("SELECT string_agg(rkey::text, ',') FROM ONLY syncs.record WHERE did = '$dids[0]'"), 'new0', 'H-31: a #sync, and a child table with the same record many times');
+unlike(slurp_file($node->logfile, $log_before), qr/terminated by signal/, '... ends no process');
+query("SELECT atproto.unsubscribe('syncs'); DROP TABLE syncs.child");
 
 done_testing();

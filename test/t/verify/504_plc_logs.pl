@@ -251,7 +251,7 @@ is(refused('bad', $here), '', '... until the directory is right, and somebody as
 query(q{SELECT atproto.unsubscribe('bad')});
 
 answer_badly('bad', $here, what => 'empty');
-query("UPDATE atproto.plc_log_request SET answered_at = now(), answer = convert_to('[' || repeat('{\"did\":\"$here\"},', 33000) || '{\"did\":\"$here\"}]', 'UTF8') WHERE subscription = 'bad' AND did = '$here'");
+query("UPDATE atproto.plc_log_request SET answered_at = now(), error = NULL, answer = convert_to('[' || repeat('{\"did\":\"$here\"},', 33000) || '{\"did\":\"$here\"}]', 'UTF8') WHERE subscription = 'bad' AND did = '$here'");
 query("SELECT atproto.pause('bad'); SELECT atproto.resume('bad')");
 wait_for("SELECT answer IS NULL FROM atproto.plc_log_request WHERE subscription = 'bad' AND did = '$here'");
 is(query("SELECT error FROM atproto.plc_log_request WHERE subscription = 'bad' AND did = '$here'"), 'The answer has too many entries.', 'M-11: a log of very many short entries');
@@ -390,28 +390,80 @@ query(q{SELECT atproto.unsubscribe('race'); DROP SCHEMA race CASCADE});
 my %at = map { $entries[$_]{cid} => $_ } 0 .. $#entries;
 my ($recovery) = grep { @{ $entries[$_]{nullifies} // [] } && $entries[$_]{operation}{prev} } 0 .. $#entries;
 my ($before_it, $whose, $came) = ($at{ $entries[$recovery]{operation}{prev} }, @{ $entries[$recovery] }{qw(did seq)});
-begin_directory($before_it + 1);
-follow('hole', dids => array($whose));
-log_was_read('hole', $whose);
-my $known = query('SELECT count(*) FROM hole.plc_operation');
-query(q{SELECT atproto.pause('hole')});
-query("SELECT atproto.set_cursor('hole', @{[ $came - 1 ]})");
-my $fault = $network->fault({ host => $PLC, path => '/log/audit', did => $whose, status => 404 });
-query(q{SELECT atproto.resume('hole')});
-publish('hole', $came);
-is(query("SELECT n || ' ' || seq FROM hole.plc_operation WHERE seq = $came"), ($known + 1) . " $came", 'M-11: a recovery that follows a stored operation is stored, although what it replaces is not known');
-$network->unfault($fault);
+# A log that has the recovery, and lacks what the recovery replaces.
+sub make_hole
+{
+	my ($name) = @_;
+
+	begin_directory($before_it + 1);
+	follow($name, dids => array($whose));
+	log_was_read($name, $whose);
+	my $known = query("SELECT count(*) FROM $name.plc_operation");
+	query("SELECT atproto.pause('$name')");
+	query("SELECT atproto.set_cursor('$name', @{[ $came - 1 ]})");
+	my $fault = $network->fault({ host => $PLC, path => '/log/audit', did => $whose, status => 404 });
+	query("SELECT atproto.resume('$name')");
+	publish($name, $came);
+	is(query("SELECT n || ' ' || seq FROM $name.plc_operation WHERE seq = $came"), ($known + 1) . " $came", 'M-11: a recovery that follows a stored operation is stored, although what it replaces is not known');
+	$network->unfault($fault);
+	return;
+}
+
+make_hole('hole');
 # the answer lacks the recovery: it is older
+query(q{UPDATE hole.plc_operation SET created_at = created_at - interval '1 s' WHERE n = 1});
 directory({ do => { change => { on => 'audit', did => $whose, what => 'drop', line => -1, count => 1 } } });
 is(query("SELECT atproto.plc_ask('hole', '$whose')"), '1', 'M-11: asked again');
 logs_have_come('hole');
 logs_are('hole', 'M-11: an operation before the stored ones: the log is judged anew, and the places are those of every directory', $came, $whose);
 is(query("SELECT seq FROM hole.plc_operation ORDER BY n DESC LIMIT 1"), $came, '... a stored operation keeps its number');
+is(query("SELECT created_at - '$entries[ $first{$whose} ]{createdAt}' FROM hole.plc_operation WHERE n = 1"), '-00:00:01', 'M-10: ... and the time that came first');
 is(query("SELECT string_agg(cid::text, ' ' ORDER BY n) FROM hole.plc_operation WHERE nullified_by = (SELECT n FROM hole.plc_operation WHERE seq = $came)"),
 	join(' ', sort { $at{$a} <=> $at{$b} } @{ $entries[$recovery]{nullifies} }), 'M-05: ... with what the recovery nullified');
 is(query("SELECT count(*) FROM hole.plc_refused"), '0', '... nothing is refused');
 is(query("SELECT string_agg(DISTINCT problem, ',') FROM atproto.plc_audit('$whose', 'hole') a"), '', '... and the log holds');
 query(q{SELECT atproto.unsubscribe('hole')});
+
+# a user's trigger keeps rows in the table, or out: nothing is replaced, and the stream does not wait
+foreach my $trigger ([ kept => 'BEFORE DELETE' ], [ left_out => 'BEFORE INSERT', 'WHEN (NEW.seq IS NULL)' ])
+{
+	my ($name, $when, $which) = @{$trigger};
+
+	make_hole($name);
+	my $rows = query("SELECT string_agg(n || ' ' || cid, ',' ORDER BY n) FROM $name.plc_operation");
+	query("CREATE FUNCTION $name.nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'");
+	query("CREATE TRIGGER nothing $when ON $name.plc_operation FOR EACH ROW @{[ $which // '' ]} EXECUTE FUNCTION $name.nothing()");
+	query("SELECT atproto.plc_ask('$name', '$whose')");
+	logs_have_come($name);
+	is(query("SELECT string_agg(n || ' ' || cid, ',' ORDER BY n) FROM $name.plc_operation"), $rows, "M-11: a trigger $when: nothing is replaced");
+	is(query("SELECT state FROM atproto.stat_subscription WHERE name = '$name'"), 'streaming', '... and the subscription goes on');
+	query("SELECT atproto.unsubscribe('$name'); DROP SCHEMA $name CASCADE");
+}
+
+# --- an answer with other times ---
+
+sub stored_times
+{
+	return query(q{SELECT string_agg(cid || ' ' || created_at, ',' ORDER BY n) FROM times.plc_operation});
+}
+
+begin_directory($recovery);
+follow('times', dids => array($whose));
+log_was_read('times', $whose);
+query(q{UPDATE times.plc_operation SET created_at = created_at - interval '100 h'});
+my $times = stored_times();
+publish('times', $came);
+is(refused('times', $whose), "$came late", 'M-09: a recovery is too late, by the times that came first');
+query("SELECT atproto.plc_ask('times', '$whose')");
+log_was_read('times', $whose);
+is(stored_times(), $times, 'M-10: a log with other times takes back no stored operation');
+# a stored operation that cannot be read, and so has the answer's time
+query(q{UPDATE times.plc_operation SET packed = '' WHERE n = (SELECT max(n) FROM times.plc_operation)});
+query("SELECT atproto.plc_ask('times', '$whose')");
+log_was_read('times', $whose);
+is(stored_times(), $times, '... neither where the table is spoilt');
+is(refused('times', $whose), "$came late", '... the recovery stays refused');
+query(q{SELECT atproto.unsubscribe('times'); DROP SCHEMA times CASCADE});
 
 # --- tables that cannot be read ---
 
@@ -432,6 +484,16 @@ follow('ids', dids => array($here), identities => 'true');
 log_was_read('ids', $here);
 is(query("SELECT i.log_time = h.since FROM atproto.identity i, ids.plc_history h WHERE i.did = '$here' AND h.did = i.did AND h.until IS NULL"), 't',
 	'M-30: the identity of an account follows its log, in the transaction that ends the request');
+# a source of the same tables, without identities, brings the operation first
+directory({ log => $log, upto => $entries[ $half - 1 ]{seq} }, 'plc2.example.com');
+follow('ids_too', dids => array($here), target => 'ids', host => 'plc2.example.com');
+log_was_read('ids_too', $here);
+directory({ do => { publish => $first } }, 'plc2.example.com');
+wait_for("SELECT seq >= $first FROM atproto.cursor WHERE subscription = 'ids_too'");
+publish('ids', $first);
+is(query("SELECT i.log_time = h.since AND o.seq = $first FROM atproto.identity i, ids.plc_history h, ids.plc_operation o WHERE i.did = '$here' AND h.did = i.did AND h.until IS NULL AND o.did = h.did AND o.n = h.n"),
+	't', 'M-30: ... also if another source of the same tables has stored the operation already');
+query(q{SELECT atproto.unsubscribe('ids_too')});
 query(q{SELECT atproto.unsubscribe('ids')});
 
 $node->stop;
