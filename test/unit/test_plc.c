@@ -110,6 +110,7 @@ forms(void)
 	is_error("{\"type\":0.5}", ATP_E_PLC_TYPE, "form");
 	is_error("{\"type\":0.5", ATP_E_JSON_SYNTAX, "encoding");
 	is_error(OP("\"prev\":null", ""), ATP_E_JSON_SYNTAX, "encoding");
+	is_error(OP("\"x\":1,\"x\":1,", ""), ATP_E_JSON_TWICE, "encoding");
 
 	ok(read_op(OP("\"prev\":null,", ""), &op) == ATP_OK && op.others == 0 && !op.has_sig && !op.has_prev, "M-01: no unknown member");
 	ok(read_op(OP("\"prev\":null,\"handle\":1,\"x\":{\"$link\":1},", ""), &op) == ATP_OK && op.others == 2, "M-01: unknown members are counted");

@@ -12,7 +12,7 @@
 
 typedef struct AtpPlcUnordered
 {
-	const uint8_t *cid;			/* ATP_CID_BLESSED_LEN bytes; NULL: the operation could not be read, and comes last */
+	const uint8_t *cid;			/* ATP_CID_BLESSED_LEN bytes; NULL: the entry cannot hold, and comes last */
 	const uint8_t *prev;		/* the same; NULL: none */
 	int64_t		created_at;
 } AtpPlcUnordered;

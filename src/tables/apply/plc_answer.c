@@ -146,7 +146,7 @@ add_log(AtpBatch *batch, const LogAnswer *answer)
 	return n == 0 ? "The answer has no entry." : NULL;
 }
 
-/* Puts the account's events into the order in which they can be judged; of equal operations, the first stays. */
+/* M-11: puts the account's events into the order in which they can be judged; of equal operations, the first that could hold stays. */
 static void
 order_events(AtpBatch *batch, LogAnswer *answer)
 {
@@ -160,9 +160,10 @@ order_events(AtpBatch *batch, LogAnswer *answer)
 	for (uint32_t i = 0; i < n; i++)
 	{
 		const AtpPlcRow *row = &batch->rows[events[i].first_row].plc;
+		bool		is_whole = row->op != NULL && row->err == ATP_OK;	/* an entry with a wrong "cid" hides no other entry */
 
 		operations[i] = (AtpPlcUnordered) {
-			.cid = row->op != NULL ? row->op->cid : NULL, .prev = row->op != NULL && row->op->has_prev ? row->op->prev : NULL,
+			.cid = is_whole ? row->op->cid : NULL, .prev = is_whole && row->op->has_prev ? row->op->prev : NULL,
 			.created_at = row->created_at
 		};
 	}

@@ -258,6 +258,17 @@ is(query("SELECT error FROM atproto.plc_log_request WHERE subscription = 'bad' A
 like(refused('bad', $here), qr/\b$first prev/, '... what waited is refused');
 query(q{SELECT atproto.unsubscribe('bad')});
 
+# an entry with a wrong "cid" hides no entry of the same operation
+my ($genesis) = grep { $_->{did} eq $here } @entries;
+begin_directory(scalar @entries);
+directory({ do => { change => { on => 'audit', did => $here, times => undef, what => 'line', line => 0, value => JSON::PP->new->encode({ %{$genesis}, cid => 'bafyreiaaaa' }) } } });
+follow('twice', dids => array($here));
+log_was_read('twice', $here);
+logs_are('twice', 'M-11: a wrong "cid" hides no entry of the same operation', $last, $here);
+is(query(q{SELECT count(*) FROM twice.plc_refused}), '0', '... and the operation is not refused');
+directory({ do => { forget => undef } });
+query(q{SELECT atproto.unsubscribe('twice')});
+
 # --- a storm of invented accounts ---
 
 my $storm = $node->basedir . '/storm.jsonl';
