@@ -288,9 +288,9 @@ atp_plc_find_refused(AtpStatements *set, struct varlena *const *dids, const uint
 	Datum		args[3];
 	uint64		found;
 
-	memset(refused, 0, sizeof(bool) * n);
 	for (int i = 0; i < n; i++)
 	{
+		refused[i] = false;
 		atp_put_ref(rows, dids[i]);
 		atp_put_ref(rows, atp_varlena(cids[i] + 4, 32));
 		atp_put(rows, Int32GetDatum(i), false);
