@@ -478,7 +478,7 @@ sub expected_of_modes
 	if (@new)
 	{
 		my $said = said_of($capture, join(',', @new), $capture, @args);
-		my %said = @new == 1 ? ($new[0] => $said) : (split /^\f(\w+)\n/m, $said)[ 1 .. 2 * @new ];
+		my %said = @new == 1 ? ($new[0] => $said) : (split /^\f(\w+)\n/m, $said, -1)[ 1 .. 2 * @new ];
 		$expected{"$_\0$key"} = $said{$_} // BAIL_OUT("the oracle says nothing of $_") foreach @new;
 	}
 	return { map { $_ => $expected{"$_\0$key"} } @$modes };
