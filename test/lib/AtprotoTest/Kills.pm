@@ -50,7 +50,7 @@ sub _restart
 	return;
 }
 
-# Kills so many times, and waits until what is outstanding ($left, undef while nobody can say) is $done; calls $meanwhile with it.
+# Kills so many times (how many are still to come: $kills->{left}), and waits until what is outstanding ($left, undef while nobody can say) is $done; calls $meanwhile with it.
 sub settle
 {
 	my ($self, $kills, $left, $done, $meanwhile) = @_;
@@ -59,6 +59,7 @@ sub settle
 
 	for (;;)
 	{
+		$self->{left} = $kills;
 		my $there = $left->() // 'no answer';
 
 		last if $there eq $done && $kills == 0;

@@ -474,8 +474,8 @@ is(query("SELECT count(*) FROM atproto.proof_result WHERE did <> '$me' AND (erro
 
 add_slow('slow3');
 ask_for_proofs();
-# Two minutes pass whenever more accounts have given up their places; and also if none has for some seconds, because time that passes
-# before the fetcher has asked for the next ones counts for none.
+# Two minutes pass whenever more accounts have given up their places.  Two minutes also pass after some seconds in vain: time that passes
+# before the fetcher asks for the next accounts counts for no account.
 my ($waited, $since) = (-1, 0);
 wait_until(
 	sub {

@@ -206,7 +206,7 @@ foreach (1 .. 2)
 	wait_for(q{SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = 'narrow'});
 }
 is(query('SELECT count(*) FROM atproto.held_event'), '6', 'what waits goes on waiting');
-# what a consumer names and takes goes at once; what nobody takes would stay
+# a row that the consumer takes goes at once; a row without a taker would stay
 wait_for('SELECT count(*) = 0 FROM atproto.held_release');
 pass('and is not named each time by somebody who does not take it');
 query("SELECT atproto.unsubscribe('narrow')");
