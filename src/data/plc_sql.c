@@ -56,7 +56,7 @@ typedef struct CheckedLog
 	CheckedEntry *entries;
 	int32	   *row_of;			/* place in the log: number of its row */
 	MemoryContext kept;			/* memory of the log */
-	MemoryContext each;			/* memory of one entry */
+	MemoryContext each;			/* memory that the entry being judged takes */
 	char		did[ATP_DID_PLC_TEXT];
 } CheckedLog;
 

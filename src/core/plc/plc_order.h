@@ -13,7 +13,7 @@
 typedef struct AtpPlcUnordered
 {
 	const uint8_t *cid;			/* ATP_CID_BLESSED_LEN bytes; NULL: the entry cannot hold, and comes last */
-	const uint8_t *prev;		/* the same; NULL: none */
+	const uint8_t *prev;		/* ATP_CID_BLESSED_LEN bytes; NULL: the operation has no prev */
 	int64_t		created_at;
 } AtpPlcUnordered;
 

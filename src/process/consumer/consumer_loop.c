@@ -129,6 +129,7 @@ all_is_stored(const Consumer *c)
 static void
 wait_for_more(Consumer *c)
 {
+	bool		stored;
 	AtpSocketWait of_connection[ATP_WAIT_SOCKETS];
 	AtpSocketWait *sockets = of_connection;
 	int			nsockets = 0;
@@ -173,10 +174,11 @@ wait_for_more(Consumer *c)
 		set_sooner(&timeout, atp_consumer_logs_due(c));
 	}
 	c->waited_from = atp_now();
-	if (all_is_stored(c))
+	stored = all_is_stored(c);
+	if (stored)
 		atp_status_waits(true);
 	atp_wait(sockets, nsockets, timeout);
-	if (all_is_stored(c))
+	if (stored)
 		atp_status_waits(false);
 	c->listened = atp_now();
 }

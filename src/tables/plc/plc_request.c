@@ -68,7 +68,8 @@ find_open(AtpArg name, struct varlena *const *dids, int n, bool *open)
 								  ATP_ARGS(name, atp_dids_arg(dids, n)));
 	int			nopen = (int) found.n;
 
-	memset(open, 0, sizeof(bool) * n);
+	for (int i = 0; i < n; i++)
+		open[i] = false;
 	for (int i = 0; i < nopen; i++)
 		open[atp_get_int4(atp_result_row(found, i), "n") - 1] = true;
 	atp_result_free(found);
