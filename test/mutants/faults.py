@@ -1476,7 +1476,7 @@ fault("fields-document", "lexicon/fields.c", "if (*to != '\\0')\n		*doc = docume
 fault("names-word", "lexicon/names.c", "(is_small(c[-1]) ||", "(c[-1] == '_' ||", VIEW)
 fault("names-free", "lexicon/names.c", "	atp_names_take(names, free);\n", "", VIEW)
 fault("view-others", "lexicon/view.c", "if (query->commandType != CMD_SELECT ||", "if (query->commandType == CMD_SELECT ||", VIEW)
-fault("view-collection", "lexicon/view.c", "strcmp(TextDatumGetCString(c->constvalue), nsid) == 0;", "*nsid != '\\0';", VIEW)
+fault("view-collection", "lexicon/view.c", "strcmp(atp_nsid_cstring(PG_DETOAST_DATUM_PACKED(c->constvalue)), nsid) == 0;", "*nsid != '\\0';", VIEW)
 fault("view-some", "lexicon/view.c", "query->sortClause == NIL && query->limitOffset == NULL", "query->limitOffset == NULL", VIEW)
 fault("view-not-equal", "lexicon/view.c", "((OpExpr *) quals)->opno != lookup_type_cache(type, TYPECACHE_EQ_OPR)->eq_opr)", "!OidIsValid(lookup_type_cache(type, TYPECACHE_EQ_OPR)->eq_opr))", VIEW)
 fault("view-renamed", "lexicon/view.c", "column->name = pstrdup(name);", "column->name = pstrdup(entry->resname);", VIEW)
