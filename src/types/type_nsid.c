@@ -81,7 +81,7 @@ atp_compare_nsids(const struct varlena *a, const struct varlena *b)
 }
 
 static uint64
-abbreviate(const uint8_t *stored, size_t n)
+abbreviate_text(const uint8_t *stored, size_t n)
 {
 	return atp_nsid_text_abbrev(text_of(stored, n));
 }
@@ -109,8 +109,8 @@ ATP_TEXT_TYPE_DEFINE(nsid, &type, out)
 ATP_TEXT_TYPE_DEFINE(nsid, &type, send)
 
 /*
- * Equality.  Two codes, or two texts, are equal only if their bytes are.  A code equals the text that it stands for,
- * which a library stored that did not have the code.
+ * Two codes, or two texts, are equal only if their bytes are equal.  A code equals the text of its name, which a library
+ * without this code has stored.
  */
 static bool
 equal_args(FunctionCallInfo fcinfo)
@@ -138,7 +138,7 @@ atp_pg_nsid_ne(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(!equal_args(fcinfo));
 }
 
-/* The hash of the text, as hashvarlena() computes it: partitions by hash stay where they are when a text gets a code. */
+/* The hash of the text, as hashvarlena() computes it: a row stays in its hash partition when the collection gets a code. */
 PG_FUNCTION_INFO_V1(atp_pg_nsid_hash);
 Datum
 atp_pg_nsid_hash(PG_FUNCTION_ARGS)
@@ -161,13 +161,13 @@ PG_FUNCTION_INFO_V1(atp_pg_nsid_sortsupport);
 Datum
 atp_pg_nsid_sortsupport(PG_FUNCTION_ARGS)
 {
-	atp_sortsupport((SortSupport) PG_GETARG_POINTER(0), atp_compare_stored_nsids, abbreviate);
+	atp_sortsupport((SortSupport) PG_GETARG_POINTER(0), atp_compare_stored_nsids, abbreviate_text);
 	PG_RETURN_VOID();
 }
 
 /*
- * Equal values may have different bytes: no deduplication, whose posting lists would give an entry the bytes of another
- * one.
+ * Equal values may have different bytes, so a btree must not deduplicate: a posting list keeps the bytes of its first
+ * entry only.
  */
 PG_FUNCTION_INFO_V1(atp_pg_nsid_equalimage);
 Datum
