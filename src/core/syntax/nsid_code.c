@@ -48,6 +48,15 @@ atp_nsid_text_abbrev(AtpSpan text)
 	return atp_get_be64(head);
 }
 
+/* The order of the names in a run: most comparisons need only the lengths. */
+static int
+compare_names(AtpSpan a, AtpSpan b)
+{
+	if (a.len != b.len)
+		return a.len < b.len ? -1 : 1;
+	return memcmp(a.ptr, b.ptr, a.len);
+}
+
 /* The name's number; NNAMES: the list has no such name. */
 static size_t
 find_name(AtpSpan name)
@@ -60,7 +69,7 @@ find_name(AtpSpan name)
 		while (from < to)
 		{
 			size_t		middle = from + (to - from) / 2;
-			int			c = atp_nsid_text_cmp(name, names[middle]);
+			int			c = compare_names(name, names[middle]);
 
 			if (c == 0)
 				return middle;
