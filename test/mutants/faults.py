@@ -208,7 +208,7 @@ fault("cid-truncated", "core/codec/cid.c", "if (digest_len > n - pos)", "if (dig
 fault("car-truncated", "core/repo/car.c", "if (len > car->len - pos)", "if (len > car->len)", "unit/test_car", short=True)
 fault("car-hash", "core/repo/car.c", "cid.len - sizeof(digest), sizeof(digest)) == 0", "cid.len - sizeof(digest), sizeof(digest) - 1) == 0", "unit/test_car")
 fault("car-hash-function", "core/repo/car.c", "cid.hash == ATP_CID_SHA2_256", "cid.hash > 0", "unit/test_car")
-fault("car-index-tail", "core/repo/car.c", "for (size_t at = 0; at < cid.len; at += 4)", "for (size_t at = cid.len > 8 ? cid.len - 8 : 0; at < cid.len; at += 4)", "unit/test_car")
+fault("car-index-tail", "core/repo/car.c", "for (size_t i = 0; i < nwords; i++)", "for (size_t i = nwords > 2 ? nwords - 2 : 0; i < nwords; i++)", "unit/test_car")
 fault("commit-codec", "core/wire/commit_check.c", "if (!atp_cid_is_blessed(block.cid.ptr, block.cid.len))", "if (block.cid.len < ATP_CID_BLESSED_LEN)", "unit/test_repos")
 fault("host-spelling", "net/endpoint.c", "	host[atp_host_spell(host, strlen(host), host)] = '\\0';\n	for (const", "	for (const", "t/282_full_hosts")
 fault("car-index-full", "core/repo/car.c", "if (index->n >= index->cap)", "if (index->n > index->cap)", "unit/test_car")
@@ -248,7 +248,7 @@ fault("frame-t", "core/wire/frame.c", "frame->kind == ATP_FRAME_MESSAGE && frame
 fault("cost-dns-pointers", "core/wire/dns_txt.c", "pos >= lowest || pointers > POINTERS_MAX", "pos >= lowest", "complexity/answer.dns-pointers")
 fault("cost-handshake", "net/handshake.c", "bool		due = buf != hs->buf ||", "bool		due = n > 0 || buf != hs->buf ||", "complexity/net.handshake")
 fault("cost-car-search", "core/repo/car.c", "size_t		i = first_slot(index, cid);", "size_t		i = first_slot(index, cid) * 0;", "complexity/repo.car-blocks")
-fault("cost-car-codec", "core/repo/car.c", "		sum += word * secret_number(index->seed, i++);", "		sum += (at < 8 ? 0 : word) * secret_number(index->seed, i++);", "complexity/repo.car-codecs")
+fault("cost-car-codec", "core/repo/car.c", "		sum += word * secret[2 + i];", "		sum += (i < 2 ? 0 : word) * secret[2 + i];", "complexity/repo.car-codecs")
 fault("cost-json-order", "core/codec/json_dagcbor.c", "	o->levels[o->depth - 1].n++;\n",
       "	o->levels[o->depth - 1].n++;\n	if (o->levels[o->depth - 1].is_map && !keys_ascend(o->w.buf, o->members + o->levels[o->depth - 1].first, o->levels[o->depth - 1].n))\n		o->ticks++;\n",
       "complexity/codec.json-ascending")
