@@ -278,7 +278,7 @@ mark_archived(AtpApply *apply, int lo, int hi)
 }
 
 AtpRepos *
-atp_repos_load(AtpApply *apply, int lo, int hi)
+atp_repos_load(AtpApply *apply, int lo, int hi, bool all)
 {
 	AtpRepos   *s = palloc0(sizeof(AtpRepos));
 	const AtpEvent *events = apply->batch->events;
@@ -307,7 +307,7 @@ atp_repos_load(AtpApply *apply, int lo, int hi)
 		if (i == 0 || compare_event_dids(&dids[i - 1], &dids[i]) != 0)
 			s->repos[s->nrepos++].did = dids[i].did;
 		s->of_event[dids[i].event] = &s->repos[s->nrepos - 1];
-		s->repos[s->nrepos - 1].row.needed |= atp_repo_makes_row(apply->sub, &events[lo + dids[i].event]);
+		s->repos[s->nrepos - 1].row.needed |= all || atp_repo_makes_row(apply->sub, &events[lo + dids[i].event]);
 	}
 	obey_sweep(apply);
 	mark_archived(apply, lo, hi);
@@ -376,7 +376,7 @@ store_directly(AtpRepos *s)
 
 		if (!repo->row.found)
 		{
-			if (repo->row.wanted)
+			if (repo->row.needed)
 				put_repo(s, added, repo);
 		}
 		else if (repo->row.changed)
@@ -477,7 +477,7 @@ atp_repos_give_up(AtpApply *a, struct varlena *const *dids, int n)
 		events[i].did = dids[i];
 	}
 	a->batch = &(AtpBatch) {.cxt = CurrentMemoryContext, .events = events, .nevents = n};
-	s = atp_repos_load(a, 0, n);
+	s = atp_repos_load(a, 0, n, true);
 	for (int i = 0; i < s->nrepos; i++)
 		s->repos[i].row.changed |= atp_repo_give_up(a, &s->repos[i]);
 	atp_repos_store(s);
