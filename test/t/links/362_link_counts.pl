@@ -159,7 +159,7 @@ my @ids = split /\n/, query("SELECT id FROM atproto.dead_letter WHERE subscripti
 cmp_ok(scalar(@ids), '>', 100, 'letters to try again');
 my @sessions = map {
 	my $order = $_;
-	IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', join ';', map { "SELECT atproto.retry($_)" } $order ? @ids[ $#ids / 2 + 1 .. $#ids ] : reverse @ids[ 0 .. $#ids / 2 ] ], '>', \my $out, '2>', \my $err);
+	IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), (map { ('-c', "SELECT atproto.retry($_)") } $order ? @ids[ $#ids / 2 + 1 .. $#ids ] : reverse @ids[ 0 .. $#ids / 2 ]) ], '>', \my $out, '2>', \my $err);
 } 0, 1;
 $_->finish foreach @sessions;
 exact('late', 'two writers of the same counts');
