@@ -1,22 +1,24 @@
 #!/bin/bash
 # The output plugin: how many changes a second it decodes, beside pgoutput for the same transactions; how fast a consumer
-# is while a reader follows a slot, beside no slot; and how much WAL is written at wal_level = logical, and with
-# REPLICA IDENTITY FULL.
+# is while a reader follows a slot, beside no slot; how much WAL is written at wal_level = logical, and with
+# REPLICA IDENTITY FULL; and how long after its commit a reader has a transaction, at RATE events a second.
 #
 #   bench/changes.sh
 #
-# EVENTS (of a simulated network, default 100000), RUNS (default 3) and PG_CONFIG come from the environment.  The
+# EVENTS (of a simulated network, default 100000), RUNS (default 3), RATE (default 2000) and PG_CONFIG come from the environment.  The
 # extension must be installed, test/server and test/simulator built: make bench does that.  Processor time is of the
 # session that decodes, or of the consumer (Linux's schedstat).
 set -euo pipefail
 EVENTS=${EVENTS:-100000}
 RUNS=${RUNS:-3}
+RATE=${RATE:-2000}
 HERE=$(cd "$(dirname "$0")" && pwd)
 
-# begin SETTINGS: a server with the extension, and the stream of a simulated network; PORT is its port.
+# begin SETTINGS [OPTION OF THE STREAM SERVER]...: a server with the extension, and the stream of a simulated network.
 begin() {
 	local listed=
-	! as "$BIN/postgres" --describe-config 2>/dev/null | grep -q ^output_plugin_libraries ||
+	# all is read: grep -q would end the pipe, and so the server's success
+	! as "$BIN/postgres" --describe-config 2>/dev/null | grep ^output_plugin_libraries >/dev/null ||
 		listed="output_plugin_libraries = 'pgoutput, test_decoding, atproto'"
 	start_server <<-X
 		shared_preload_libraries = 'atproto'
@@ -27,7 +29,7 @@ begin() {
 	X
 	"${PSQL[@]}" -o /dev/null -c "CREATE EXTENSION atproto; SELECT atproto.create_tables('atproto')"
 	"$HERE/../test/simulator/simulate" --events "$EVENTS" >"$W/capture"
-	"$HERE/../test/server/streamserver" --capture "$W/capture" --port-file "$W/port" >"$W/server.log" 2>&1 &
+	"$HERE/../test/server/streamserver" --capture "$W/capture" "${@:2}" --port-file "$W/port" >"$W/server.log" 2>&1 &
 	stream=$!
 	trap 'kill $stream; cleanup' EXIT
 	until [ -s "$W/port" ]; do sleep 0.1; done
@@ -95,7 +97,27 @@ decoding() (
 	done
 )
 
+# The reader stamps each transaction when its last message comes; the message has the time of the commit, taken before the log is flushed.
+delay() (
+	. "$HERE/server"
+	begin "$(printf '%s\n' 'wal_level = logical' 'fsync = on' 'atproto.batch_delay = 5ms')" --rate "$RATE"
+	as "$BIN/pg_recvlogical" -h "$W" -U postgres -d postgres -S app --create-slot -P atproto
+	mkfifo "$W/messages"
+	chmod 666 "$W/messages"
+	"${PYTHON:-python3}" -u "$HERE/reader_delay" <"$W/messages" &
+	stamps=$!
+	as "$BIN/pg_recvlogical" -h "$W" -U postgres -d postgres -S app --start -n -F 0 -f - >"$W/messages" 2>/dev/null &
+	reader=$!
+	trap 'kill $stream $reader; cleanup' EXIT
+	consume
+	sleep 1	# the reader has the last transaction long before
+	# ends the reader, and with it the messages
+	as "$BIN/pg_ctl" -D "$W/data" -m immediate -w stop >/dev/null
+	wait "$stamps"
+)
+
 decoding
+delay
 for run in $(seq "$RUNS"); do
 	consumer 'wal_level = replica' 'wal_level = replica' 'SELECT 1' ''
 	consumer 'wal_level = logical, no slot' 'wal_level = logical' 'SELECT 1' ''

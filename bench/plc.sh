@@ -13,14 +13,18 @@
 # The log is read by one process, then with two workers beside the process that receives; WORKERS="1 2 3" tries other numbers.  Then
 # by one process from the same directory FAR milliseconds away: each answer leaves so much later (plc_server).
 #
-# The extension must be installed: make bench does that.  PG_CONFIG, CC, PYTHON, OPERATIONS, ACCOUNTS, RUNS, WORKERS, FAR come from the
-# environment.  With PERF=FILE, the last run is recorded by perf into that file.
+# The lag: the last LIVE operations come by the stream, RATE a second; latency.sql tells when another session sees each of them.
+#
+# The extension must be installed: make bench does that.  PG_CONFIG, CC, PYTHON, OPERATIONS, ACCOUNTS, RUNS, WORKERS, FAR, LIVE, RATE
+# come from the environment.  With PERF=FILE, the last run is recorded by perf into that file.
 set -euo pipefail
 OPERATIONS=${OPERATIONS:-100000}
 ACCOUNTS=${ACCOUNTS:-50000}
 RUNS=${RUNS:-3}
 WORKERS=${WORKERS:-1 2}
 FAR=${FAR:-50}
+LIVE=${LIVE:-2000}
+RATE=${RATE:-100}
 HERE=$(cd "$(dirname "$0")" && pwd)
 LOAD=$(cut -d' ' -f1 /proc/loadavg)
 
@@ -43,15 +47,19 @@ shared_buffers = 1GB
 max_wal_size = 16GB
 checkpoint_timeout = 1h
 X
-"${PSQL[@]}" -o /dev/null -c "CREATE EXTENSION atproto" -c "SELECT atproto.create_tables('atproto')"
+"${PSQL[@]}" -o /dev/null -c "CREATE EXTENSION atproto" -c "SELECT atproto.create_tables('atproto')" -f "$HERE/latency.sql"
 
-# read_log WORKERS PATH: sets seconds; cpu and memory (MB, at most of one process) of all processes of the subscription.
-read_log() {
+empty_tables() {
 	"${PSQL[@]}" -o /dev/null <<X
 SELECT atproto.unsubscribe(name) FROM atproto.subscription;
 TRUNCATE atproto.plc_operation, atproto.plc_text, atproto.plc_refused;
 CHECKPOINT;
 X
+}
+
+# read_log WORKERS PATH: sets seconds; cpu and memory (MB, at most of one process) of all processes of the subscription.
+read_log() {
+	empty_tables
 	local out
 	out=$("${PSQL[@]}" <<X
 SET client_min_messages = warning;
@@ -135,6 +143,13 @@ SELECT round(:n / extract(epoch FROM :'ended'::timestamptz - :'began'::timestamp
 X
 )
 
+empty_tables
+"${PSQL[@]}" -o /dev/null -c "SELECT atproto.subscribe('bench', 'ws://127.0.0.1:$(cat "$W/port")/live/$RATE/$LIVE/export/stream', allow_insecure => true, proxy => '')" \
+	-c "CALL seen.look('SELECT min(seq) >= $OPERATIONS FROM atproto.cursor')"
+# latency() counts from the first operation, the stream begins LIVE before the last
+lag=$("${PSQL[@]}" -F ' ' -c "SELECT round(median + late), round(p99 + late), round(most + late) FROM seen.latency($RATE, $OPERATIONS - $LIVE + 1, $OPERATIONS),
+	(SELECT ($OPERATIONS - $LIVE) * 1000.0 / $RATE AS late) l")
+
 {
 	echo "## Directory"
 	echo
@@ -151,6 +166,7 @@ X
 	echo "| ... of these table, index; the packed operation | $parts |"
 	echo "| texts with an id | $texts |"
 	echo "| memory of the consumer, MB | $memory |"
+	echo "| milliseconds from the stream's sending until another session sees the row, at $RATE a second: median, 99 %, most | $lag |"
 	cat "$W/more"
 } >"$W/section"
 cat "$W/section"

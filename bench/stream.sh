@@ -27,9 +27,10 @@
 # bench does that.  PG_CONFIG, COPIES, POSTS, EVENTS, RUNS come from the environment;
 # WORKERS, the numbers of workers (1/hash, 2/full: at that level of verification instead of chain; at
 # full, which only network and p256 can be, the keys are in atproto.identity beforehand; 1/mirror: at full, atproto.identity is
-# empty, and the keys are in a followed log of a directory, compared with 1/full, which has to be in the list; 1/links: with
-# links => 'all' at chain, compared with 1, which has to be in the list; 1/counts: with links => 'all', and counts of likes, reposts, answers and follows, compared with 1/links, which has to be
-# in the list; 1/validate: with validate => 'flag', compared with 1);
+# empty, and the keys are in a followed log of a directory, compared with 1/full, which has to be in the list; 1/followed: as
+# 1/mirror, but the keys are in atproto.identity, too, as soon after an account's first event; 1/links: with links => 'all' at chain,
+# compared with 1, which has to be in the list; 1/counts: with links => 'all', and counts of likes, reposts, answers and follows,
+# compared with 1/links, which has to be in the list; 1/validate: with validate => 'flag', compared with 1);
 # TRAFFIC, which captures; PARTITION, collection or month: the tables are in such partitions, COPY's, too; and
 # TRIGGER, which record and COPY's table have: row, for each new row, that does nothing; feed, that inserts each
 # post into another table; statement, that counts the new rows by collection.
@@ -198,13 +199,17 @@ consume() {	# LAST
 		*/links) links=all ;;
 		*/counts) links=all counted={app.bsky.feed.like:subject.uri,app.bsky.feed.repost:subject.uri,app.bsky.feed.post:reply.parent.uri,app.bsky.graph.follow:subject} ;;
 		*/validate) validate=flag ;;
-		*/mirror) level=full ;;
+		*/mirror | */followed) level=full ;;
 		*/*) level=${workers#*/} ;;
 	esac
 	[ -z "$path" ] || level="hash"	# a chain is not in it
 	case $workers in
 		*/full) known ;;
 		*/mirror) mirror ;;
+		*/followed)
+			mirror
+			known
+			;;
 	esac
 	sql -o /dev/null <<SQL
 SELECT atproto.unsubscribe(name) FROM atproto.subscription WHERE name = 'bench';
@@ -285,7 +290,7 @@ bench() {	# NAME CAPTURE LAST
 	local -A consumed=() consumer_cpu=() consumer_log=()
 	# only the simulator says whose keys these are
 	# shellcheck disable=SC2086 # a list
-	case $1 in pds | posts | jetstream) list=$(printf '%s\n' $WORKERS | grep -Ev 'full|mirror' | paste -sd' ') ;; esac
+	case $1 in pds | posts | jetstream) list=$(printf '%s\n' $WORKERS | grep -Ev 'full|mirror|followed' | paste -sd' ') ;; esac
 	start_server "$2"
 	workers=1
 	consume "$last"		# not counted: warms up, and leaves the rows for COPY
@@ -362,7 +367,7 @@ bench() {	# NAME CAPTURE LAST
 				printf "    rate with counts divided by that with links alone: %.2f; by CPU time: %.2f\n", swithout / s, without / cpu
 				printf "    %d counts: %.2f us of CPU time an event, %.0f bytes each\n", counts, (cpu - without) * 1e6 / events, bytes / counts
 			}'
-		elif [ "${workers#*/}" = mirror ]; then
+		elif [ "${workers#*/}" = mirror ] || [ "${workers#*/}" = followed ]; then
 			# shellcheck disable=SC2086 # lists of numbers
 			awk -v cpu="$(median ${consumer_cpu[$workers]})" -v with="$(median ${consumer_cpu[1/full]})" \
 				-v s="$(median ${consumed[$workers]})" -v swith="$(median ${consumed[1/full]})" 'BEGIN {

@@ -87,8 +87,7 @@ typedef struct Dropped
 	Oid			root;
 	char	   *target;
 	char	   *table;
-	char	   *partition;		/* NULL: the whole table */
-	char	   *bounds;			/* of the partition */
+	char	   *partition;		/* members of the message; NULL: the whole table */
 } Dropped;
 
 static void
@@ -102,20 +101,23 @@ hear_account(AtpChangeTxn *txn, char *text)
 }
 
 static void
-note_drop(AtpChangeTxn *txn, const AtpChangeTable *table, const char *bounds)
+note_drop(const AtpChanges *changes, AtpChangeTxn *txn, const AtpChangeTable *table)
 {
-	MemoryContext before = MemoryContextSwitchTo(txn->context);
-	Dropped    *dropped = palloc0(sizeof(Dropped));
+	StringInfoData partition;
+	MemoryContext before;
+	Dropped    *dropped;
 
+	initStringInfo(&partition);
+	if (table->root != table->relid)
+		atp_append_partition(changes, &partition, table);
+	before = MemoryContextSwitchTo(txn->context);
+	dropped = palloc0(sizeof(Dropped));
 	dropped->relid = table->relid;
 	dropped->root = table->root;
 	dropped->target = pstrdup(table->target);
 	dropped->table = pstrdup(table->name);
 	if (table->root != table->relid)
-	{
-		dropped->partition = pstrdup(get_rel_name(table->relid));
-		dropped->bounds = bounds == NULL ? NULL : pstrdup(bounds);
-	}
+		dropped->partition = pstrdup(partition.data);
 	if (txn->drops == NIL)
 		txn->drops_seen = atp_change_catalog_changes();
 	txn->drops = lappend(txn->drops, dropped);
@@ -148,7 +150,7 @@ hear_drop(const AtpChanges *changes, AtpChangeTxn *txn, const char *text)
 		return;
 	table = atp_change_table(relation);
 	if (atp_change_is_asked(changes, table))
-		note_drop(txn, table, atp_partition_bounds(relid));
+		note_drop(changes, txn, table);
 	RelationClose(relation);
 }
 
@@ -175,8 +177,8 @@ tell_drop(const AtpChanges *changes, AtpChangeTxn *txn, const Dropped *dropped)
 	StringInfo	out = atp_message_begin(changes, txn, "purge", dropped->target, NULL);
 
 	atp_append_text(out, ",", "table", dropped->table);
-	atp_append_text(out, ",", "partition", dropped->partition);
-	atp_append_text(out, ",", "bounds", dropped->bounds);
+	if (dropped->partition != NULL)
+		appendStringInfoString(out, dropped->partition);
 	atp_message_end(changes);
 }
 

@@ -21,14 +21,6 @@ typedef struct AtpChanges
 	MemoryContext row;			/* reset after each change */
 } AtpChanges;
 
-/* How far the transaction has moved in the stream of a source. */
-typedef struct AtpChangeSource
-{
-	char	   *subscription;
-	char	   *endpoint;
-	int32		shard;
-	int64		seq;
-} AtpChangeSource;
 
 /* A committed transaction: ReorderBufferTXN.output_plugin_private. */
 typedef struct AtpChangeTxn
@@ -38,7 +30,10 @@ typedef struct AtpChangeTxn
 	int64		n;				/* messages so far */
 	MemoryContext repo_context; /* of repos */
 	HTAB	   *repos;			/* change_repo.c; NULL: no repository yet */
-	List	   *sources;		/* AtpChangeSource */
+	List	   *sources;		/* change_position.c: in the order of their first changes */
+	HTAB	   *source_index;	/* NULL: no source yet */
+	uint64		source_size;	/* bytes of sources in the message of the position */
+	bool		more_sources;	/* others do not fit into the message */
 	List	   *drops;			/* announce.c */
 	uint64		drops_seen;		/* atp_change_catalog_changes() when drops were looked at */
 	List	   *unknown;		/* OIDs: tables for which the reader was told that a change cannot be read */

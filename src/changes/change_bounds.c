@@ -1,6 +1,7 @@
 /*
  * change_bounds.c
- *		The bounds of a partition as SQL, for the messages about a partition whose rows are gone at once.
+ *		The partition key's columns and the bounds of a partition, for the messages about a partition whose rows are gone at
+ *		once.
  *
  * The owner of a table chooses the bounds.  The text of a bound can be much longer than its value: numeric keeps 1e131071 in
  * 10 bytes, and a composite type doubles each quote in the types inside of it.  An ERROR in the plugin would come again at each
@@ -12,14 +13,17 @@
 #include "access/htup_details.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_partitioned_table.h"
 #include "catalog/pg_type.h"
 #include "changes/change_bounds.h"
-#include "changes/change_table.h"
+#include "changes/change_size.h"
+#include "changes/change_write.h"
 #include "common/compat.h"
 #include "nodes/parsenodes.h"
 #include "nodes/primnodes.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
+#include "utils/json.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
@@ -93,8 +97,8 @@ is_short(const char *text)
  * locked until the reader confirms the commit (synchronous_standby_names): session and reader would wait for each other.
  * Bounds have no columns, so the function needs no table.
  */
-char *
-atp_partition_bounds(Oid relid)
+static char *
+partition_bounds(Oid relid)
 {
 	HeapTuple	tuple;
 	bool		isnull;
@@ -112,4 +116,46 @@ atp_partition_bounds(Oid relid)
 		result = TextDatumGetCString(DirectFunctionCall2(pg_get_expr, bounds, ObjectIdGetDatum(InvalidOid)));
 	ReleaseSysCache(tuple);
 	return result;
+}
+
+/* An expression has no name by which a reader would know the value in a row. */
+static void
+append_key(StringInfo out, Oid root)
+{
+	HeapTuple	tuple = SearchSysCache1(PARTRELID, ObjectIdGetDatum(root));
+	Form_pg_partitioned_table form;
+	int			before = out->len;
+
+	if (!HeapTupleIsValid(tuple))
+		return;
+	form = (Form_pg_partitioned_table) GETSTRUCT(tuple);
+	for (int i = 0; i < form->partnatts; i++)
+	{
+		if (form->partattrs.values[i] == 0)
+		{
+			out->len = before;
+			break;
+		}
+		appendStringInfoString(out, i == 0 ? ",\"by\":[" : ",");
+		escape_json(out, get_attname(root, form->partattrs.values[i], false));
+	}
+	if (out->len > before)
+		appendStringInfoChar(out, ']');
+	ReleaseSysCache(tuple);
+}
+
+void
+atp_append_partition(const AtpChanges *changes, StringInfo out, const AtpChangeTable *table)
+{
+	char	   *bounds = partition_bounds(table->relid);
+	StringInfoData rows;
+
+	atp_append_text(out, ",", "partition", get_rel_name(table->relid));
+	if (bounds == NULL)
+		return;
+	initStringInfo(&rows);
+	append_key(&rows, table->root);
+	atp_append_text(&rows, ",", "bounds", bounds);
+	if (rows.len <= changes->options.max_message - ATP_MESSAGE_REST)
+		appendBinaryStringInfo(out, rows.data, rows.len);
 }

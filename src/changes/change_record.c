@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
 #include "changes/change.h"
 #include "changes/change_size.h"
 #include "changes/change_write.h"
@@ -46,17 +47,23 @@ same_key(const Key *a, const Key *b)
 	return strcmp(a->did, b->did) == 0 && strcmp(a->collection, b->collection) == 0 && strcmp(a->rkey, b->rkey) == 0;
 }
 
+/* A value larger than a message counts as different from one that was written anew, so that neither is read into memory. */
 static bool
 same_value(const AtpRowChange *change, int column)
 {
-	Datum		a,
-				b;
+	Datum		a = change->had->values[column];
+	Datum		b = change->has->values[column];
+	Size		size;
 
 	if (change->had->nulls[column] || change->has->nulls[column])
 		return change->had->nulls[column] && change->has->nulls[column];
-	a = PointerGetDatum(PG_DETOAST_DATUM_PACKED(change->had->values[column]));
-	b = PointerGetDatum(PG_DETOAST_DATUM_PACKED(change->has->values[column]));
-	return datumIsEqual(a, b, false, -1);
+	/* the UPDATE has left the value alone */
+	if (a == b)
+		return true;
+	size = toast_raw_datum_size(a);
+	if (size != toast_raw_datum_size(b) || size > (Size) change->changes->options.max_message)
+		return false;
+	return datumIsEqual(PointerGetDatum(PG_DETOAST_DATUM_PACKED(a)), PointerGetDatum(PG_DETOAST_DATUM_PACKED(b)), false, -1);
 }
 
 /*

@@ -38,8 +38,8 @@ stored_size(const AtpChangeRow *row)
 }
 
 /* As escape_json() writes it. */
-static uint64
-string_size(const char *text, Size n)
+uint64
+atp_change_string_size(const char *text, Size n)
 {
 	uint64		size = 2;
 
@@ -62,7 +62,7 @@ static uint64
 scalar_size(const JsonbValue *value)
 {
 	if (value->type == jbvString)
-		return string_size(value->val.string.val, value->val.string.len);
+		return atp_change_string_size(value->val.string.val, value->val.string.len);
 	if (value->type == jbvNumeric)
 		return number_size(value->val.numeric);
 	return strlen("false");
@@ -99,7 +99,7 @@ column_size(const AtpChangeRow *row, int column, uint64 limit)
 			return jsonb_size(DatumGetJsonbP(row->values[column]), limit);
 		case TEXTOID:
 			value = PG_DETOAST_DATUM_PACKED(row->values[column]);
-			return string_size(VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value));
+			return atp_change_string_size(VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value));
 		case BYTEAOID:
 			/* base64 */
 			return (uint64) toast_raw_datum_size(row->values[column]) / 3 * 4 + 4;

@@ -17,4 +17,7 @@
 
 extern bool atp_change_fits(const AtpRowChange *change, const AtpChangeRow *row, const AtpChangeRow *old);
 
+/* Bytes of a string in a message. */
+extern uint64 atp_change_string_size(const char *text, Size n);
+
 #endif							/* ATP_CHANGE_SIZE_H */

@@ -60,7 +60,7 @@ commit_txn(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, XLogRecPtr commit
 	bool		tell;
 
 	atp_tell_drops(changes, state);
-	tell = state->n > 0 || (changes->options.positions && state->sources != NIL);
+	tell = state->n > 0 || (changes->options.positions && (state->sources != NIL || state->more_sources));
 	OutputPluginUpdateProgress(ctx, !tell);
 	if (tell)
 		atp_change_tell_position(changes, state, ATP_COMMIT_TIME(txn));
@@ -247,10 +247,7 @@ tell_truncate(const AtpChanges *changes, AtpChangeTxn *txn, const AtpChangeTable
 	out = atp_message_begin(changes, txn, whole ? "truncate" : "purge", table->target, NULL);
 	atp_append_text(out, ",", "table", table->name);
 	if (!whole)
-	{
-		atp_append_text(out, ",", "partition", get_rel_name(table->relid));
-		atp_append_text(out, ",", "bounds", atp_partition_bounds(table->relid));
-	}
+		atp_append_partition(changes, out, table);
 	atp_message_end(changes);
 }
 

@@ -115,7 +115,7 @@ CREATE FUNCTION atproto.plc_json(operation bytea) RETURNS jsonb
 	AS 'MODULE_PATHNAME', 'atp_pg_plc_json'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
 COMMENT ON FUNCTION atproto.plc_json(bytea) IS
-	'a signed operation (DAG-CBOR) as JSON: not by the data model of records, so "$link" is a key like others';
+	'a signed operation (DAG-CBOR) as JSON: not by the data model of records, so "$link" is a key like others; NULL: no operation';
 
 CREATE FUNCTION atproto.plc_texts(packed bytea) RETURNS integer[]
 	AS 'MODULE_PATHNAME', 'atp_pg_plc_texts'

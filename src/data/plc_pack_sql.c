@@ -12,7 +12,6 @@
 #include "utils/array.h"
 
 #include "core/plc/plc_pack.h"
-#include "data/error.h"
 #include "data/jsonb_write.h"
 #include "types/types.h"
 
@@ -82,7 +81,7 @@ atp_pg_plc_unpack(PG_FUNCTION_ARGS)
 	PG_RETURN_BYTEA_P(out);
 }
 
-/* SQL: atproto.plc_json(operation) */
+/* SQL: atproto.plc_json(operation), NULL for bytes that are no DAG-CBOR: a user may have spoilt a row */
 Datum
 atp_pg_plc_json(PG_FUNCTION_ARGS)
 {
@@ -91,6 +90,6 @@ atp_pg_plc_json(PG_FUNCTION_ARGS)
 	Jsonb	   *json = atp_jsonb_from_plain(packed_bytes(PG_GETARG_BYTEA_PP(0)), &err, &at);
 
 	if (json == NULL)
-		atp_data_error("invalid operation", err, at);
+		PG_RETURN_NULL();
 	PG_RETURN_JSONB_P(json);
 }

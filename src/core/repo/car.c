@@ -178,6 +178,16 @@ secret_number(uint64_t seed, uint64_t i)
 	return z ^ (z >> 31);
 }
 
+/* Computing the secret numbers takes longer than a search: the index keeps the numbers of its seed for all files. */
+static inline void
+keep_secrets(AtpCarIndex *index)
+{
+	if (index->secrets[0] == secret_number(index->seed, 0))
+		return;
+	for (size_t i = 0; i < ATP_CAR_SECRETS; i++)
+		index->secrets[i] = secret_number(index->seed, i);
+}
+
 /*
  * Where the search for a CID begins.  A sender chooses CIDs: one block under many codecs has one digest.  So
  * each four bytes of the whole CID are multiplied by a secret number, a different one for each position, and
@@ -187,15 +197,24 @@ secret_number(uint64_t seed, uint64_t i)
 static inline size_t
 first_slot(const AtpCarIndex *index, AtpBytes cid)
 {
-	uint64_t	sum = secret_number(index->seed, 0) + cid.len * secret_number(index->seed, 1);
-	uint64_t	i = 2;
+	const uint64_t *secret = index->secrets;
+	uint64_t	sum = secret[0] + cid.len * secret[1];
+	size_t		nwords = cid.len / 4;
+	uint32_t	word;
 
-	for (size_t at = 0; at < cid.len; at += 4)
+	/* atp_car_next() gives no longer CID, so the index has none */
+	if (cid.len > ATP_CID_MAX)
+		return 0;
+	for (size_t i = 0; i < nwords; i++)
 	{
-		uint32_t	word = 0;
-
-		memcpy(&word, cid.ptr + at, cid.len - at < 4 ? cid.len - at : 4);
-		sum += word * secret_number(index->seed, i++);
+		memcpy(&word, cid.ptr + 4 * i, 4);
+		sum += word * secret[2 + i];
+	}
+	if (cid.len % 4 != 0)
+	{
+		word = 0;
+		memcpy(&word, cid.ptr + 4 * nwords, cid.len % 4);
+		sum += word * secret[2 + nwords];
 	}
 	return (size_t) (((sum >> 32) * index->nslots) >> 32);
 }
@@ -226,6 +245,8 @@ atp_car_index_add(AtpCarIndex *index, const AtpCarBlock *block)
 
 	if (index->n >= index->cap)
 		return false;
+	if (index->n == 0)
+		keep_secrets(index);
 	slot = find_slot(index, block->cid);
 	if (*slot == 0)
 	{

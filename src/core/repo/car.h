@@ -51,12 +51,15 @@ extern AtpErr atp_car_next(AtpCar *car, AtpCarBlock *block, size_t *at);
  * a section with the identity "hash" may have only 5 bytes, so that the number
  * of sections in a file could be large.
  */
-#define ATP_CAR_SECTION_MIN		(1 + ATP_CID_BLESSED_LEN)	/* bytes of a section that can be checked */
+#define ATP_CAR_SECTION_MIN		(1 + ATP_CID_BLESSED_LEN)	/* least bytes of a checkable section */
 
 extern bool atp_car_can_verify(const AtpCarBlock *block);
 
 /* B-53: does the SHA-256 of the block's bytes agree with the block's CID? */
 extern AtpErr atp_car_verify(const AtpCarBlock *block, AtpSha256Fn sha256, void *ctx);
+
+/* Numbers that find a CID's slot: one for the sum, one for the length, and one for each four bytes. */
+#define ATP_CAR_SECRETS	(2 + (ATP_CID_MAX + 3) / 4)
 
 /*
  * An index from CID to block: open addressing on the CID. slots has nslots
@@ -71,6 +74,7 @@ typedef struct AtpCarIndex
 	uint32_t   *slots;
 	size_t		nslots;			/* at least 2 * cap */
 	uint64_t	seed;			/* random where a stranger chooses the CIDs: see first_slot() */
+	uint64_t	secrets[ATP_CAR_SECRETS];	/* computed from the seed by atp_car_index_add() */
 } AtpCarIndex;
 
 /* Reads the file's next block, checks its hash, and adds it to the index; ATP_E_CAR_END after the last. */

@@ -22,7 +22,7 @@ typedef struct AtpGetBlocks
 	size_t		block_max;		/* bytes of a block */
 	unsigned	max;			/* number of blocks that the URL has room for */
 	unsigned	n;
-	unsigned	missing;		/* number of blocks that have not come */
+	unsigned	missing;		/* number of blocks still to come */
 	bool		came[ATP_GET_BLOCKS_MAX];
 	uint8_t		cid[ATP_GET_BLOCKS_MAX][ATP_CID_BLESSED_LEN];
 } AtpGetBlocks;

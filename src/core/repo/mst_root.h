@@ -16,8 +16,8 @@
 #define ATP_MST_KEY_MAX		1024	/* bytes, B-65 */
 
 /*
- * Levels of a tree.  A key of height n costs about 4^n hashes to find, so that
- * nobody can make one of height 32.
+ * Levels of a tree.  A key of height n costs about 4^n hashes to find, so that no
+ * account can make a key of height 32.
  */
 #define ATP_MST_LEVELS_MAX	32
 

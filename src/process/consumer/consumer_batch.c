@@ -113,13 +113,16 @@ only_moves(const AtpBatch *batch)
  * Three reasons to wait longer than atproto.batch_delay.  Where transactions are slow, events wait as long as
  * the last transaction took, so that its fixed cost is paid less often.  A batch that only moves the cursor
  * waits longest, since no reader waits for its rows.  And when few events come, but not seldom, a batch waits
- * until two delays after the last transaction, which halves the number of transactions.
+ * until two delays after the last transaction, which halves the number of transactions.  A page of a directory
+ * waits for nothing: the next one is on its way, and comes while this one is applied.
  */
 int
 atp_consumer_batch_delay(const Consumer *c)
 {
 	int64		delay = Max(atp_batch_delay_ms, Min(c->applied_in / 1000, DELAYS_MAX * atp_batch_delay_ms));
 
+	if (c->by_pages && c->pages.lines == 0)
+		return 0;
 	if (c->state == ATP_STATE_HISTORY)
 		return HISTORY_MS;
 	if (only_moves(c->batch))

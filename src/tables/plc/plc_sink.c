@@ -473,9 +473,16 @@ has_known(const Account *account)
 	return false;
 }
 
+/* M-30, M-31: do the identities follow the log that this subscription keeps? */
+static bool
+is_log_of_identities(const AtpApply *a)
+{
+	return a->sub->settings.identities && atp_identity_log_is_believed(a->sub->owner, a->sub->target);
+}
+
 /* M-31: a refused entry may have changed the account's key, so the directory is asked for the document. */
 static void
-doubt_identities(const AtpApply *a, const Account *accounts, int naccounts)
+doubt_refused(const AtpApply *a, const Account *accounts, int naccounts)
 {
 	struct varlena **dids = palloc(Max(naccounts, 1) * sizeof(struct varlena *));
 	int			n = 0;
@@ -484,6 +491,25 @@ doubt_identities(const AtpApply *a, const Account *accounts, int naccounts)
 		if (has_refused(&accounts[i]))
 			dids[n++] = accounts[i].did;
 	atp_identities_doubt(dids, n, a->sub->owner);
+}
+
+/* M-31: so may an operation that became a dead letter. */
+static void
+doubt_lettered(AtpApply *a)
+{
+	struct varlena **dids = palloc(Max(list_length(a->batch->letters), 1) * sizeof(struct varlena *));
+	int			n = 0;
+	ListCell   *lc;
+
+	foreach(lc, a->batch->letters)
+	{
+		const AtpDeadLetter *letter = lfirst(lc);
+
+		if (letter->did != NULL && letter->event != NULL && letter->event >= &a->batch->events[a->lo] && letter->event < &a->batch->events[a->hi])
+			dids[n++] = letter->did;
+	}
+	if (n > 0 && is_log_of_identities(a))
+		atp_identities_doubt(dids, atp_sort_dids(dids, n), a->sub->owner);
 }
 
 /*
@@ -498,13 +524,13 @@ follow_operations(const AtpApply *a, const Account *accounts, int naccounts)
 	List	   *released;
 	int			n = 0;
 
-	if (!a->sub->settings.identities || !atp_identity_log_is_believed(a->sub->owner, a->sub->target))
+	if (!is_log_of_identities(a))
 	{
 		is_compared = false;
 		compared_in = InvalidTransactionId;
 		return;
 	}
-	doubt_identities(a, accounts, naccounts);
+	doubt_refused(a, accounts, naccounts);
 	for (int i = 0; i < naccounts; i++)
 		if (accounts[i].log.n > (uint32_t) accounts[i].nstored || has_known(&accounts[i]))
 			dids[n++] = accounts[i].did;
@@ -615,12 +641,19 @@ request_logs(AtpApply *a)
 }
 
 static void
+after_entries(AtpApply *a)
+{
+	doubt_lettered(a);
+	request_logs(a);
+}
+
+static void
 apply_entry(AtpApply *a, int row, int event)
 {
 	apply_entries(a, event, event + 1);
 }
 
-const AtpSink atp_plc_sink = {.uses = ATP_USE_PLC, .apply = apply_entries, .apply_row = apply_entry, .after_apply = request_logs};
+const AtpSink atp_plc_sink = {.uses = ATP_USE_PLC, .apply = apply_entries, .apply_row = apply_entry, .after_apply = after_entries};
 
 /* plc_answer.c notes for itself which accounts are asked for again */
-const AtpSink atp_plc_answer_sink = {.uses = ATP_USE_PLC, .apply = apply_entries, .apply_row = apply_entry};
+const AtpSink atp_plc_answer_sink = {.uses = ATP_USE_PLC, .apply = apply_entries, .apply_row = apply_entry, .after_apply = doubt_lettered};

@@ -9,6 +9,7 @@
 #include "core/syntax/uri.h"
 #include "executor/spi.h"
 #include "tables/base/rows.h"
+#include "tables/direct/direct.h"
 #include "tables/records/link_count.h"
 #include "types/types.h"
 #include "utils/memutils.h"
@@ -36,12 +37,12 @@ static const AtpStatement statements[] = {
 	[ADD_COUNTS] = {
 		"INSERT INTO #.link_count AS c ({columns}) SELECT * FROM unnest({arrays})"
 		" ON CONFLICT (target, source) DO UPDATE SET n = c.n + excluded.n",
-		SPI_OK_INSERT, {0}, {0}, &atp_link_count_table, ATP_ROWS_IN
+		SPI_OK_INSERT, {0}, {0}, &atp_link_count_table, ATP_ROWS_IN | ATP_DIRECT
 	},
 	[REMOVE_ZEROS] = {
 		"DELETE FROM #.link_count c USING unnest({arrays}) u ({columns})"
 		" WHERE c.target OPERATOR(@.=) u.target AND c.source = u.source AND c.n = 0 AND u.n < 0",
-		SPI_OK_DELETE, {0}, {0}, &atp_link_count_table, ATP_ROWS_IN | ATP_BY_KEY
+		SPI_OK_DELETE, {0}, {0}, &atp_link_count_table, ATP_ROWS_IN | ATP_BY_KEY | ATP_DIRECT
 	},
 };
 
@@ -113,45 +114,108 @@ compare_differences(const void *a, const void *b)
 	return cmp != 0 ? cmp : (x->source > y->source) - (x->source < y->source);
 }
 
-/* One row for each target and source with another count than before. */
-static AtpRows *
-rows_of(AtpStatements *set, const Difference *sorted, int n, bool *negative)
+/* Sort, and leave one difference for each target and source with another count than before; returns how many. */
+static int
+sum_up(Difference *differences, int n)
 {
-	AtpRows    *rows = atp_rows_of(set, &atp_link_count_table, n);
+	int			kept = 0;
 
-	*negative = false;
+	qsort(differences, n, sizeof(Difference), compare_differences);
 	for (int i = 0, end; i < n; i = end)
 	{
-		int64		sum = 0;
+		Difference	sum = differences[i];
 
-		for (end = i; end < n && compare_differences(&sorted[i], &sorted[end]) == 0; end++)
-			sum += sorted[end].n;
-		if (sum == 0)
-			continue;
-		*negative |= sum < 0;
-		atp_put_ref(rows, sorted[i].target);
-		atp_put(rows, Int32GetDatum(sorted[i].source), false);
-		atp_put(rows, Int64GetDatum(sum), false);
+		for (end = i + 1; end < n && compare_differences(&sum, &differences[end]) == 0; end++)
+			sum.n += differences[end].n;
+		if (sum.n != 0)
+			differences[kept++] = sum;
 	}
-	return rows;
+	return kept;
 }
 
 static void
-write_differences(AtpStatements *set, Difference *differences, int n)
+put_count(AtpRows *rows, const Difference *difference, int64 n)
 {
-	Datum		args[ATP_STATEMENT_ARGS];
-	AtpRows    *rows;
-	bool		negative;
+	atp_put_ref(rows, difference->target);
+	atp_put(rows, Int32GetDatum(difference->source), false);
+	atp_put(rows, Int64GetDatum(n), false);
+}
 
-	qsort(differences, n, sizeof(Difference), compare_differences);
-	rows = rows_of(set, differences, n, &negative);
+/* Run a statement with the differences; with only_negative, only the negative ones. */
+static void
+execute_with(AtpStatements *set, int statement, const Difference *differences, int n, bool only_negative)
+{
+	AtpRows    *rows = atp_rows_of(set, &atp_link_count_table, n);
+	Datum		args[ATP_STATEMENT_ARGS];
+
+	for (int i = 0; i < n; i++)
+		if (!only_negative || differences[i].n < 0)
+			put_count(rows, &differences[i], differences[i].n);
 	if (rows->n == 0)
 		return;
 	atp_rows_bind(rows, args);
-	(void) atp_execute(set, &statements[ADD_COUNTS], args, NULL);
+	(void) atp_execute(set, &statements[statement], args, NULL);
+}
+
+/*
+ * The same without statements.  A row that another transaction has changed since the snapshot is a conflict, and the
+ * whole transaction is done again with statements; the waits are in the order of the key, too.
+ */
+static void
+write_to(AtpDirect *direct, AtpStatements *set, const Difference *differences, int n)
+{
+	AtpRows    *added = atp_rows_of(set, &atp_link_count_table, n);
+	AtpRows    *changed = atp_rows_of(set, &atp_link_count_table, n);
+
+	for (int i = 0; i < n; i++)
+	{
+		const Difference *difference = &differences[i];
+		Datum		key[] = {PointerGetDatum(difference->target), Int32GetDatum(difference->source)};
+		Datum		values[lengthof(columns)];
+		bool		nulls[lengthof(columns)];
+		ItemPointerData place;
+		int64		count;
+
+		if (!atp_direct_find(direct, key, &place, values, nulls))
+		{
+			put_count(added, difference, difference->n);
+			continue;
+		}
+		count = (nulls[2] ? 0 : DatumGetInt64(values[2])) + difference->n;
+		if (count == 0)
+			atp_direct_delete(direct, &place);
+		else
+		{
+			put_count(changed, difference, count);
+			atp_direct_update(direct, &place, changed, changed->n - 1);
+		}
+	}
+	if (added->n > 0)
+		atp_direct_insert(direct, added);
+}
+
+/* Several processes that write the same popular targets would conflict in each batch. */
+static bool
+may_be_direct(const AtpApply *a)
+{
+	return a->direct && !a->shared && a->sub->settings.workers <= 1;
+}
+
+static void
+write_differences(AtpApply *a, const Difference *differences, int n)
+{
+	AtpDirect  *direct = n > 0 && may_be_direct(a) ? atp_direct_open(a->statements, &atp_link_count_table) : NULL;
+	bool		written = direct != NULL && atp_direct_finds(direct);
+
+	if (written)
+		write_to(direct, a->statements, differences, n);
+	if (direct != NULL)
+		atp_direct_close(direct);
+	if (written || n == 0)
+		return;
+	execute_with(a->statements, ADD_COUNTS, differences, n, false);
 	/* the rows are locked already */
-	if (negative)
-		(void) atp_execute(set, &statements[REMOVE_ZEROS], args, NULL);
+	execute_with(a->statements, REMOVE_ZEROS, differences, n, true);
 }
 
 void
@@ -171,7 +235,7 @@ atp_link_counts_write(AtpApply *a)
 	memcpy(sorted, a->counts->differences, sizeof(Difference) * n);
 	a->counts = NULL;
 	a->ncounts = 0;
-	write_differences(a->statements, sorted, n);
+	write_differences(a, sorted, sum_up(sorted, n));
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
 }

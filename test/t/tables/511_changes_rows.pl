@@ -50,7 +50,7 @@ sub short
 	my $kind = $m->{kind};
 
 	return "$m->{commit}{operation} $m->{commit}{rkey}" . (defined $m->{commit}{rev} ? '' : ' without rev') if $kind eq 'commit';
-	return join ' ', $kind, map { $m->{$_} // () } 'target', 'table', 'partition', 'bounds' if $kind =~ /^(truncate|purge|unknown)$/;
+	return join ' ', $kind, map { ref $_ ? "(@$_)" : $_ // () } @$m{qw(target table partition by bounds)} if $kind =~ /^(truncate|purge|unknown)$/;
 	return "identity " . ($m->{identity}{handle} // 'none') if $kind eq 'identity';
 	return "account " . ($m->{account}{active} ? 'active' : 'inactive') . ' ' . ($m->{account}{status} // '') if $kind eq 'account';
 	return $kind;
@@ -123,6 +123,10 @@ told("UPDATE atproto.record SET raw = NULL, value = jsonb_build_object('x', repe
 is(told("UPDATE atproto.record SET cid = '$other_cid', value = jsonb_build_object('x', repeat('y', 5000)) WHERE rkey = 'huge'", %small, old => 'true'),
 	'unknown atproto record', 'max_message: old and new record together');
 is(told("DELETE FROM atproto.record WHERE rkey = 'huge'", %small, old => 'true'), 'delete huge without rev', 'max_message: an old record that fits');
+told($insert . row($a, 'huge', q{jsonb_build_object('x', repeat('x', 1000000))}));
+is(told("UPDATE atproto.record SET fault = 'x' WHERE rkey = 'huge'", %small), '', 'max_message: a large value that an UPDATE leaves alone is the same');
+is(told("UPDATE atproto.record SET fault = 'y', value = value || '{}' WHERE rkey = 'huge'", %small), 'unknown atproto record', 'max_message: a large value that is written again is not read to be compared');
+told("DELETE FROM atproto.record WHERE rkey = 'huge'");
 told('ALTER TABLE atproto.record REPLICA IDENTITY DEFAULT');
 is(told("$label('$a', '$b', repeat(chr(1), 2000), false, now(), NULL)", %small), 'unknown atproto label', "max_message: a label's text");
 is(told('DELETE FROM atproto.label', %small), 'unknown atproto label', 'and its deletion, which has the text, too');
@@ -130,6 +134,36 @@ is(told("$label('$a', '$b', 'x', false, now(), decode(repeat('00', 6200), 'hex')
 is(told('DELETE FROM atproto.label', %small), 'purge atproto label', 'and its deletion, which has the key');
 is(told("INSERT INTO atproto.repo (did, active, status, handle) VALUES ('$b', false, repeat(chr(1), 2000), 'b.example.com'); DELETE FROM atproto.repo WHERE did = '$b'", %small),
 	'identity b.example.com; unknown atproto repo', 'max_message: the status of an account');
+
+# --- the positions of many sources ---
+
+# The last position after a transaction that moves shards of some endpoints twice.
+sub position
+{
+	my ($endpoints, $endpoint) = @_;
+	my @new;
+
+	query("BEGIN; DELETE FROM atproto.cursor; INSERT INTO atproto.cursor (subscription, endpoint, shard, seq) SELECT 'far', $endpoint, s, s FROM generate_series(1, $endpoints) e, generate_series(0, 31) s;
+		UPDATE atproto.cursor SET seq = seq + 100; COMMIT");
+	@new = changes('app', %small);
+	cmp_ok(length($new[-1]), '<=', 16 * 1024, "max_message: the position with $endpoints endpoints");
+	return JSON::PP->new->utf8(0)->decode($new[-1]);
+}
+
+query(q{INSERT INTO atproto.subscription (name, url, enabled) VALUES ('far', 'wss://localhost:1', false)});
+
+my $position = position(3, q{'wss://' || e});
+
+is(join(' ', map { join ',', @$_{qw(endpoint cursor)}, $_->{shard} // 0 } @{ $position->{sources} }),
+	join(' ', map { my $e = $_; map { "wss://$e," . (100 + $_) . ",$_" } 0 .. 31 } 1 .. 3), 'each source once, with its last cursor');
+ok(!exists $position->{more}, 'and all of them');
+$position = position(10, q{'wss://' || e});
+cmp_ok(scalar(@{ $position->{sources} }), '>', 100, 'the position names as many sources as fit');
+ok($position->{more}, 'and says that there are more');
+$position = position(1, q{repeat(chr(1), 3000)});
+is(scalar(@{ $position->{sources} }), 0, 'no source may fit');
+ok($position->{more}, 'the position says so');
+told(q{DELETE FROM atproto.subscription WHERE name = 'far'});
 
 # --- the key of a label ---
 
@@ -196,31 +230,46 @@ query("TRUNCATE $part");
 query("BEGIN; LOCK TABLE $part; PREPARE TRANSACTION 'locked'");
 is(($node->psql('postgres', "SET lock_timeout = '1s'; SELECT FROM pg_logical_slot_peek_changes('app', NULL, NULL)"))[2], '', 'a reader waits for no lock of a table');
 query("ROLLBACK PREPARED 'locked'");
-like(told(''), qr/^purge atproto record \w+ FOR VALUES FROM \(/, 'TRUNCATE of a partition');
+like(told(''), qr/^purge atproto record \w+ \(rkey\) FOR VALUES FROM \(/, 'TRUNCATE of a partition');
 like(told("BEGIN; DROP TABLE $part; $insert" . row($a, '3lb2222222223') . '; COMMIT'),
-	qr/^purge atproto record \w+ FOR VALUES FROM \([^;]*; create 3lb2222222223$/, 'DROP of a partition comes before the rows that are written after it');
+	qr/^purge atproto record \w+ \(rkey\) FOR VALUES FROM \([^;]*; create 3lb2222222223$/, 'DROP of a partition comes before the rows that are written after it');
 is(told("BEGIN; DROP TABLE atproto.record_other; ROLLBACK"), '', 'and of one that stays') if query("SELECT to_regclass('atproto.record_other') IS NOT NULL") eq 't';
 query($insert . row($a, '3jb2222222222'));
 told('');
 
 # bounds whose text is longer than any buffer, and such as would make a message long
-foreach my $case (
+foreach (
 	[ 'jsonb', q{'[} . join(',', ('1e131071') x 9000) . q{]'}, '' ],
 	[ 'numeric', join(', ', map { '1e' . (9000 + $_) } 0 .. 8), '' ],
 	[ 'numeric', '1, 2.50', "FOR VALUES IN ('1', 2.50)" ],
+	[ 'text', "'" . 'x' x 9000 . "'", '', %small ],
 	[ 'text', q{'a''b'}, "FOR VALUES IN ('a''b')" ],
 	[ 'boolean', 'true', 'FOR VALUES IN (true)' ],
 	[ 'did', "'$a'", "FOR VALUES IN ('$a')" ])
 {
-	is(told("CREATE SCHEMA listed; CREATE TABLE listed.record (LIKE atproto.record, key $case->[0]) PARTITION BY LIST (key);
-		CREATE TABLE listed.part PARTITION OF listed.record FOR VALUES IN ($case->[1]); TRUNCATE listed.part; DROP TABLE listed.part; DROP SCHEMA listed CASCADE"),
-		join('; ', ("purge listed record part" . ($case->[2] && " $case->[2]")) x 2, 'purge listed record'), "bounds of type $case->[0]: " . ($case->[2] || 'too long'));
+	my ($type, $values, $bounds, %options) = @$_;
+
+	is(told("CREATE SCHEMA listed; CREATE TABLE listed.record (LIKE atproto.record, key $type) PARTITION BY LIST (key);
+		CREATE TABLE listed.part PARTITION OF listed.record FOR VALUES IN ($values); TRUNCATE listed.part; DROP TABLE listed.part; DROP SCHEMA listed CASCADE", %options),
+		join('; ', ("purge listed record part" . ($bounds && " (key) $bounds")) x 2, 'purge listed record'), "bounds of type $type: " . ($bounds || 'too long'));
+}
+
+# the columns of the partition key, if the key has no expression
+foreach (
+	[ 'RANGE (collection, rkey)', q{FOR VALUES FROM ('a.b.c', 'a') TO ('a.b.c', 'b')}, '(collection rkey) ' ],
+	[ 'RANGE (collection, (octet_length(rkey::text)))', q{FOR VALUES FROM ('a.b.c', 1) TO ('a.b.c', 2)}, '' ],
+	[ 'HASH (did)', 'FOR VALUES WITH (modulus 2, remainder 1)', '(did) ' ])
+{
+	my ($key, $bounds, $by) = @$_;
+
+	is(told("CREATE SCHEMA keyed; CREATE TABLE keyed.record (LIKE atproto.record) PARTITION BY $key; CREATE TABLE keyed.part PARTITION OF keyed.record $bounds; DROP TABLE keyed.part; DROP SCHEMA keyed CASCADE"),
+		"purge keyed record part $by$bounds; purge keyed record", "PARTITION BY $key");
 }
 
 # the bounds of a partition of a partition would say too much
 is(told(q{CREATE SCHEMA deep; CREATE TABLE deep.record (LIKE atproto.record) PARTITION BY LIST (collection); CREATE TABLE deep.post PARTITION OF deep.record FOR VALUES IN ('app.bsky.feed.post') PARTITION BY RANGE (rkey);
 	CREATE TABLE deep.leaf PARTITION OF deep.post FOR VALUES FROM ('a') TO ('b'); TRUNCATE deep.leaf; DROP TABLE deep.leaf; DROP TABLE deep.post; DROP SCHEMA deep CASCADE}),
-	"purge deep record leaf; purge deep record leaf; purge deep record post FOR VALUES IN ('app.bsky.feed.post'); purge deep record", 'a partition of a partition has no bounds');
+	"purge deep record leaf; purge deep record leaf; purge deep record post (collection) FOR VALUES IN ('app.bsky.feed.post'); purge deep record", 'a partition of a partition has no bounds');
 
 is(told("CALL atproto.maintain_partitions('atproto', keep => '1 year')") =~ s/bounds.*//r =~ /purge|delete|^$/ ? 1 : 0, 1, 'months that are over go');
 
