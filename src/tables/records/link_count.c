@@ -198,7 +198,7 @@ write_to(AtpDirect *direct, AtpStatements *set, const Difference *differences, i
 static bool
 may_be_direct(const AtpApply *a)
 {
-	return a->direct && !a->shared && a->sub->settings.workers <= 1;
+	return a->direct && !a->shared && a->sub->workers <= 1;
 }
 
 static void
