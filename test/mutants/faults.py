@@ -409,6 +409,8 @@ fault("plc-log-anew-seq", "tables/plc/plc_sink.c", "			again.events[i]->seq = ac
 fault("plc-log-anew-times", "tables/plc/plc_sink.c", "at == ATP_PLC_NONE || log->places[at].created_at != other->places[i].created_at", "at == ATP_PLC_NONE", "t/504_plc_logs")
 fault("plc-log-anew-first", "tables/apply/plc_answer.c", "	add_entries(batch, answer, index, stored, true);\n	add_entries(batch, answer, index, waiting, false);\n	answer->fault = add_log(batch, answer);\n", "	add_entries(batch, answer, index, waiting, false);\n	answer->fault = add_log(batch, answer);\n	add_entries(batch, answer, index, stored, true);\n", "t/504_plc_logs")
 fault("plc-conflict-replaced", "tables/plc/plc_tables.c", "w->replaced->n > 0 ? ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION : ERRCODE_T_R", "w->replaced->n < 0 ? ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION : ERRCODE_T_R", "t/504_plc_logs")
+fault("filter-strangers", "tables/repos/repo_effect.c", "(!sub->has_archive && (fetches || !tells_little))", "!sub->has_archive", "t/220_filters")
+fault("filter-hidden", "tables/repos/repo_effect.c", "(event->kind == ATP_REPOS_ACCOUNT && event->active);", "event->kind == ATP_REPOS_ACCOUNT;", "t/220_filters")
 fault("plc-letter-doubts", "tables/plc/plc_sink.c", "if (n > 0 && is_log_of_identities(a))", "if (n > 0 && a->lo < -1 && is_log_of_identities(a))", "t/504_plc_logs")
 fault("plc-json-null", "data/plc_pack_sql.c", "	if (json == NULL)\n\t\tPG_RETURN_NULL();", "	if (json == NULL)\n\t\telog(ERROR, \"no operation\");", "t/504_plc_logs")
 fault("plc-follow-known", "tables/plc/plc_sink.c", " || has_known(&accounts[i]))", " || (a->lo < -1 && has_known(&accounts[i])))", "t/504_plc_logs")

@@ -23,7 +23,7 @@ MODE may be several modes of one capture with commas between them: before the li
 and the mode.
 
 The filters are --collection, --did and --action; --after: from the event after SEQ on, the
-collections are these, separated by commas.
+collections are these, separated by commas, or all: ALL.
 
 Lines are tab-separated with PostgreSQL's COPY escapes, sorted bytewise.  --compare reads
 the same columns of the database, as COPY (SELECT ...) TO STDOUT writes them, in any
@@ -147,7 +147,7 @@ def expected_rows(modes, args):
         st = other.Other()
         st.run(args.capture, args.first, args.last)
         return [OTHER_MODES[mode](st, args.now) for mode in modes]
-    changes = {int(seq): patterns.split(",") for seq, patterns in args.after}
+    changes = {int(seq): None if patterns == "ALL" else patterns.split(",") for seq, patterns in args.after}
     st = state.State(args.collection, args.did, args.action, changes, not args.no_records, "special" in modes)
     st.run(args.capture, args.first, args.last)
     return [MODES[mode](st) for mode in modes]

@@ -180,7 +180,7 @@ static void
 apply_repo_events(AtpApply *a, int lo, int hi)
 {
 	AtpBatch   *batch = a->batch;
-	AtpRepos   *repos = atp_repos_load(a, lo, hi);
+	AtpRepos   *repos = atp_repos_load(a, lo, hi, false);
 	AtpRecords *records = atp_records_begin(a, count_rows(batch, lo, hi));
 	AtpEffect  *effects = palloc0(sizeof(AtpEffect) * Max(hi - lo, 1));
 
@@ -233,7 +233,7 @@ accepts_event(AtpApply *a, int index)
 	const AtpEvent *event = &a->batch->events[index];
 
 	return !event->ignored &&
-		atp_repos_take(atp_repos_load(a, index, index + 1), index).rows;
+		atp_repos_take(atp_repos_load(a, index, index + 1, false), index).rows;
 }
 
 static void
@@ -259,7 +259,7 @@ apply_rest(AtpApply *a, int index, int unused)
 
 	if (event->ignored)
 		return;
-	repos = atp_repos_load(a, index, index + 1);
+	repos = atp_repos_load(a, index, index + 1, false);
 	/* keep the verdict by which apply_record() has written the rows: a new verdict might differ */
 	atp_repos_judged(repos);
 	effect = atp_repos_take(repos, index);
@@ -386,7 +386,7 @@ purge_records(AtpApply *a)
 static AtpStanding
 event_standing(AtpApply *a, int event)
 {
-	AtpRepos   *repos = atp_repos_load(a, event, event + 1);
+	AtpRepos   *repos = atp_repos_load(a, event, event + 1, false);
 	AtpStanding there = atp_repos_standing(repos, event);
 
 	if (there == ATP_STANDING_OBSOLETE || there == ATP_STANDING_INACTIVE)

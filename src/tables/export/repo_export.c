@@ -43,7 +43,7 @@ atp_repo_export_begin(AtpApply *a, struct varlena *did)
 	r->event.did = did;
 	r->batch = (AtpBatch) {.cxt = CurrentMemoryContext, .events = &r->event, .nevents = 1};
 	a->batch = &r->batch;
-	r->repos = atp_repos_load(a, 0, 1);
+	r->repos = atp_repos_load(a, 0, 1, true);
 	a->batch = batch;
 	r->repo = r->repos->of_event[0];
 	return r;

@@ -154,19 +154,33 @@ put_repo(const AtpRepos *s, AtpRows *rows, const AtpRepoState *repo)
 	}
 }
 
+static bool
+lacks_row(const AtpRepoState *repo)
+{
+	return repo->row.needed && !repo->row.found;
+}
+
 static Datum
-did_array(AtpRepos *s, bool only_missing)
+did_array(AtpRepos *s, bool only_lacking)
 {
 	Datum	   *dids = palloc(sizeof(Datum) * Max(s->nrepos, 1));
 	int			n = 0;
 
 	for (int i = 0; i < s->nrepos; i++)
-		if (!only_missing || !s->repos[i].row.found)
+		if (!only_lacking || lacks_row(&s->repos[i]))
 			dids[n++] = PointerGetDatum(s->repos[i].did);
 	return atp_array(s->apply->statements, ATP_TYPE_DID, dids, NULL, n);
 }
 
-/* Lock and read the rows that exist; false: some repositories have no row. */
+/* The state of an account without a row. */
+static void
+init_repo(AtpRepoState *repo)
+{
+	repo->account.active = true;
+	atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
+}
+
+/* Lock and read the rows that exist; false: some repositories have no row that they need. */
 static bool
 lock_repos(AtpRepos *s)
 {
@@ -191,7 +205,11 @@ lock_repos(AtpRepos *s)
 	}
 	SPI_freetuptable(SPI_tuptable);
 	for (int i = 0; i < s->nrepos; i++)
-		all = all && s->repos[i].row.found;
+	{
+		all = all && !lacks_row(&s->repos[i]);
+		if (!s->repos[i].row.found)
+			init_repo(&s->repos[i]);
+	}
 	return all;
 }
 
@@ -203,7 +221,7 @@ lock_or_add_repos(AtpRepos *s)
 		Datum		missing = did_array(s, true);
 
 		for (int i = 0; i < s->nrepos; i++)
-			s->repos[i].row.added = !s->repos[i].row.found;
+			s->repos[i].row.added = lacks_row(&s->repos[i]);
 		(void) atp_execute(s->apply->statements, &atp_repo_table.statements[ATP_ADD_REPOS], &missing, NULL);
 		/* a repository that row security or a trigger hides cannot be followed */
 		if (!lock_repos(s))
@@ -226,10 +244,7 @@ find_repos(AtpRepos *s)
 		if (atp_direct_find(s->direct, &(const Datum) {PointerGetDatum(repo->did)}, &repo->row.place, values, nulls))
 			read_repo(s, repo, values, nulls);
 		else
-		{
-			repo->account.active = true;
-			atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
-		}
+			init_repo(repo);
 	}
 }
 
@@ -263,7 +278,7 @@ mark_archived(AtpApply *apply, int lo, int hi)
 }
 
 AtpRepos *
-atp_repos_load(AtpApply *apply, int lo, int hi)
+atp_repos_load(AtpApply *apply, int lo, int hi, bool all)
 {
 	AtpRepos   *s = palloc0(sizeof(AtpRepos));
 	const AtpEvent *events = apply->batch->events;
@@ -292,6 +307,7 @@ atp_repos_load(AtpApply *apply, int lo, int hi)
 		if (i == 0 || compare_event_dids(&dids[i - 1], &dids[i]) != 0)
 			s->repos[s->nrepos++].did = dids[i].did;
 		s->of_event[dids[i].event] = &s->repos[s->nrepos - 1];
+		s->repos[s->nrepos - 1].row.needed |= all || atp_repo_makes_row(apply->sub, &events[lo + dids[i].event]);
 	}
 	obey_sweep(apply);
 	mark_archived(apply, lo, hi);
@@ -360,7 +376,7 @@ store_directly(AtpRepos *s)
 
 		if (!repo->row.found)
 		{
-			if (!repo->row.stranger)
+			if (repo->row.needed)
 				put_repo(s, added, repo);
 		}
 		else if (repo->row.changed)
@@ -393,27 +409,12 @@ announce_account(const AtpRepoState *repo)
 		atp_announce_account(repo->did, what);
 }
 
-/* H-34: delete the rows that were inserted for statuses of accounts without records. */
-static void
-forget_strangers(AtpRepos *s)
-{
-	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(s->nrepos, 1));
-	int			n = 0;
-
-	for (int i = 0; i < s->nrepos; i++)
-		if (s->repos[i].row.stranger)
-			dids[n++] = s->repos[i].did;
-	if (n > 0)
-		atp_repos_forget(s->apply, dids, n);
-}
-
 static void
 store_by_statement(AtpRepos *s)
 {
 	AtpRows    *changed = rows_for(s, s->nrepos);
 	Datum		args[ATP_REPO_COLUMNS_MAX];
 
-	forget_strangers(s);
 	for (int i = 0; i < s->nrepos; i++)
 		if (s->repos[i].row.changed)
 			put_repo(s, changed, &s->repos[i]);
@@ -476,7 +477,7 @@ atp_repos_give_up(AtpApply *a, struct varlena *const *dids, int n)
 		events[i].did = dids[i];
 	}
 	a->batch = &(AtpBatch) {.cxt = CurrentMemoryContext, .events = events, .nevents = n};
-	s = atp_repos_load(a, 0, n);
+	s = atp_repos_load(a, 0, n, true);
 	for (int i = 0; i < s->nrepos; i++)
 		s->repos[i].row.changed |= atp_repo_give_up(a, &s->repos[i]);
 	atp_repos_store(s);

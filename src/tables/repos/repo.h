@@ -27,8 +27,11 @@ typedef struct AtpEffect
 	TimestampTz undo_since;		/* when refill() was called */
 } AtpEffect;
 
-/* Read the states of the repositories of events [lo, hi), and prepare admission (admission.h). */
-extern AtpRepos *atp_repos_load(AtpApply *apply, int lo, int hi);
+/*
+ * Read the states of the repositories of events [lo, hi), and prepare admission (admission.h).  all: each repository gets its row;
+ * false: only those whose events make one (H-34).
+ */
+extern AtpRepos *atp_repos_load(AtpApply *apply, int lo, int hi, bool all);
 
 /* Keep the verdicts on the events that this transaction has reached already: atp_repos_take() does not judge again. */
 extern void atp_repos_judged(AtpRepos *states);

@@ -614,19 +614,22 @@ take_qualified(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effe
 	event->effects.fetch = why_fetched(s, repo, event);
 }
 
-/*
- * H-34: is this a status or handle of an account of which the tables have nothing?  A subscription with collections that
- * reads an archive would otherwise make a row for each account of the network.
- */
+bool
+atp_repo_makes_row(const AtpSubscription *sub, const AtpEvent *event)
+{
+	bool		fetches = sub->settings.backfill == ATP_BACKFILL_SEEN || sub->settings.backfill == ATP_BACKFILL_NETWORK;
+	bool		tells_little = event->kind == ATP_REPOS_IDENTITY || (event->kind == ATP_REPOS_ACCOUNT && event->active);
+
+	return sub->settings.ncollections < 0 || sub->settings.ndids >= 0 || event->nrows > 0 || event->lacking || event->held != NULL ||
+		(!sub->has_archive && (fetches || !tells_little));
+}
+
+/* H-34: is this an event of an account of which the tables have nothing, and are to have nothing? */
 static bool
 is_of_stranger(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 {
-	const AtpSubscription *sub = s->apply->sub;
-
-	repo->row.wanted |= (repo->row.found && !repo->row.added) || !sub->has_archive || sub->settings.ncollections < 0 || sub->settings.ndids >= 0 ||
-		event->nrows > 0 || event->lacking || event->held != NULL;
-	repo->row.stranger = !repo->row.wanted;
-	return repo->row.stranger;
+	repo->row.wanted |= (repo->row.found && !repo->row.added) || (repo->row.needed && atp_repo_makes_row(s->apply->sub, event));
+	return !repo->row.wanted;
 }
 
 AtpEffect

@@ -103,9 +103,9 @@ typedef struct AtpRepoRow
 	text	   *status;
 	struct varlena *handle;
 	bool		changed;		/* the row has to be written */
+	bool		needed;			/* an event of the batch makes a row, where there is none (H-34) ... */
+	bool		wanted;			/* ... and has come, or there was a row before the batch */
 	bool		added;			/* the row was inserted for this batch */
-	bool		stranger;		/* H-34: only statuses of an account without records came, so there is to be no row */
-	bool		wanted;			/* something else came */
 	TimestampTz updated_at;
 } AtpRepoRow;
 
@@ -263,5 +263,13 @@ extern bool atp_repo_is_deleted(const AtpRepoState *repo);
 
 /* The state of the repository with this DID; NULL: the DID is not in the set. */
 extern AtpRepoState *atp_repo_of(const AtpRepos *s, struct varlena *did);
+
+/*
+ * Does the event make a row of repo, where its account has none?  H-34: a subscription with collections would otherwise make a row
+ * for each account of the network, since a Jetstream sends the handles and statuses of all.  A commit makes a row, whatever its
+ * collections are (F-14), but a row of an archive does not.  A status that is not active makes a row, because it hides the records
+ * that may come; an archive brings the status again, with the records.
+ */
+extern bool atp_repo_makes_row(const AtpSubscription *sub, const AtpEvent *event);
 
 #endif							/* ATP_REPO_STATE_H */
