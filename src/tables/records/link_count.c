@@ -15,8 +15,8 @@
 #include "utils/memutils.h"
 
 /*
- * Differences that a transaction collects at most, one for each link.  Whatever comes beyond is written earlier, and not
- * in the order of the key any more: only the removal of a very large repository is so long.
+ * The most differences that a transaction collects.  When there are so many, they are written at once, and further ones
+ * later, not in the order of the key any more: only the removal of a very large repository has so many.
  */
 #define DIFFERENCES_MAX	(1024 * 1024)
 
@@ -41,7 +41,7 @@ static const AtpStatement statements[] = {
 	},
 	[REMOVE_ZEROS] = {
 		"DELETE FROM #.link_count c USING unnest({arrays}) u ({columns})"
-		" WHERE c.target OPERATOR(@.=) u.target AND c.source = u.source AND c.n = 0 AND u.n < 0",
+		" WHERE c.target OPERATOR(@.=) u.target AND c.source = u.source AND c.n = 0",
 		SPI_OK_DELETE, {0}, {0}, &atp_link_count_table, ATP_ROWS_IN | ATP_BY_KEY | ATP_DIRECT
 	},
 };
@@ -158,8 +158,9 @@ execute_with(AtpStatements *set, int statement, const Difference *differences, i
 }
 
 /*
- * The same without statements.  A row that another transaction has changed since the snapshot is a conflict, and the
- * whole transaction is done again with statements; the waits are in the order of the key, too.
+ * Write the differences without statements.  If another transaction has changed a row since the snapshot, the ERROR
+ * ATP_ERRCODE_CONFLICT ends the transaction, and the batch is applied again with statements.  Rows are awaited in the
+ * order of the key.
  */
 static void
 write_to(AtpDirect *direct, AtpStatements *set, const Difference *differences, int n)

@@ -8,8 +8,8 @@
  * that changes links adds the difference in the transaction that changes the links.
  *
  * Many transactions change the count of a popular target.  So a transaction sums up all its differences, and writes them
- * once, at its end, in the order of the primary key: two transactions then never wait for each other, and the lock on a
- * row lasts only for the commit.
+ * once, at its end, in the order of the primary key: so two transactions cannot deadlock, and the lock on a row lasts only
+ * for the commit.
  */
 #ifndef ATP_LINK_COUNT_H
 #define ATP_LINK_COUNT_H
