@@ -23,6 +23,15 @@ SELECT * FROM atproto.audit('did:web:nobody.test', 'audited');
 CALL atproto.audit_all('audited');
 SELECT did, sync FROM audited.repo ORDER BY did;
 
+-- Collections that an older library stored as texts, because it had no code for them.
+CREATE CAST (bytea AS nsid) WITHOUT FUNCTION;
+BEGIN;
+UPDATE audited.record SET collection = convert_to(collection::text, 'UTF8')::nsid WHERE collection = 'app.bsky.feed.like' AND rkey::text ~ '[15]$';
+SELECT count(DISTINCT pg_column_size(collection)) AS forms FROM audited.record WHERE collection = 'app.bsky.feed.like';
+SELECT * FROM audits WHERE did = 'did:web:a.test';
+ROLLBACK;
+DROP CAST (bytea AS nsid);
+
 -- A record less, one more, another one; one that is a letter of its path away.
 BEGIN;
 DELETE FROM audited.record WHERE rkey = '7';

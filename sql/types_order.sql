@@ -16,8 +16,11 @@ SELECT DISTINCT d::did AS v FROM words, LATERAL (VALUES ('did:plc:' || w), ('did
 CREATE TEMP TABLE v_recordkey AS
 SELECT DISTINCT k::recordkey AS v FROM words, LATERAL (VALUES (t::text), (left(t::text, 1 + n % 13)), (t::text || '-'), (w), ('self'), (left(t::text, 12) || '1')) x (k) WHERE n <= 100;
 CREATE TEMP TABLE v_tid AS SELECT t AS v FROM words UNION VALUES ('2222222222222'::atproto.tid), ('c222222222222'), ('jzzzzzzzzzzzz'), ('bzzzzzzzzzzzz');
+CREATE CAST (bytea AS nsid) WITHOUT FUNCTION;	-- to write a text that has a code, as a library without the code did
 CREATE TEMP TABLE v_nsid AS
-SELECT DISTINCT s::nsid AS v FROM words, LATERAL (VALUES ('app.bsky.feed.' || left(w, 1) || 'x'), ('a.' || w || '.C'), ('a.b.c' || n)) x (s) WHERE n <= 150 AND left(w, 1) ~ '[a-z]';
+SELECT v FROM unnest('{app.bsky.actor.profile, app.bsky.feed.like, app.bsky.feed.post, app.bsky.graph.follow, social.psky.chat.room}'::nsid[]) v
+UNION ALL SELECT convert_to(t, 'UTF8')::nsid FROM unnest('{app.bsky.feed.generator, app.bsky.feed.postgate, app.bsky.feed.repost, xyz.statusphere.status}'::text[]) t
+UNION ALL SELECT DISTINCT s::nsid AS v FROM words, LATERAL (VALUES ('app.bsky.feed.' || left(w, 1) || 'x'), ('a.' || w || '.C'), ('a.b.c' || n)) x (s) WHERE n <= 150 AND left(w, 1) ~ '[a-z]';
 CREATE TEMP TABLE v_handle AS SELECT DISTINCT (left(w, 1 + n % 20) || '.com')::handle AS v FROM words;
 CREATE TEMP TABLE v_cidlink AS SELECT cidlink_of(w::bytea, CASE n % 2 WHEN 0 THEN 'raw' ELSE 'dag-cbor' END) AS v FROM words;
 CREATE TEMP TABLE v_aturi AS

@@ -8,6 +8,7 @@
 #include "core/syntax/did.h"
 #include "core/syntax/recordkey.h"
 #include "data/record_path.h"
+#include "types/types.h"
 
 AtpSpan
 atp_did_span(const struct varlena *did)
@@ -22,10 +23,11 @@ atp_did_span(const struct varlena *did)
 AtpSpan
 atp_record_path(const struct varlena *collection, const struct varlena *rkey)
 {
-	size_t		n = VARSIZE_ANY_EXHDR(collection);
+	AtpSpan		name = atp_nsid_span(collection);
+	size_t		n = name.len;
 	char	   *text = palloc(n + 1 + ATP_RKEY_MAX);
 
-	memcpy(text, VARDATA_ANY(collection), n);
+	memcpy(text, name.ptr, n);
 	text[n] = '/';
 	return (AtpSpan) {text, n + 1 + atp_rkey_text((const uint8_t *) VARDATA_ANY(rkey), VARSIZE_ANY_EXHDR(rkey), text + n + 1)};
 }

@@ -147,8 +147,7 @@ list_known(AtpLexicons *lexicons)
 
 		if (isnull)
 			continue;
-		id = PG_DETOAST_DATUM_PACKED(PointerGetDatum(id));
-		add_entry(lexicons, (AtpSpan) {VARDATA_ANY(id), VARSIZE_ANY_EXHDR(id)}, NULL);
+		add_entry(lexicons, atp_nsid_span(PG_DETOAST_DATUM_PACKED(PointerGetDatum(id))), NULL);
 	}
 	end_query(fresh);
 }

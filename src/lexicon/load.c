@@ -57,7 +57,7 @@ atp_unload_lexicon(PG_FUNCTION_ARGS)
 	if (atp_run(psprintf("DELETE FROM atproto.lexicon_loaded WHERE id OPERATOR(%s.=) $1", atp_extension_schema()), ATP_ARGS(id)) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("no Lexicon \"%s\" was loaded", text_to_cstring(PG_GETARG_TEXT_PP(0))),
+				 errmsg("no Lexicon \"%s\" was loaded", atp_nsid_cstring(PG_GETARG_VARLENA_PP(0))),
 				 errhint("SELECT id FROM atproto.lexicon_loaded shows the loaded ones; those that come with the extension stay.")));
 	SPI_finish();
 	PG_RETURN_VOID();

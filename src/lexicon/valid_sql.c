@@ -8,6 +8,7 @@
 #include "data/error.h"
 #include "fmgr.h"
 #include "lexicon/judge.h"
+#include "types/types.h"
 #include "utils/builtins.h"
 
 PG_FUNCTION_INFO_V1(atp_lexicon_check);
@@ -34,7 +35,7 @@ atp_lexicon_check(PG_FUNCTION_ARGS)
 static Datum
 judge_record(FunctionCallInfo fcinfo, AtpLexicons *lexicons, const char *hint)
 {
-	text	   *collection = PG_GETARG_TEXT_PP(1);
+	AtpSpan		collection = atp_nsid_span(PG_GETARG_VARLENA_PP(1));
 	char		buf[ATP_RKEY_MAX];
 	AtpSpan		rkey = {NULL, 0};
 	char	   *why;
@@ -45,8 +46,7 @@ judge_record(FunctionCallInfo fcinfo, AtpLexicons *lexicons, const char *hint)
 
 		rkey = (AtpSpan) {buf, atp_rkey_text((uint8_t *) VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), buf)};
 	}
-	switch (atp_lexicon_judge(lexicons, PG_GETARG_JSONB_P(0), (AtpSpan) {VARDATA_ANY(collection), VARSIZE_ANY_EXHDR(collection)},
-							  rkey, &why))
+	switch (atp_lexicon_judge(lexicons, PG_GETARG_JSONB_P(0), collection, rkey, &why))
 	{
 		case ATP_LEX_VALID:
 			break;

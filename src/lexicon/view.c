@@ -28,6 +28,7 @@
 #include "parser/parse_func.h"
 #include "parser/parsetree.h"
 #include "rewrite/rewriteHandler.h"
+#include "types/types.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -78,7 +79,7 @@ shows_collection(Node *quals, const char *nsid)
 		return false;
 	c = lsecond(((OpExpr *) quals)->args);
 	return IsA(c, Const) && !c->constisnull && c->consttype == type &&
-		strcmp(TextDatumGetCString(c->constvalue), nsid) == 0;
+		strcmp(atp_nsid_cstring(PG_DETOAST_DATUM_PACKED(c->constvalue)), nsid) == 0;
 }
 
 /* Does the query show all rows, unordered? */
@@ -408,7 +409,7 @@ atp_create_view(PG_FUNCTION_ARGS)
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(2))
 		atp_argument_is_null(PG_ARGISNULL(0) ? "collection" : "target");
-	nsid = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	nsid = atp_nsid_cstring(PG_GETARG_VARLENA_PP(0));
 	target = NameStr(*PG_GETARG_NAME(2));
 	schema = PG_ARGISNULL(3) ? target : NameStr(*PG_GETARG_NAME(3));
 	name = view_name(fcinfo, 4, nsid);

@@ -46,7 +46,7 @@ typedef struct AtpRecordRow
 {
 	AtpAction	action;
 	struct varlena *did;
-	struct varlena *collection;
+	struct varlena *collection; /* as atp_nsid_make() writes it: equal collections have equal bytes */
 	struct varlena *rkey;
 	uint64		rev;
 	struct varlena *cid;		/* NULL for a deletion, as are the following pointers */

@@ -3,7 +3,8 @@
  *		Comparison functions of the types that are stored as varlena: each is a
  *		shell around one comparison of stored forms.
  *
- * A value has one stored form.  So equality and hashing are PostgreSQL's own
+ * A value has one stored form, except of the type nsid, whose equality and
+ * hash are in type_nsid.c.  So equality and hashing are PostgreSQL's own
  * for bytea (byteaeq, hashvarlena).  So is the order of the types that are
  * stored as text (bytealt, ..., byteacmp, bytea_sortsupport): see the types'
  * SQL files.  This file has the order of the packed types, and the functions
@@ -66,11 +67,12 @@ compare_args(FunctionCallInfo fcinfo, AtpCompareFn compare)
 	MIN_MAX(type, compare)
 
 ORDER(did, atp_did_cmp)
+ORDER(nsid, atp_compare_stored_nsids)
 ORDER(recordkey, atp_rkey_cmp)
 ORDER(uri, atp_uri_cmp)			/* aturi and noshuri */
 
 /*
- * Equality uses shells of this module, although bytea's functions are right.
+ * Equality and hash use shells of this module, although the server's functions are right.
  * The server searches a function of LANGUAGE internal, if it is not one of the
  * server's own, by name among all built-in functions at each look-up, and
  * INSERT ... ON CONFLICT looks the operators of a key up for each row.  This
@@ -78,5 +80,7 @@ ORDER(uri, atp_uri_cmp)			/* aturi and noshuri */
  */
 SHELL(atp_pg_bytes_eq, return byteaeq(fcinfo))
 SHELL(atp_pg_bytes_ne, return byteane(fcinfo))
+SHELL(atp_pg_bytes_hash, return hashvarlena(fcinfo))
+SHELL(atp_pg_bytes_hash_extended, return hashvarlenaextended(fcinfo))
 
-MIN_MAX(bytes, bytes_cmp)		/* handle, nsid and cidlink */
+MIN_MAX(bytes, bytes_cmp)		/* handle and cidlink */

@@ -66,6 +66,13 @@ atp_arg_span(FunctionCallInfo fcinfo, int i)
 	return (AtpSpan) {VARDATA_ANY(v), VARSIZE_ANY_EXHDR(v)};
 }
 
+/* The text of an argument of the type nsid. */
+static inline AtpSpan
+atp_arg_nsid(FunctionCallInfo fcinfo, int i)
+{
+	return atp_nsid_span(PG_GETARG_VARLENA_PP(i));
+}
+
 /* Returns the span as text, or SQL's NULL if the span is absent. */
 #define ATP_RETURN_SPAN_TEXT(span) \
 	do { \
@@ -82,6 +89,9 @@ atp_arg_span(FunctionCallInfo fcinfo, int i)
  */
 typedef int (*AtpCompareFn) (const uint8_t *a, size_t an, const uint8_t *b, size_t bn);
 typedef uint64 (*AtpAbbreviateFn) (const uint8_t *stored, size_t n);
+
+/* The order of the type nsid, of stored forms. */
+extern int	atp_compare_stored_nsids(const uint8_t *a, size_t an, const uint8_t *b, size_t bn);
 
 struct SortSupportData;
 extern void atp_sortsupport(struct SortSupportData *ssup, AtpCompareFn compare,

@@ -49,8 +49,12 @@ atp_text_type_arg(FunctionCallInfo fcinfo, int i, const AtpTextType *type)
 {
 	AtpBytes	stored = atp_arg_bytes(fcinfo, i);
 	char	   *text = palloc(stored.len + type->text_growth + 1);
-	size_t		n = type->text(stored.ptr, stored.len, text);
+	size_t		n = stored.len;
 
+	if (type->text != NULL)
+		n = type->text(stored.ptr, stored.len, text);
+	else
+		memcpy(text, stored.ptr, n);
 	text[n] = '\0';
 	return (AtpSpan) {text, n};
 }

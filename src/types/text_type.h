@@ -17,14 +17,16 @@ typedef struct AtpTextType
 	AtpErr		(*check) (const char *s, size_t n, size_t *at);
 	struct varlena *(*make) (const char *s, size_t n);	/* makes a value from a checked text */
 
-	/* Only for a type with modifiers and a packed form: */
+	/* Only for a type with modifiers: */
 	const char *const *typmods;
 	AtpErr		(*check_typmod) (const char *s, size_t n, int32 typmod, size_t *at);
+
+	/* Only for a type with a packed form; else values are stored as their texts: */
 	size_t		(*text) (const uint8_t *stored, size_t n, char *text);
 	size_t		text_growth;	/* most characters by which a text can be longer than its packed form */
 } AtpTextType;
 
-/* An argument of a type with a packed form, as text, followed by a NUL. */
+/* An argument as text, followed by a NUL. */
 extern AtpSpan atp_text_type_arg(FunctionCallInfo fcinfo, int i, const AtpTextType *type);
 
 extern Datum atp_text_type_in(FunctionCallInfo fcinfo, const AtpTextType *type);

@@ -122,7 +122,7 @@ construct_aturi(FunctionCallInfo fcinfo, AtpSpan authority)
 	APPEND(authority.ptr, authority.len);
 	if (PG_NARGS() > 1)
 	{
-		AtpSpan		collection = atp_arg_span(fcinfo, 1);
+		AtpSpan		collection = atp_arg_nsid(fcinfo, 1);
 
 		APPEND("/", 1);
 		APPEND(collection.ptr, collection.len);

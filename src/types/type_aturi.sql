@@ -6,8 +6,8 @@ COMMENT ON TYPE aturi IS 'AT URI';
 -- Order and equality: see compare.c.
 
 --@include order_own.sql.in TYPE=aturi ORDER=uri
---@include equality.sql.in TYPE=aturi
---@include operators.sql.in TYPE=aturi PREFIX=aturi CLASS=aturi
+--@include equality.sql.in TYPE=aturi EQUAL=bytes
+--@include operators.sql.in TYPE=aturi PREFIX=aturi CLASS=aturi EQUALIMAGE=btequalimage
 --@include text_casts.sql.in TYPE=aturi
 
 --@include type_uri.sql.in TYPE=aturi SCHEME=AT

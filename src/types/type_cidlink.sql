@@ -56,8 +56,8 @@ COMMENT ON CAST (cidlink AS cidlink) IS 'apply a type modifier';
 -- Order and equality: see compare.c.
 
 --@include order_bytes.sql.in TYPE=cidlink
---@include equality.sql.in TYPE=cidlink
---@include operators.sql.in TYPE=cidlink PREFIX=cidlink CLASS=cidlink
+--@include equality.sql.in TYPE=cidlink EQUAL=bytes
+--@include operators.sql.in TYPE=cidlink PREFIX=cidlink CLASS=cidlink EQUALIMAGE=btequalimage
 --@include text_casts.sql.in TYPE=cidlink
 
 -- Construction and parts.

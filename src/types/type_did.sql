@@ -6,8 +6,8 @@ COMMENT ON TYPE did IS 'AT Protocol: decentralized identifier';
 -- Order and equality: see compare.c.
 
 --@include order_own.sql.in TYPE=did ORDER=did
---@include equality.sql.in TYPE=did
---@include operators.sql.in TYPE=did PREFIX=did CLASS=did
+--@include equality.sql.in TYPE=did EQUAL=bytes
+--@include operators.sql.in TYPE=did PREFIX=did CLASS=did EQUALIMAGE=btequalimage
 --@include text_casts.sql.in TYPE=did
 
 -- Parts and normal form.

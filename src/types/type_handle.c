@@ -27,8 +27,8 @@ static const AtpTextType type = {
 
 ATP_TEXT_TYPE_DEFINE(handle, &type, in)
 ATP_TEXT_TYPE_DEFINE(handle, &type, recv)
-
-/* handle_out and handle_send are textout and byteasend: see type_handle.sql. */
+ATP_TEXT_TYPE_DEFINE(handle, &type, out)
+ATP_TEXT_TYPE_DEFINE(handle, &type, send)
 
 PG_FUNCTION_INFO_V1(atp_pg_handle_tld_allowed);
 Datum

@@ -6,8 +6,8 @@ COMMENT ON TYPE handle IS 'AT Protocol: handle, kept in lower case';
 -- Order and equality: see compare.c.
 
 --@include order_bytes.sql.in TYPE=handle
---@include equality.sql.in TYPE=handle
---@include operators.sql.in TYPE=handle PREFIX=handle CLASS=handle
+--@include equality.sql.in TYPE=handle EQUAL=bytes
+--@include operators.sql.in TYPE=handle PREFIX=handle CLASS=handle EQUALIMAGE=btequalimage
 --@include text_casts.sql.in TYPE=handle
 
 -- Predicates.

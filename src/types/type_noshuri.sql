@@ -6,8 +6,8 @@ COMMENT ON TYPE noshuri IS 'NOSH URI';
 -- Order and equality: see compare.c.
 
 --@include order_own.sql.in TYPE=noshuri ORDER=uri
---@include equality.sql.in TYPE=noshuri
---@include operators.sql.in TYPE=noshuri PREFIX=noshuri CLASS=noshuri
+--@include equality.sql.in TYPE=noshuri EQUAL=bytes
+--@include operators.sql.in TYPE=noshuri PREFIX=noshuri CLASS=noshuri EQUALIMAGE=btequalimage
 --@include text_casts.sql.in TYPE=noshuri
 
 --@include type_uri.sql.in TYPE=noshuri SCHEME=NOSH

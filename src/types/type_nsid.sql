@@ -3,11 +3,16 @@
 --@include type_plain.sql.in TYPE=nsid
 COMMENT ON TYPE nsid IS 'AT Protocol: namespaced identifier, the name of a collection or lexicon';
 
--- Order and equality: see compare.c.
+-- Order: see compare.c.  Equality: see type_nsid.c.
 
---@include order_bytes.sql.in TYPE=nsid
---@include equality.sql.in TYPE=nsid
---@include operators.sql.in TYPE=nsid PREFIX=nsid CLASS=nsid
+--@include order_own.sql.in TYPE=nsid ORDER=nsid
+--@include equality.sql.in TYPE=nsid EQUAL=nsid
+CREATE FUNCTION nsid_equalimage(oid) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'atp_pg_nsid_equalimage' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION nsid_equalimage(oid) IS 'false: equal values may be stored differently, so no deduplication';
+
+--@include operators.sql.in TYPE=nsid PREFIX=nsid CLASS=nsid EQUALIMAGE=nsid_equalimage
 --@include text_casts.sql.in TYPE=nsid
 
 -- Parts, normal form, patterns.

@@ -109,7 +109,7 @@ PG_FUNCTION_INFO_V1(atp_pg_recordkey_of_nsid);
 Datum
 atp_pg_recordkey_of_nsid(PG_FUNCTION_ARGS)
 {
-	AtpSpan		s = atp_arg_span(fcinfo, 0);
+	AtpSpan		s = atp_arg_nsid(fcinfo, 0);
 
 	PG_RETURN_POINTER(atp_rkey_make(s.ptr, s.len));
 }

@@ -6,8 +6,8 @@ COMMENT ON TYPE recordkey IS 'AT Protocol: record key';
 -- Order and equality: see compare.c.
 
 --@include order_own.sql.in TYPE=recordkey ORDER=recordkey
---@include equality.sql.in TYPE=recordkey
---@include operators.sql.in TYPE=recordkey PREFIX=recordkey CLASS=recordkey
+--@include equality.sql.in TYPE=recordkey EQUAL=bytes
+--@include operators.sql.in TYPE=recordkey PREFIX=recordkey CLASS=recordkey EQUALIMAGE=btequalimage
 --@include text_casts.sql.in TYPE=recordkey
 
 -- Key types.

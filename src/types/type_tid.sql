@@ -106,7 +106,7 @@ CREATE FUNCTION tid_larger(atproto.tid, atproto.tid) RETURNS atproto.tid
 	IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION tid_larger(atproto.tid, atproto.tid) IS 'the larger of two';
 
---@include operators.sql.in TYPE=atproto.tid PREFIX=tid CLASS=atproto_tid
+--@include operators.sql.in TYPE=atproto.tid PREFIX=tid CLASS=atproto_tid EQUALIMAGE=btequalimage
 --@include text_casts.sql.in TYPE=atproto.tid
 
 ALTER OPERATOR FAMILY atproto_tid_ops USING btree ADD

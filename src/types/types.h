@@ -17,7 +17,7 @@ extern struct varlena *atp_varlena(const void *bytes, size_t n);
 /* The results are palloc'd.  The text must have passed the type's check in src/core. */
 extern struct varlena *atp_did_make(const char *s, size_t n);
 extern struct varlena *atp_handle_make(const char *s, size_t n);	/* folds to lower case */
-extern struct varlena *atp_nsid_make(const char *s, size_t n);
+extern struct varlena *atp_nsid_make(const char *s, size_t n);	/* in the form that this library writes */
 extern struct varlena *atp_rkey_make(const char *s, size_t n);
 extern struct varlena *atp_cidlink_make(const uint8_t *bytes, size_t n);
 extern struct varlena *atp_aturi_make(const char *s, size_t n);
@@ -48,6 +48,24 @@ extern int	atp_compare_did_refs(const void *a, const void *b);
 
 /* The slice of a DID among slices >= 1: the remainder by which a table PARTITION BY HASH places the DID. */
 extern uint32 atp_did_slice(const struct varlena *did, uint32 slices);
+
+/*
+ * The text of an nsid that is not TOASTed, in the value itself or in constant memory, without a NUL behind.  ERROR for
+ * a code that only a newer library knows: see core/syntax/nsid_code.h.
+ */
+extern AtpSpan atp_nsid_span(const struct varlena *nsid);
+
+/* The same text, palloc'd, with a NUL behind. */
+extern char *atp_nsid_cstring(const struct varlena *nsid);
+
+/*
+ * An nsid that was read from a table, in the form that atp_nsid_make() gives: so equal values have equal bytes.
+ * Returns the value itself, if it has this form.
+ */
+extern struct varlena *atp_nsid_renew(struct varlena *nsid);
+
+/* The order of the type nsid. */
+extern int	atp_compare_nsids(const struct varlena *a, const struct varlena *b);
 
 /* atproto.tid is passed by value. */
 #define AtpTidGetDatum(x)	UInt64GetDatum(x)

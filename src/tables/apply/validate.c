@@ -11,6 +11,7 @@
 #include "core/syntax/recordkey.h"
 #include "lexicon/judge.h"
 #include "tables/apply/validate.h"
+#include "types/types.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
@@ -30,7 +31,7 @@ atp_validate_how(const AtpSettings *settings, AtpSpan collection)
 bool
 atp_validate_row(const AtpSettings *settings, AtpRecordRow *row)
 {
-	AtpSpan		collection = {VARDATA_ANY(row->collection), VARSIZE_ANY_EXHDR(row->collection)};
+	AtpSpan		collection = atp_nsid_span(row->collection);
 	AtpValidate how = row->value == NULL ? ATP_VALIDATE_NONE : atp_validate_how(settings, collection);
 	char		rkey[ATP_RKEY_MAX];
 	size_t		len;

@@ -66,7 +66,7 @@ struct AtpAuditIndex
 	TupleTableSlot *found;
 	bool		there;			/* ... valid ... */
 	bool		told;			/* ... and already returned */
-	AtpBytes	at;				/* the row's collection */
+	AtpSpan		at;				/* the row's collection */
 	MemoryContext cxt;			/* for detoasted values of rows */
 	int			rows;			/* rows since cxt was reset */
 	uint64		purge_rev;
@@ -219,9 +219,9 @@ get_attribute(AtpAuditIndex *x, int column, bool *isnull)
 	return slot_getattr(x->slot, x->attnums[column], isnull);
 }
 
-/* A column's bytes, detoasted into cxt if needed; ptr NULL: the column is null. */
-static AtpBytes
-get_bytes(AtpAuditIndex *x, int column)
+/* A column's value, detoasted into cxt if needed; NULL: the column is null. */
+static const struct varlena *
+get_value(AtpAuditIndex *x, int column)
 {
 	bool		isnull;
 	Datum		value = get_attribute(x, column, &isnull);
@@ -229,7 +229,7 @@ get_bytes(AtpAuditIndex *x, int column)
 	MemoryContext old;
 
 	if (isnull)
-		return (AtpBytes) {NULL, 0};
+		return NULL;
 	bytes = (struct varlena *) DatumGetPointer(value);
 	if (VARATT_IS_COMPRESSED(bytes) || VARATT_IS_EXTERNAL(bytes))
 	{
@@ -237,7 +237,26 @@ get_bytes(AtpAuditIndex *x, int column)
 		bytes = PG_DETOAST_DATUM_PACKED(value);
 		MemoryContextSwitchTo(old);
 	}
-	return (AtpBytes) {(const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)};
+	return bytes;
+}
+
+/* A column's bytes; ptr NULL: the column is null. */
+static AtpBytes
+get_bytes(AtpAuditIndex *x, int column)
+{
+	const struct varlena *value = get_value(x, column);
+
+	if (value == NULL)
+		return (AtpBytes) {NULL, 0};
+	return (AtpBytes) {(const uint8_t *) VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value)};
+}
+
+static AtpSpan
+get_collection(AtpAuditIndex *x)
+{
+	const struct varlena *value = get_value(x, COLLECTION);
+
+	return value == NULL ? (AtpSpan) {NULL, 0} : atp_nsid_span(value);
 }
 
 /* Move to the next row of the index. */
@@ -253,10 +272,10 @@ next_tuple(AtpAuditIndex *x)
 	x->told = false;
 	x->there = index_getnext_slot(x->scan, ForwardScanDirection, x->slot);
 	if (x->there)
-		x->at = get_bytes(x, COLLECTION);
+		x->at = get_collection(x);
 }
 
-/* Set a bound to the first len bytes of the name, followed by these characters. */
+/* Set a bound to the first len bytes of the name, followed by these characters: an nsid as text, which need not be valid. */
 static Datum
 set_bound(AtpAuditIndex *x, int bound, size_t len, const char *more)
 {

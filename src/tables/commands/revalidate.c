@@ -29,6 +29,7 @@
 #include "tables/base/distributed.h"
 #include "tables/base/table.h"
 #include "tables/commands/update_effects.h"
+#include "types/types.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
 #include "utils/memutils.h"
@@ -106,7 +107,7 @@ is_validated(const Revalidation *r, AtpSpan collection)
 static char *
 fault_of(Revalidation *r, const struct varlena *collection, const struct varlena *rkey, Jsonb *value)
 {
-	AtpSpan		name = {VARDATA_ANY(collection), VARSIZE_ANY_EXHDR(collection)};
+	AtpSpan		name = atp_nsid_span(collection);
 	char		text[ATP_RKEY_MAX];
 	size_t		len;
 	char	   *why;

@@ -16,6 +16,7 @@
 
 #include "common/clock.h"
 #include "config/spi.h"
+#include "core/syntax/nsid_code.h"
 #include "core/syntax/printable.h"
 #include "miscadmin.h"
 #include "stream/format.h"
@@ -163,8 +164,7 @@ copy_path(AtpBytes path)
 static struct varlena *
 collection_of(AtpMerge *m, AtpSpan name)
 {
-	if (m->collection == NULL || VARSIZE_ANY_EXHDR(m->collection) != name.len ||
-		memcmp(VARDATA_ANY(m->collection), name.ptr, name.len) != 0)
+	if (m->collection == NULL || atp_nsid_text_cmp(atp_nsid_span(m->collection), name) != 0)
 		m->collection = atp_nsid_make(name.ptr, name.len);
 	return m->collection;
 }
@@ -261,14 +261,12 @@ put_record(AtpMerge *m, AtpAction action)
 static void
 remove_row(AtpMerge *m, const AtpStoredRow *row)
 {
-	AtpSpan		collection = {VARDATA_ANY(row->collection), VARSIZE_ANY_EXHDR(row->collection)};
-
 	if (!m->sub->settings.actions[ATP_DELETE])
 	{
 		m->expected++;
 		return;
 	}
-	(void) new_row(m, ATP_DELETE, collection, row->path);
+	(void) new_row(m, ATP_DELETE, atp_nsid_span(row->collection), row->path);
 	m->step.deleted++;
 }
 

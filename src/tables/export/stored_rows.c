@@ -76,12 +76,6 @@ atp_stored_begin(MemoryContext parent, AtpStatements *set, const AtpSettings *se
  * Collections
  * ------------------------------------------------------------------------
  */
-static AtpSpan
-name_of(const struct varlena *collection)
-{
-	return (AtpSpan) {VARDATA_ANY(collection), VARSIZE_ANY_EXHDR(collection)};
-}
-
 static struct varlena *
 keep_value(AtpStoredRows *s, Datum value)
 {
@@ -115,7 +109,7 @@ find_collection(AtpStoredRows *s)
 		if (before != NULL)
 			pfree(before);
 		CHECK_FOR_INTERRUPTS();
-	} while (s->found != NULL && !atp_wants_collection(s->settings, name_of(s->found)));
+	} while (s->found != NULL && !atp_wants_collection(s->settings, atp_nsid_span(s->found)));
 	s->looked = true;
 	s->taken = false;
 }
@@ -127,8 +121,8 @@ find_collection(AtpStoredRows *s)
 static bool
 comes_first(const struct varlena *longer, const struct varlena *shorter)
 {
-	AtpSpan		l = name_of(longer);
-	AtpSpan		s = name_of(shorter);
+	AtpSpan		l = atp_nsid_span(longer);
+	AtpSpan		s = atp_nsid_span(shorter);
 
 	return l.len > s.len && memcmp(l.ptr, s.ptr, s.len) == 0 && l.ptr[s.len] < '/';
 }
@@ -161,7 +155,7 @@ next_collection(AtpStoredRows *s)
 static struct varlena *
 passed_key(const AtpStoredRows *s, const struct varlena *collection)
 {
-	AtpSpan		name = name_of(collection);
+	AtpSpan		name = atp_nsid_span(collection);
 
 	if (s->passed_len <= name.len + 1 || memcmp(s->passed, name.ptr, name.len) != 0 || s->passed[name.len] != '/')
 		return NULL;
@@ -243,7 +237,7 @@ read_row(AtpStoredRows *s)
 	MemoryContextSwitchTo(old);
 	s->row.rev = DatumGetAtpTid(v[2]);
 	s->row.cid = (AtpBytes) {(const uint8_t *) VARDATA_ANY(cid), VARSIZE_ANY_EXHDR(cid)};
-	collection = name_of(s->row.collection);
+	collection = atp_nsid_span(s->row.collection);
 	memcpy(s->path, collection.ptr, collection.len);
 	s->path[collection.len] = '/';
 	len = collection.len + 1;

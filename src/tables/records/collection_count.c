@@ -14,6 +14,7 @@
 #include "access/htup_details.h"
 #include "tables/base/derived.h"
 #include "tables/base/rows.h"
+#include "types/types.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
@@ -94,20 +95,10 @@ typedef struct Count
 } Count;
 
 static int
-compare_collections(const struct varlena *a, const struct varlena *b)
-{
-	Size		x = VARSIZE_ANY_EXHDR(a);
-	Size		y = VARSIZE_ANY_EXHDR(b);
-	int			cmp = memcmp(VARDATA_ANY(a), VARDATA_ANY(b), Min(x, y));
-
-	return cmp != 0 ? cmp : x < y ? -1 : x > y;
-}
-
-static int
 compare_changes(const void *a, const void *b)
 {
-	return compare_collections((*(const AtpChange *const *) a)->row->collection,
-							   (*(const AtpChange *const *) b)->row->collection);
+	return atp_compare_nsids((*(const AtpChange *const *) a)->row->collection,
+							 (*(const AtpChange *const *) b)->row->collection);
 }
 
 /*
@@ -130,9 +121,9 @@ count_changes(const AtpChange *changes, int n, Count *counts, Count *others)
 		struct varlena *collection = sorted[i]->row->collection;
 		Count	   *count = others;
 
-		if (compare_collections(collection, others->collection) != 0)
+		if (atp_compare_nsids(collection, others->collection) != 0)
 		{
-			if (ncounts == 0 || compare_collections(collection, counts[ncounts - 1].collection) != 0)
+			if (ncounts == 0 || atp_compare_nsids(collection, counts[ncounts - 1].collection) != 0)
 				counts[ncounts++] = (Count) {collection};
 			count = &counts[ncounts - 1];
 		}

@@ -96,14 +96,16 @@ begin_step(AtpApply *a)
 static bool
 wants_link(const AtpSettings *settings, const struct varlena *collection, AtpSpan path)
 {
+	AtpSpan		name;
+
 	if (settings->nlinks < 0)
 		return true;
+	name = atp_nsid_span(collection);
 	for (int i = 0; i < settings->nlinks; i++)
 	{
 		const AtpLinkFilter *filter = &settings->links[i];
 
-		if (atp_nsid_matches(VARDATA_ANY(collection), VARSIZE_ANY_EXHDR(collection),
-							 filter->collection, strlen(filter->collection)) &&
+		if (atp_nsid_matches(name.ptr, name.len, filter->collection, strlen(filter->collection)) &&
 			(filter->path == NULL || atp_span_is(path, filter->path)))
 			return true;
 	}
@@ -315,8 +317,7 @@ may_be_added(const Links *l, const AtpLinkSource *place)
 		return true;
 	for (int i = 0; i < settings->nlinks; i++)
 		if (is_named(&settings->links[i]) && atp_span_is(place->path, settings->links[i].path) &&
-			strlen(settings->links[i].collection) == VARSIZE_ANY_EXHDR(place->collection) &&
-			memcmp(settings->links[i].collection, VARDATA_ANY(place->collection), VARSIZE_ANY_EXHDR(place->collection)) == 0)
+			atp_span_is(atp_nsid_span(place->collection), settings->links[i].collection))
 			return true;
 	return false;
 }

@@ -223,7 +223,7 @@ tell_gone(AtpApply *a, int n)
 					 errmsg("\"%s\" of a row of table \"record\" is null",
 							null[0] ? "did" : null[1] ? "collection" : null[2] ? "rkey" : "rev")));
 		rows[i] = (AtpRecordRow) {
-			.action = ATP_DELETE, .did = PG_DETOAST_DATUM_PACKED(v[0]), .collection = PG_DETOAST_DATUM_PACKED(v[1]),
+			.action = ATP_DELETE, .did = PG_DETOAST_DATUM_PACKED(v[0]), .collection = atp_nsid_renew(PG_DETOAST_DATUM_PACKED(v[1])),
 			.rkey = PG_DETOAST_DATUM_PACKED(v[2]), .rev = DatumGetAtpTid(v[3])
 		};
 		changes[i] = (AtpChange) {

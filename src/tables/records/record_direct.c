@@ -26,16 +26,6 @@ typedef struct Sorted
 	const AtpRecordRow *row;
 } Sorted;
 
-static int
-compare_bytes(const struct varlena *x, const struct varlena *y)
-{
-	int			xn = VARSIZE_ANY_EXHDR(x);
-	int			yn = VARSIZE_ANY_EXHDR(y);
-	int			cmp = x == y ? 0 : memcmp(VARDATA_ANY(x), VARDATA_ANY(y), Min(xn, yn));
-
-	return cmp != 0 ? cmp : xn - yn;
-}
-
 /* The order of the primary key. */
 static int
 compare_keys(const AtpRecordRow *x, const AtpRecordRow *y)
@@ -43,7 +33,7 @@ compare_keys(const AtpRecordRow *x, const AtpRecordRow *y)
 	int			cmp = x->did == y->did ? 0 : atp_compare_dids(x->did, y->did);
 
 	if (cmp == 0)
-		cmp = compare_bytes(x->collection, y->collection);
+		cmp = atp_compare_nsids(x->collection, y->collection);
 	if (cmp == 0)
 		cmp = atp_rkey_cmp((const uint8_t *) VARDATA_ANY(x->rkey), VARSIZE_ANY_EXHDR(x->rkey),
 						   (const uint8_t *) VARDATA_ANY(y->rkey), VARSIZE_ANY_EXHDR(y->rkey));

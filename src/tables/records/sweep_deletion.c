@@ -248,7 +248,7 @@ queue_found(AtpRecords *records, struct varlena *did, uint64 rev, int64 seq, uin
 		if (nulls[0] || nulls[1] || nulls[2])
 			continue;
 		*row = (AtpRecordRow) {
-			.action = ATP_DELETE, .did = did, .collection = PG_DETOAST_DATUM_COPY(values[0]),
+			.action = ATP_DELETE, .did = did, .collection = atp_nsid_renew(PG_DETOAST_DATUM_COPY(values[0])),
 			.rkey = PG_DETOAST_DATUM_COPY(values[1]),
 			.rev = rev == ATP_TID_MAX_CANONICAL ? DatumGetAtpTid(values[2]) : rev, .unkept = true
 		};

@@ -18,6 +18,7 @@
 #include "tables/base/sweep.h"
 #include "tables/repos/repo_state.h"
 #include "types/foreign_time.h"
+#include "types/types.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
@@ -64,7 +65,7 @@ is_in_set(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 		return atp_proved_covers(set, &own);
 	for (int r = event->first_row; r < event->first_row + event->nrows; r++)
 	{
-		collection = text_to_cstring((text *) s->apply->batch->rows[r].record.collection);
+		collection = atp_nsid_cstring(s->apply->batch->rows[r].record.collection);
 		own = atp_proved_set(1, &collection);
 		if (!atp_proved_covers(set, &own))
 			return false;
