@@ -1471,7 +1471,7 @@ fault("link-count-batch", "tables/apply/apply.c", "	atp_link_counts_write(a);\n	
 fault("link-count-purge", "tables/apply/apply.c", "	a->accepted = a->sink->purge(a);\n	atp_link_counts_write(a);", "	a->accepted = a->sink->purge(a);", T)
 fault("link-count-car", "tables/export/load_car.c", "	atp_merge_counts(merge);\n", "", T)
 fault("link-count-retry", "tables/apply/replay.c", "	atp_link_counts_write(&a);\n", "", T)
-fault("link-count-export", "fetch/repositories/repo_transfer.c", "		write_counts(t);\n", "		;\n", "t/351_repo_kills")
+fault("link-count-export", "fetch/repositories/repo_transfer.c", "	atp_merge_counts(t->merge);\n", "", "t/351_repo_kills")
 fault("link-count-month", "tables/commands/partition_links.c", "counted ? REMOVE_COUNTED_LINKS", "!counted ? REMOVE_COUNTED_LINKS", "t/233_partition_months")
 fault("return-query-types", "config/spi.c", "	(void) convert_tuples_by_position(portal->tupDesc, result->setDesc,", "	if (portal == NULL) (void) convert_tuples_by_position(portal->tupDesc, result->setDesc,", "sql/link")
 fault("backlinks-page", "tables/commands/backlinks.c", "ROW(l.rkey, l.did) OPERATOR(@.<) ROW($6, $7)", "l.rkey OPERATOR(@.<) $6 AND $7 IS NOT NULL", "sql/backlinks")
