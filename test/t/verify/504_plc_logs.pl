@@ -424,6 +424,16 @@ is(query("SELECT count(*) FROM hole.plc_refused"), '0', '... nothing is refused'
 is(query("SELECT string_agg(DISTINCT problem, ',') FROM atproto.plc_audit('$whose', 'hole') a"), '', '... and the log holds');
 query(q{SELECT atproto.unsubscribe('hole')});
 
+# a stored operation behind the hole cannot be read: the answer has it, without a number
+make_hole('spoilt');
+query("UPDATE spoilt.plc_operation SET packed = '\\x00' WHERE seq = $came");
+query("SELECT atproto.plc_ask('spoilt', '$whose')");
+logs_have_come('spoilt');
+logs_are('spoilt', 'M-11: an operation before a spoilt one', $came, $whose);
+is(query("SELECT seq FROM spoilt.plc_operation ORDER BY n DESC LIMIT 1"), $came, '... which keeps its number');
+is(query("SELECT string_agg(DISTINCT problem, ',') FROM atproto.plc_audit('$whose', 'spoilt') a"), '', '... and holds again');
+query(q{SELECT atproto.unsubscribe('spoilt'); DROP SCHEMA spoilt CASCADE});
+
 # a user's trigger keeps rows in the table, or out: nothing is replaced, and the stream does not wait
 foreach my $trigger ([ kept => 'BEFORE DELETE' ], [ left_out => 'BEFORE INSERT', 'WHEN (NEW.seq IS NULL)' ])
 {
