@@ -1,6 +1,6 @@
 # 297_short_rows.pl
-#		A row that is written directly ends before its last columns, if these are null: its header has 24 bytes instead of
-#		32.  Reads, triggers, CLUSTER, UPDATE and amcheck take such rows for ordinary ones, whichever columns the owner has
+#		A row of a direct write ends before the last columns, if these are null: the header has 24 bytes instead of
+#		32.  Reads, triggers, CLUSTER, UPDATE and amcheck take such rows for ordinary rows, whichever columns the owner has
 #		added or dropped before or after.  E-43.
 
 use strict;
@@ -16,8 +16,8 @@ use Test::More;
 two_ways('short_rows');
 query('CREATE EXTENSION pageinspect; CREATE EXTENSION amcheck');
 
-# The columns and the bytes of the headers of a table's rows; without rows of which a value was compressed or put out of line,
-# since PostgreSQL forms these again.
+# The numbers of columns and the sizes of the headers in a table.  Rows with a compressed or large value are left out, since
+# PostgreSQL forms such a row again.
 sub headers
 {
 	my ($table) = @_;
@@ -66,7 +66,7 @@ is(headers('case_direct.record'), '10|32', 'rows have a column with a default');
 is(query('SELECT DISTINCT extra FROM case_direct.record'), '5', 'which is read');
 again();
 
-# rows that lack the column would be read with the value 5
+# PostgreSQL would read the value 5 in a row without the column
 both('former default', 'ALTER TABLE record ADD extra int DEFAULT 5; ALTER TABLE record ALTER extra DROP DEFAULT');
 is(query('SELECT DISTINCT extra IS NULL FROM case_direct.record'), 't', 'null in a column that rows may lack, with another value, is null');
 again();
