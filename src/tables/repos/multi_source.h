@@ -40,7 +40,7 @@ extern List *atp_running_subscriptions(const char *target);
 /* May an event that has waited for a missing commit since this time wait longer? */
 extern bool atp_multi_source_may_wait(TimestampTz since);
 
-/* Does another subscription fill the target's tables, or will it when it is resumed? */
+/* Does another subscription fill the target's tables, or is paused or stopped? */
 extern bool atp_multi_source_is_filled(const AtpApply *a);
 
 /*

@@ -616,9 +616,8 @@ take_qualified(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effe
 }
 
 /*
- * F-15: is it kept that an account is active, before anything else is known of it?  Otherwise an older status, of a stream that is behind or
- * read again, would count as the newest, and an old deletion would remove the records that came after it.  A relay names few accounts without
- * a commit.
+ * F-15: does an active status make a row?  Without the row, an older status, of a stream that is behind or read again, would count as the
+ * newest status, and an old deletion would remove the records that came after the deletion.  A relay names few accounts without a commit.
  */
 static bool
 keeps_active(AtpRepos *s)
