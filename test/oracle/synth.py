@@ -10,7 +10,7 @@
                                  jsonb is 12 times as large, under 200 keys
     synth.py erased > FILE       an account with three records that is deleted
     synth.py clock > FILE        accounts that go and come while their server's clock steps back
-    synth.py returns > FILE      accounts that were deleted or deactivated, have come back, and then write; one that is only active
+    synth.py returns > FILE      accounts that were deleted or deactivated, have come back, and then write; some without a commit
     synth.py missed > FILE       accounts that go and come: with a commit, a #sync to another tree, to the same tree
                                  or a commit with an operation left out meanwhile
     synth.py odd > FILE          the rules of state.py one by one: stale and rejected commits,
@@ -333,7 +333,7 @@ def clock():
 
 
 def returns():
-    """Each account's old status, all their returns, their commits; at last a commit of another account, and an account that is only active."""
+    """Each account's old status, all their returns, their commits; at last an account that is only active, and one that is only suspended."""
     s = Stream()
     was = {did(1): "deleted", did(2): "deactivated", did(3): "takendown"}
     later = dict.fromkeys([*was, did(4)])
@@ -351,6 +351,7 @@ def returns():
             yield s.commit(who, rev, [("create", "app.bsky.feed.post/" + name, post(name))], time=f"2026-01-01T12:0{n}:00.000Z")
     yield s.identity(did(5), "handle.example", time="2026-01-01T13:00:00.000Z")
     yield account(did(5), "13:00", True)
+    yield account(did(6), "13:00", False, status="suspended")
 
 
 # --- the odd ones ---

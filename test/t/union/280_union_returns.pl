@@ -21,6 +21,7 @@ my $late     = write_capture(PostgreSQL::Test::Utils::tempdir() . '/late', @mess
 my $returned = 'SELECT count(*), bool_and(active), bool_and(rev IS NOT NULL), max(status) FROM %1$s.repo WHERE did < $$' . did('e') . '$$';
 my $written  = 'SELECT count(*), count(DISTINCT did) FROM %1$s.visible_record';
 my $last     = did('e');
+my $hidden   = did('f');
 
 sub follow
 {
@@ -67,6 +68,7 @@ foreach my $version (qw(v1 v2))
 	query("CREATE SCHEMA $version; CREATE SCHEMA alone_$version");
 	follow("alone_$version", "alone_$version", $behind);
 	is(query("SELECT count(*) FROM alone_$version.repo WHERE did = '$last'"), '0', "$version: alone, an account that is active makes no row");
+	is(query("SELECT active, status FROM alone_$version.repo WHERE did = '$hidden'"), 'f|suspended', "$version: one that is not active makes a row");
 	whole("alone_$version", "$version: alone");
 
 	query(subscribe_sql("behind_$version", $server, target => "'$version'") . "; SELECT atproto.pause('behind_$version')");
