@@ -103,6 +103,10 @@ ATP_ERROR(ATP_E_CBOR_KEY, "A map key is not a text string.")
 ATP_ERROR(ATP_E_CBOR_KEY_ORDER, "Map keys are not in canonical order.")
 ATP_ERROR(ATP_E_CBOR_KEY_TWICE, "A map key is repeated.")
 ATP_ERROR(ATP_E_CBOR_DEPTH, "The nesting is too deep.")
+
+/* --- packed --- */
+ATP_ERROR(ATP_E_PACKED, "The stored value is damaged: this is no packed form of any value.")
+ATP_ERROR(ATP_E_PACKED_EDITION, "The value was packed by a newer version of the extension.")
 ATP_ERROR(ATP_E_RECORD_SIZE, "The record is larger than 1,000,000 bytes.")
 ATP_ERROR(ATP_E_RECORD_MAP, "A record must be a map.")
 ATP_ERROR(ATP_E_RECORD_TYPE, "A record must have \"$type\".")
