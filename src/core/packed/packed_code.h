@@ -14,7 +14,7 @@
  * An empty array or map has the length 0, and no number.  REF is the strong reference {cid, uri} of a CID of DAG-CBOR and a URI that
  * has the code TEXT_URI.
  *
- * Codes 0x5d to 0x5f and numbers of keys from 0xf0 are not used: a later edition may give them a meaning.
+ * Codes 0x5c to 0x5f and numbers of keys from 0xf0 are not used: a later edition may give them a meaning.
  */
 #ifndef ATP_PACKED_CODE_H
 #define ATP_PACKED_CODE_H
@@ -25,7 +25,6 @@
 #define ATP_PACKED_ONE_BYTE		0x40	/* texts whose number is the code */
 #define ATP_PACKED_DIGEST		32		/* bytes of SHA-256 */
 #define ATP_PACKED_URI			(ATP_PLC_BYTES + 1 + 8) /* did:plc, collection, TID */
-#define ATP_PACKED_NESTED		0x5a	/* the first code of a container */
 
 typedef enum AtpPackedCode
 {
@@ -54,14 +53,20 @@ typedef enum AtpPackedCode
 	ATP_CODE_UINT_LONG,			/* from 2^63: eight bytes */
 	ATP_CODE_NINT_LONG,
 	ATP_CODE_BYTES,
-	ATP_CODE_ARRAY = ATP_PACKED_NESTED,
+	ATP_CODE_ARRAY,
 	ATP_CODE_MAP,
 	ATP_CODE_SHAPE,
 	ATP_CODE_SHORT_TEXT = 0x60, /* and the length: texts below 32 bytes */
 	ATP_CODE_SMALL = 0x80		/* and the integer: 0 to 127 */
 } AtpPackedCode;
 
-_Static_assert(ATP_CODE_BYTES < ATP_CODE_ARRAY, "the codes of containers are the last before the reserved ones");
+_Static_assert(ATP_CODE_SHAPE == 0x5b, "the numbers of codes are on disk");
+
+static inline bool
+atp_code_is_container(uint8_t code)
+{
+	return code == ATP_CODE_REF || (code >= ATP_CODE_ARRAY && code <= ATP_CODE_SHAPE);
+}
 
 /* A value of the packed form: its code, and exactly the content. */
 typedef struct AtpPackedValue
