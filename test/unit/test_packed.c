@@ -279,7 +279,7 @@ test_damaged(void)
 	for (int edition = ATP_PACKED_EDITION + 1; edition < 256; edition += 127)
 	{
 		const uint8_t stored[] = {(uint8_t) edition, 0x80};
-		AtpPart		part;
+		AtpPackedPart		part;
 
 		ok(atp_part_whole((AtpBytes) {stored, 2}, &part) == ATP_E_PACKED_EDITION, "the edition %d is newer than the library", edition);
 		ok(check((AtpBytes) {stored, 2}) == ATP_E_PACKED_EDITION, "and is not unpacked");
@@ -303,7 +303,7 @@ test_altered(void)
 		AtpBytes	altered = {copy, len};
 		bool		found;
 		size_t		n;
-		AtpPart		part;
+		AtpPackedPart		part;
 
 		if (i >= stored.len)
 			copy[i % stored.len] ^= (uint8_t) (1 << (i / stored.len - 1));
@@ -409,7 +409,7 @@ test_lists(void)
 /* --- parts --- */
 
 static bool
-go(AtpPart *part, const char *path)
+go(AtpPackedPart *part, const char *path)
 {
 	bool		found = true;
 
@@ -431,7 +431,7 @@ static void
 test_path(AtpBytes stored, const char *path, const char *expected)
 {
 	char		buf[ATP_PART_TEXT_MAX];
-	AtpPart		part;
+	AtpPackedPart		part;
 	AtpSpan		text = {NULL, 0};
 	bool		found;
 
@@ -478,7 +478,7 @@ test_kind(AtpBytes stored, const char *path, AtpCborKind expected, uint64_t memb
 {
 	AtpCborKind kind;
 	uint64_t	count;
-	AtpPart		part;
+	AtpPackedPart		part;
 	AtpBytes	again;
 	uint8_t    *out;
 
