@@ -24,7 +24,7 @@
 
 #ifdef ATP_INJECTION_POINTS
 
-/* For tests: another number. */
+/* For tests: another limit of the differences. */
 static int	differences_max = DIFFERENCES_MAX;
 
 void

@@ -22,13 +22,16 @@ extern void atp_link_count_init(void);
 #define atp_link_count_init()	((void) 0)
 #endif
 
-/* Note that the transaction of a has added (removed: -1) so many links.  Writes nothing: the caller may be reading SPI_tuptable. */
+/*
+ * Note that the transaction of a has added (removed: -1) so many links.  The function executes no statement, since
+ * link_rows.c calls the function while reading the rows of a statement (SPI_tuptable).
+ */
 extern void atp_link_count_note(AtpApply *a, const struct varlena *target, int32 source, int64 n);
 
 /* Write what was noted.  Called once in a transaction, after all other rows, with the rights to write link. */
 extern void atp_link_counts_write(AtpApply *a);
 
-/* Write what was noted, if it takes much memory. */
+/* Write the noted differences early, if there are so many that the memory must be limited. */
 extern void atp_link_counts_limit(AtpApply *a);
 
 /* Make link_count agree with link; the caller keeps the writers of links out. */
