@@ -16,15 +16,14 @@
 #include "utils/memutils.h"
 
 /*
- * The most differences that a transaction collects, besides those of a step of link_rows.c.  When there are so many, they are
- * written at once, and further ones later, not in the order of the key any more: only the removal of a very large repository
- * has so many.
+ * A transaction that has noted so many differences writes the differences after the present step of link_rows.c, and
+ * keeps the order of the key only within each part: only the removal of a very large repository does this.
  */
 #define DIFFERENCES_MAX	(1024 * 1024)
 
 #ifdef ATP_INJECTION_POINTS
 
-/* For tests: another limit of the differences. */
+/* Tests set a small number. */
 static int	differences_max = DIFFERENCES_MAX;
 
 void
@@ -273,7 +272,7 @@ atp_link_counts_limit(AtpApply *a)
  * ------------------------------------------------------------------------
  */
 
-/* The counts that the table should have. */
+/* The counts of the links of counted sources. */
 #define COUNTED_LINKS \
 	"(SELECT l.target, l.source, count(*) AS n FROM #.link l WHERE l.source IN (SELECT id FROM #.link_source WHERE counted)" \
 	" GROUP BY l.target, l.source)"

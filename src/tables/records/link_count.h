@@ -28,10 +28,10 @@ extern void atp_link_count_init(void);
  */
 extern void atp_link_count_note(AtpApply *a, const struct varlena *target, int32 source, int64 n);
 
-/* Write what was noted.  Called once in a transaction, after all other rows, with the rights to write link. */
+/* Write the noted differences.  The caller has written all other rows of the transaction, and has the right to write link. */
 extern void atp_link_counts_write(AtpApply *a);
 
-/* Write the noted differences early, if there are so many that the memory must be limited. */
+/* Write the noted differences if their number has reached the limit. */
 extern void atp_link_counts_limit(AtpApply *a);
 
 /* Make link_count agree with link; the caller keeps the writers of links out. */
