@@ -836,7 +836,6 @@ fault("jobs-not-awaited", "tables/commands/job_reassign.c", "	atp_jobs_await(atp
 fault("stop-anybody", "config/subscription.c", "WHERE name = $1 AND xmin = $3", "WHERE name = $1 AND (xmin = $3 OR true)", "t/285_races")
 fault("short-missing", "tables/direct/direct_short.c", "slot->tts_isnull[n - 1] && !TupleDescAttr(desc, n - 1)->atthasmissing)", "slot->tts_isnull[n - 1])", "t/297_short_rows")
 fault("short-bitmap", "tables/direct/direct_short.c", "header->t_infomask &= ~HEAP_HASNULL;", "(void) header;", "t/297_short_rows")
-fault("short-place", "tables/direct/direct_insert.c", "slots[i]->tts_tid = stored[i]->tts_tid;", "(void) stored;", "t/297_short_rows")
 fault("direct-duplicate", "tables/direct/direct_insert.c", "		if (duplicate)\n			atp_direct_conflict(d);", "		if (duplicate && d->table->keyed)\n			atp_direct_conflict(d);", "t/295_apply_paths")
 fault("direct-changed", "tables/direct/direct_update.c", "&failure, &mode, &indexes) != TM_Ok)", "&failure, &mode, &indexes) == TM_Deleted)", "t/285_races")
 fault("direct-triggers", "tables/direct/direct_triggers.c", "	ExecARInsertTriggers(t->estate, result, slot, NIL, t->capture);", "	if (t->capture != NULL)\n		ExecARInsertTriggers(t->estate, result, slot, NIL, t->capture);", "t/296_triggers")
