@@ -37,7 +37,7 @@ fault("nsid-no-image", "types/type_nsid.c", "PG_RETURN_BOOL(false);", "PG_RETURN
 fault("nsid-audit-form", "tables/audit/audit_index.c", "(AtpSpan) {NULL, 0} : atp_nsid_span(value);", "(AtpSpan) {NULL, 0} : (AtpSpan) {VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value)};", "sql/audit")
 fault("packed-one-byte", "core/packed/packed_text.c", "if (number < ATP_PACKED_ONE_BYTE)", "if (number <= ATP_PACKED_ONE_BYTE)", "unit/test_packed", short=True)
 fault("packed-run", "core/packed/packed_table.c", "from = middle + 1;", "from = middle + 2;", "unit/test_packed")
-fault("packed-edition", "core/packed/packed_table.c", "if (number < end)", "if (number != ATP_PACKED_NONE)", "unit/test_packed")
+fault("packed-edition", "core/packed/packed_table.c", "runs[run] < end; run++", "runs[run] <= end; run++", "unit/test_packed")
 fault("packed-newer", "core/packed/packed_part.c", "if (stored.ptr[0] > ATP_PACKED_EDITION)", "if (stored.ptr[0] > ATP_PACKED_EDITION + 1)", "unit/test_packed")
 fault("packed-depth", "core/packed/packed_unpack.c", "depth == ATP_CBOR_DEPTH_MAX", "depth == ATP_CBOR_DEPTH_MAX + 1", "unit/test_packed")
 fault("packed-behind", "core/packed/packed_part.c", "&value) || rest.len > 0)", "&value))", "unit/test_packed")
