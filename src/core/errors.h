@@ -178,6 +178,10 @@ ATP_ERROR(ATP_E_JSON_TWICE, "A key of an object is repeated.")
 ATP_ERROR(ATP_E_JSON_LARGE, "The JSON is too large.")
 ATP_ERROR(ATP_E_JSON_AMBIGUOUS, "A map with the key \"$link\" or \"$bytes\" cannot be told from a link or bytes in JSON.")
 
+/* --- packed --- */
+ATP_ERROR(ATP_E_PACKED, "The stored value is damaged: this is no packed form of any value.")
+ATP_ERROR(ATP_E_PACKED_EDITION, "The value was packed by a newer version of the extension.")
+
 /* --- keys and signatures: multikey json did_web diddoc sig --- */
 ATP_ERROR(ATP_E_KEY_BASE, "A key begins with \"z\" (base58btc), after \"did:key:\" or alone.")
 ATP_ERROR(ATP_E_KEY_LONG, "A key has at most 128 characters.")
