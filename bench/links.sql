@@ -109,6 +109,56 @@ SELECT format('the followers of one account, %s: how many', to_char(:famous, 'FM
 CALL measure(:'followers', :'follows_count', $$(VALUES ('at://did:plc:famousfamousfamousfamous'::aturi)) v (target)$$, 'under 100 ms', :runs);
 CALL measure('the newest 50 of them', :'newest_follows', $$(SELECT 'at://did:plc:famousfamousfamousfamous'::aturi FROM generate_series(1, 1000)) v (target)$$, '', :runs);
 
+-- The same numbers from the table link_count, beside a row of another table by its primary key.
+CREATE PROCEDURE count_all() LANGUAGE plpgsql AS $$
+DECLARE
+	started float8 = busy();
+BEGIN
+	PERFORM atproto.count_links('{app.bsky.feed.like:subject.uri,app.bsky.graph.follow:subject}');
+	INSERT INTO result (what, value, wanted)
+	SELECT format('`count_links()` of %s links with %s targets', to_char(sum(n), 'FM999,999,999'), to_char(count(*), 'FM999,999,999')), round(((busy() - started) * 1000 / sum(n))::numeric, 2) || ' µs a link', ''
+	FROM atproto.link_count;
+END $$;
+CALL count_all();
+VACUUM (ANALYZE) atproto.link_count;
+INSERT INTO result (what, value, wanted)
+SELECT 'a count', format('%s bytes (table %s, key %s)', round((t + i) / n), round(t / n), round(i / n)), ''
+FROM (SELECT pg_table_size('atproto.link_count'), pg_relation_size('atproto.link_count_pkey'), (SELECT count(*) FROM atproto.link_count)) s (t, i, n);
+CREATE TABLE single AS SELECT target, source AS id FROM atproto.link_count;
+ALTER TABLE single ADD PRIMARY KEY (target, id);
+VACUUM (ANALYZE) single;
+SELECT id AS likes_id FROM atproto.link_source WHERE collection = 'app.bsky.feed.like' AND path = 'subject.uri' \gset
+SELECT id AS follows_id FROM atproto.link_source WHERE collection = 'app.bsky.graph.follow' AND path = 'subject' \gset
+SELECT format('id FROM single s WHERE s.target = r.target AND s.id = %s', :'likes_id') AS single_row,
+	format('n FROM atproto.link_count c WHERE c.target = r.target AND c.source = %s', :'likes_id') AS likes_row,
+	format('n FROM atproto.link_count l WHERE l.target = r.target AND %s', :'likes') AS likes_row_of,
+	format('n FROM atproto.link_count c WHERE c.target = r.target AND c.source = %s', :'follows_id') AS follows_row \gset
+CALL measure('a row of a table with as many rows, by its primary key', :'single_row', 'liked', '', :runs);
+CALL measure('how many like a post, counted, with the number of the source', :'likes_row', 'liked', '1.2 times the row before', :runs);
+CALL measure('the same with a look-up of the source', :'likes_row_of', 'liked', '', :runs);
+CALL measure('the same by `atproto.backlink_count()`', $$atproto.backlink_count(r.target, 'app.bsky.feed.like:subject.uri')$$, 'liked', '', :runs);
+CALL measure('the followers of the account with the most, counted', :'follows_row', $$(SELECT 'at://did:plc:famousfamousfamousfamous'::aturi FROM generate_series(1, 1000)) v (target)$$, '1.2 times the row before', :runs);
+CALL measure('the same by `atproto.backlink_count()`', $$atproto.backlink_count(r.target, 'app.bsky.graph.follow:subject')$$, $$(SELECT 'at://did:plc:famousfamousfamousfamous'::aturi FROM generate_series(1, 1000)) v (target)$$, '', :runs);
+
+-- A popular post: 100,000 likes in a minute, in the transactions of a consumer (batch_delay = 50ms), beside 19 other targets in each.
+CREATE TABLE others AS SELECT row_number() OVER () AS k, target, source FROM atproto.link_count WHERE n < 50 LIMIT 20000;
+CREATE INDEX ON others (k);
+CREATE PROCEDURE popular(id int) LANGUAGE plpgsql AS $$
+DECLARE
+	before bigint = pg_relation_size('atproto.link_count');
+BEGIN
+	FOR i IN 1..1200 LOOP
+		INSERT INTO atproto.link_count AS c (target, source, n)
+		SELECT * FROM (SELECT 'at://did:plc:famousfamousfamousfamous/app.bsky.feed.post/popular'::aturi, id, 83
+			UNION ALL SELECT target, source, 1 FROM others WHERE k % 1000 = i % 1000 AND k <= 19000) n (target, source, n) ORDER BY 1, 2
+		ON CONFLICT (target, source) DO UPDATE SET n = c.n + excluded.n;
+		COMMIT;
+	END LOOP;
+	INSERT INTO result (what, value, wanted) VALUES ('the table after 100,000 likes of a post, and 22,800 of others, in 1,200 transactions, divided by before',
+		round(pg_relation_size('atproto.link_count')::numeric / before, 2)::text, 'at most 2');
+END $$;
+CALL popular(:likes_id);
+
 -- Notifications are one range of the key, and nothing else is read.
 CREATE FUNCTION notification_plan() RETURNS text LANGUAGE plpgsql AS $$
 DECLARE

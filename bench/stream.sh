@@ -29,7 +29,8 @@
 # full, which only network and p256 can be, the keys are in atproto.identity beforehand; 1/mirror: at full, atproto.identity is
 # empty, and the keys are in a followed log of a directory, compared with 1/full, which has to be in the list; 1/followed: as
 # 1/mirror, but the keys are in atproto.identity, too, as soon after an account's first event; 1/links: with links => 'all' at chain,
-# compared with 1, which has to be in the list; 1/validate: with validate => 'flag', likewise);
+# compared with 1, which has to be in the list; 1/counts: with links => 'all', and counts of likes, reposts, answers and follows,
+# compared with 1/links, which has to be in the list; 1/validate: with validate => 'flag', compared with 1);
 # TRAFFIC, which captures; PARTITION, collection or month: the tables are in such partitions, COPY's, too; and
 # TRIGGER, which record and COPY's table have: row, for each new row, that does nothing; feed, that inserts each
 # post into another table; statement, that counts the new rows by collection.
@@ -193,9 +194,10 @@ log_bytes() { sql -c "SELECT pg_current_wal_insert_lsn() - '0/0'"; }
 
 # Sets seconds, from the connection to the last commit, cpu, and log.
 consume() {	# LAST
-	local level=chain links=none validate=none
+	local level=chain links=none validate=none counted={}
 	case $workers in
 		*/links) links=all ;;
+		*/counts) links=all counted={app.bsky.feed.like:subject.uri,app.bsky.feed.repost:subject.uri,app.bsky.feed.post:reply.parent.uri,app.bsky.graph.follow:subject} ;;
 		*/validate) validate=flag ;;
 		*/mirror | */followed) level=full ;;
 		*/*) level=${workers#*/} ;;
@@ -212,6 +214,7 @@ consume() {	# LAST
 	sql -o /dev/null <<SQL
 SELECT atproto.unsubscribe(name) FROM atproto.subscription WHERE name = 'bench';
 TRUNCATE atproto.record, atproto.repo, atproto.link, feed, counted;
+SELECT atproto.count_links('$counted');
 CHECKPOINT;
 SQL
 	log=$(log_bytes)
@@ -283,7 +286,7 @@ memory() {	# LAST
 }
 
 bench() {	# NAME CAPTURE LAST
-	local last=$3 ops rows links link_bytes faults copied=() copy_cpu=() copy_log=() list=$WORKERS
+	local last=$3 ops rows links link_bytes counts count_bytes faults copied=() copy_cpu=() copy_log=() list=$WORKERS
 	local -A consumed=() consumer_cpu=() consumer_log=()
 	# only the simulator says whose keys these are
 	# shellcheck disable=SC2086 # a list
@@ -306,6 +309,14 @@ bench() {	# NAME CAPTURE LAST
 				link_bytes=$(sql -c "SELECT pg_total_relation_size('atproto.link')")
 				if [ "$(sql -c "SELECT count(*) FROM atproto.link_problems()")" != 0 ]; then
 					echo "the links are not those of the records" >&2
+					exit 1
+				fi
+			fi
+			if [ "${workers#*/}" = counts ]; then
+				counts=$(sql -c "SELECT count(*) FROM atproto.link_count")
+				count_bytes=$(sql -c "SELECT pg_total_relation_size('atproto.link_count')")
+				if [ "$(sql -c "SELECT sum(n) FROM atproto.link_count")" != "$(sql -c "SELECT count(*) FROM atproto.link JOIN atproto.link_source ON id = source WHERE counted")" ]; then
+					echo "the counts are not those of the links" >&2
 					exit 1
 				fi
 			fi
@@ -335,7 +346,7 @@ bench() {	# NAME CAPTURE LAST
 			-v s="$(median ${consumed[$workers]})" -v ss="$(spread ${consumed[$workers]})" \
 			-v cpu="$(median ${consumer_cpu[$workers]})" \
 			-v written="$(median ${consumer_log[$workers]})" -v copy_written="$(median "${copy_log[@]}")" -v mb="$(memory "$last")" 'BEGIN {
-			who = workers == 1 ? "consumer" : workers == "1/links" ? "with links" : workers == "1/validate" ? "validating" : workers ~ /^1\// ? "at " substr(workers, 3) : workers ~ /\// ? substr(workers, 1, 1) " at " substr(workers, 3) : workers " workers"
+			who = workers == 1 ? "consumer" : workers == "1/links" ? "with links" : workers == "1/counts" ? "counting" : workers == "1/validate" ? "validating" : workers ~ /^1\// ? "at " substr(workers, 3) : workers ~ /\// ? substr(workers, 1, 1) " at " substr(workers, 3) : workers " workers"
 			printf "  %-10s %6.2f s (%s), CPU %.2f s   %d events/s, %d operations/s, %d rows/s\n",
 				who, s, ss, cpu, events / s, ops / s, rows / s
 			printf "    private memory of a process at most: %s MB; log: %.0f bytes an event, COPY: %.0f\n", mb, written / events, copy_written / events
@@ -348,6 +359,13 @@ bench() {	# NAME CAPTURE LAST
 				-v s="$(median ${consumed[$workers]})" -v swithout="$(median ${consumed[1]})" 'BEGIN {
 				printf "    rate with links divided by that without: %.2f; by CPU time: %.2f\n", swithout / s, without / cpu
 				printf "    %d links: %.2f us of CPU time and %.0f bytes each\n", links, (cpu - without) * 1e6 / links, bytes / links
+			}'
+		elif [ "${workers#*/}" = counts ]; then
+			# shellcheck disable=SC2086 # lists of numbers
+			awk -v counts="$counts" -v bytes="$count_bytes" -v cpu="$(median ${consumer_cpu[$workers]})" -v without="$(median ${consumer_cpu[1/links]})" \
+				-v events="$last" -v s="$(median ${consumed[$workers]})" -v swithout="$(median ${consumed[1/links]})" 'BEGIN {
+				printf "    rate with counts divided by that with links alone: %.2f; by CPU time: %.2f\n", swithout / s, without / cpu
+				printf "    %d counts: %.2f us of CPU time an event, %.0f bytes each\n", counts, (cpu - without) * 1e6 / events, bytes / counts
 			}'
 		elif [ "${workers#*/}" = mirror ] || [ "${workers#*/}" = followed ]; then
 			# shellcheck disable=SC2086 # lists of numbers

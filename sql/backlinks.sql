@@ -85,7 +85,7 @@ SET ROLE regress_backlinks;
 SELECT atproto.backlink_count('at://did:web:me.example', 'app.bsky.graph.follow:subject', 'backlinks');
 SELECT * FROM atproto.backlinks('at://did:web:me.example', 'app.bsky.graph.follow:subject', 1, tables => 'backlinks');
 RESET ROLE;
-GRANT SELECT ON backlinks.link, backlinks.link_source TO regress_backlinks;
+GRANT SELECT ON backlinks.link, backlinks.link_source, backlinks.link_count TO regress_backlinks;
 SET ROLE regress_backlinks;
 SELECT atproto.backlink_count('at://did:web:me.example', 'app.bsky.graph.follow:subject', 'backlinks');
 RESET ROLE;

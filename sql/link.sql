@@ -86,6 +86,7 @@ ALTER TABLE graph.link OWNER TO regress_link;
 SELECT atproto.rebuild_links('graph');
 GRANT SELECT ON graph.record TO regress_link;
 GRANT SELECT, INSERT ON graph.link_source TO regress_link;
+GRANT SELECT, INSERT, UPDATE, DELETE ON graph.link_count TO regress_link;
 DELETE FROM graph.link WHERE target = 'at://did:web:c.example';
 SELECT * FROM atproto.rebuild_links('graph');
 SET ROLE regress_link;

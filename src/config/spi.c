@@ -368,6 +368,22 @@ session_plan(const char *sql, const Bound *b, int nargs)
 	return plan;
 }
 
+AtpResult
+atp_query_kept(const char *sql, const AtpArg *args, int nargs)
+{
+	MemoryContext old = CurrentMemoryContext;
+	Bound		b = bind_args(args, nargs);
+	int			nest = atp_planning_begin();
+	int			rc = SPI_execute_plan(session_plan(sql, &b, nargs), b.values, b.nulls, true, 0);
+
+	/* SPI changes the current memory context */
+	MemoryContextSwitchTo(old);
+	atp_planning_end(nest);
+	if (rc != SPI_OK_SELECT)
+		elog(ERROR, "\"%s\" failed: %s", sql, SPI_result_code_string(rc));
+	return (AtpResult) {SPI_processed, SPI_tuptable};
+}
+
 void
 atp_return_query(FunctionCallInfo fcinfo, const char *sql, const AtpArg *args, int nargs, bool keep_plan)
 {

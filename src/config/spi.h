@@ -78,6 +78,12 @@ extern void atp_planning_end(int nest);
 
 /* Run a query, and read the rows; the caller frees the result. */
 extern AtpResult atp_query(const char *sql, const AtpArg *args, int nargs);
+
+/*
+ * Run a read-only query with the snapshot of the calling statement, and read the rows; the session keeps the plan (see
+ * atp_return_query()).
+ */
+extern AtpResult atp_query_kept(const char *sql, const AtpArg *args, int nargs);
 extern AtpTuple atp_result_row(AtpResult result, uint64 i);
 extern void atp_result_free(AtpResult result);
 

@@ -33,7 +33,7 @@
 PG_FUNCTION_INFO_V1(atp_role_may_fill_sql);
 
 const char *const atp_target_tables[] = {
-	"record", "repo", "record_event", "label", "message", "link_source", "link", "collection_count", "sweep_deletion",
+	"record", "repo", "record_event", "label", "message", "link_source", "link", "link_count", "collection_count", "sweep_deletion",
 	"plc_text", "plc_operation", "plc_refused",
 	/* where Citus distributes them (tables/base/node_mark.h) */
 	"node_mark", "node_written", NULL

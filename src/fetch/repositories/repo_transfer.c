@@ -264,6 +264,24 @@ settings_hold(const AtpTransfer *t)
 	return sub != NULL && (sub->version == t->sub->version || atp_subscription_same_rows(sub, t->sub));
 }
 
+/* a lock of a session is not awaited for longer, until the section of the owner's rights ends. */
+static void
+wait_shortly(void)
+{
+	(void) set_config_option("lock_timeout", "1s", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+}
+
+/* The last locks of the transaction: a consumer with such a lock waits for no other one. */
+static void
+write_counts(AtpTransfer *t)
+{
+	AtpCaller	caller = atp_target_begin(t->sub);
+
+	wait_shortly();
+	atp_merge_counts(t->merge);
+	atp_owner_end(caller);
+}
+
 /*
  * Write rows until the step's time or row limit, and after the last row the repository's state.
  * NULL: the caller commits, and *more says whether rows are left; else the reason to roll back.
@@ -277,8 +295,7 @@ merge_slice(AtpTransfer *t, bool *more, AtpRefusal *refusal)
 	const char *why = NULL;
 	bool		whole = true;
 
-	/* a lock of a session is not awaited for longer */
-	(void) set_config_option("lock_timeout", "1s", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	wait_shortly();
 	/* check constraints now: at commit an error could no longer be attributed to this repository */
 	atp_run("SET CONSTRAINTS ALL IMMEDIATE", ATP_NO_ARGS);
 	atp_tables_lock_waiting(t->statements, a.sink->uses | atp_derived_uses(t->sub));
@@ -307,6 +324,8 @@ merge_slice(AtpTransfer *t, bool *more, AtpRefusal *refusal)
 		*refusal = ATP_REFUSED_REMOVED;
 		return "the repository is not to be fetched any more";
 	}
+	if (why == NULL)
+		write_counts(t);
 	if (*more || why != NULL)
 		return why;
 	/*

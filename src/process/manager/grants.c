@@ -41,7 +41,7 @@ static const struct
 }			to_subscribe[] = {
 	{"FUNCTION",
 		"subscribe, unsubscribe, pause, resume, set_cursor, history_again, close_gap, refill, retry, create_tables, audit, rebuild_links,"
-		" link_problems, check, backlinks, backlink_count, backlink_dids, load_car, set_zstd_dictionary, plc_ask, grant_to, revoke_from",
+		" count_links, link_problems, check, backlinks, backlink_count, backlink_dids, load_car, set_zstd_dictionary, plc_ask, grant_to, revoke_from",
 	"EXECUTE"},
 	{"PROCEDURE", "audit_all, revalidate, await_backfill, await_history", "EXECUTE"},
 	{"TABLE", "subscription, request_header, cursor, dead_frame", WRITE},

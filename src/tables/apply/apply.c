@@ -27,6 +27,7 @@
 #include "tables/base/error_class.h"
 #include "tables/repos/dead_letter.h"
 #include "tables/base/node_mark.h"
+#include "tables/records/link_count.h"
 #include "tables/base/progress.h"
 #include "tables/base/sweep.h"
 #include "tables/apply/suspect.h"
@@ -261,6 +262,7 @@ apply_once(AtpApply *a, ApplyWay way, bool *others)
 	}
 	if (a->sink->reject_unsigned != NULL)
 		a->sink->reject_unsigned(a);
+	atp_link_counts_write(a);
 	letters = letters_until(a, progress->reach(progress, a), &rest);
 	ATP_INJECTION_POINT("cursor next");
 	/* dead letters, gaps and held events have foreign keys to the subscription's row, too */
@@ -319,6 +321,8 @@ try_once(AtpApply *a, ApplyWay way, AtpApplied *result, bool *others)
 	Assert(!atp_queue_wait.limited);
 	atp_queue_wait = (AtpQueueWait) {.limited = true};
 	a->rows = a->noop_rows = a->removed = a->subxacts = a->refused = 0;
+	a->counts = NULL;
+	a->ncounts = 0;
 	memset(a->skips, 0, sizeof(a->skips));
 	atp_suspects_begin(a->suspects);
 	PG_TRY();
@@ -558,6 +562,7 @@ purge_step(AtpApply *a, int unused, int unused2)
 {
 	atp_target_require(a->sub->owner, a->sub->target, a->sub->target_owner);
 	a->accepted = a->sink->purge(a);
+	atp_link_counts_write(a);
 }
 
 bool

@@ -16,6 +16,7 @@
 #include "tables/repos/admission.h"
 #include "tables/repos/dead_letter.h"
 #include "tables/base/derived.h"
+#include "tables/records/link_count.h"
 #include "tables/apply/validate.h"
 
 static bool
@@ -190,6 +191,7 @@ process_message(const AtpReplay *replay, const char **why)
 	a.hi = batch->nevents;
 	atp_derived_prepare(&a);
 	outcome = apply_event(&a, replay, why);
+	atp_link_counts_write(&a);
 	if (outcome != ATP_OUTCOME_STAYS)
 	{
 		/* the letter of the whole event will be deleted: its invalid records need letters of their own */

@@ -73,6 +73,9 @@ typedef struct AtpApply
 	int			refused;		/* refused rows and events */
 	struct AtpSuspects *suspects;	/* refused, perhaps for a reason outside of the row; NULL: not collected */
 	int64		skips[ATP_SKIP_COUNT];
+	/* what the transaction has to add to the counts of links (link_count.h) */
+	struct AtpLinkCounts *counts;
+	int			ncounts;
 
 	/*
 	 * Only if several subscriptions fill these tables: revisions for the shared cache, put there after the commit

@@ -28,7 +28,7 @@ PG_FUNCTION_INFO_V1(atp_create_tables_sql);
 
 const AtpTable *const atp_tables[] = {
 	&atp_record_table, &atp_repo_table, &atp_record_event_table, &atp_label_table, &atp_message_table,
-	&atp_link_source_table, &atp_link_table, &atp_collection_count_table, &atp_sweep_deletion_table,
+	&atp_link_source_table, &atp_link_table, &atp_link_count_table, &atp_collection_count_table, &atp_sweep_deletion_table,
 	&atp_plc_text_table, &atp_plc_operation_table, &atp_plc_refused_table, NULL
 };
 

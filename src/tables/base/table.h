@@ -145,7 +145,7 @@ typedef struct AtpTable
 #define ATP_USE_EVENTS		2	/* record_event */
 #define ATP_USE_LABELS		4
 #define ATP_USE_MESSAGES	8
-#define ATP_USE_LINKS		16	/* link, link_source */
+#define ATP_USE_LINKS		16	/* link, link_source, link_count */
 #define ATP_USE_COUNTS		32	/* collection_count */
 #define ATP_USE_SWEEP		64	/* sweep_deletion, while a sweep runs */
 #define ATP_USE_PLC			128 /* plc_text, plc_operation, plc_refused */
@@ -157,6 +157,7 @@ extern const AtpTable atp_label_table;
 extern const AtpTable atp_message_table;
 extern const AtpTable atp_link_source_table;
 extern const AtpTable atp_link_table;
+extern const AtpTable atp_link_count_table;
 extern const AtpTable atp_collection_count_table;
 extern const AtpTable atp_sweep_deletion_table;
 extern const AtpTable atp_plc_text_table;

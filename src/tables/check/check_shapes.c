@@ -7,7 +7,7 @@
 #include "tables/check/check.h"
 
 #define DATA_TABLES \
-	"unnest(ARRAY['record', 'repo', 'record_event', 'label', 'message', 'link_source', 'link', 'collection_count', 'sweep_deletion'," \
+	"unnest(ARRAY['record', 'repo', 'record_event', 'label', 'message', 'link_source', 'link', 'link_count', 'collection_count', 'sweep_deletion'," \
 	" 'plc_text', 'plc_operation', 'plc_refused']) t (name)"
 
 /* A column GENERATED AS IDENTITY whose sequence is behind the largest number in the table. */

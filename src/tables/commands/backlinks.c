@@ -12,11 +12,9 @@
 #include "config/extension.h"
 #include "config/option.h"
 #include "config/spi.h"
-#include "core/repo/link.h"
-#include "core/syntax/nsid.h"
 #include "core/syntax/uri.h"
 #include "fmgr.h"
-#include "common/quotable.h"
+#include "tables/commands/link_name.h"
 #include "tables/records/table_link.h"
 #include "types/types.h"
 #include "utils/builtins.h"
@@ -39,40 +37,11 @@ PG_FUNCTION_INFO_V1(atp_backlink_dids);
 
 #define NEWEST_FIRST	" ORDER BY l.rkey USING OPERATOR(@.>), l.did USING OPERATOR(@.>) LIMIT $5"
 
-/* "collection:path" */
-typedef struct Source
-{
-	AtpSpan		collection;
-	AtpSpan		path;
-} Source;
-
 static void
 require_arg(FunctionCallInfo fcinfo, int i, const char *name)
 {
 	if (PG_ARGISNULL(i))
 		atp_argument_is_null(name);
-}
-
-static Source
-source_of(const text *source)
-{
-	AtpSpan		whole = {VARDATA_ANY(source), VARSIZE_ANY_EXHDR(source)};
-	const char *colon = memchr(whole.ptr, ':', whole.len);
-	size_t		n = colon == NULL ? whole.len : (size_t) (colon - whole.ptr);
-	size_t		at;
-
-	if (colon == NULL && atp_nsid_check(whole.ptr, n, &at) == ATP_OK)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("source of links \"%s\" has no path", atp_quotable(text_to_cstring(source))),
-				 errhint("Add where in the record the link is, as in app.bsky.feed.like:subject.uri or app.bsky.graph.follow:subject; the table link_source has the collections and paths.")));
-	if (colon == NULL || atp_nsid_check(whole.ptr, n, &at) != ATP_OK ||
-		!atp_link_path_is_valid((AtpSpan) {colon + 1, whole.len - n - 1}))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid source of links: \"%s\"", atp_quotable(text_to_cstring(source))),
-				 errhint("Use a collection and a path, such as app.bsky.feed.like:subject.uri.")));
-	return (Source) {{whole.ptr, n}, {whole.ptr + n + 1, whole.len - n - 1}};
 }
 
 static AtpArg
@@ -82,10 +51,10 @@ arg_of(struct varlena *value, const char *type)
 }
 
 /* Bind target, collection, path and authority from the first two arguments, target and source. */
-static Source
+static AtpLinkName
 bind_source(FunctionCallInfo fcinfo, AtpArg *args)
 {
-	Source		source;
+	AtpLinkName source;
 
 	if (PG_ARGISNULL(0))
 		ereport(ERROR,
@@ -93,7 +62,7 @@ bind_source(FunctionCallInfo fcinfo, AtpArg *args)
 				 errmsg("target must not be null"),
 				 errhint("Give the AT URI of what is linked to, such as at://did:web:example.com/app.bsky.feed.post/3l2eqkkbzi22u.")));
 	require_arg(fcinfo, 1, "source");
-	source = source_of(PG_GETARG_TEXT_PP(1));
+	source = atp_link_name(PG_GETARG_TEXT_PP(1));
 	args[0] = ATP_FUNCTION_ARG(0, atp_type("aturi"));
 	args[1] = arg_of(atp_nsid_make(source.collection.ptr, source.collection.len), "nsid");
 	args[2] = (AtpArg) {PointerGetDatum(atp_varlena(source.path.ptr, source.path.len)), TEXTOID, false};
@@ -101,18 +70,22 @@ bind_source(FunctionCallInfo fcinfo, AtpArg *args)
 	return source;
 }
 
+/* AUTHORITY, if the links of this schema are divided by it. */
+static const char *
+authority_of(const char *tables)
+{
+	return atp_has_shard_column(&atp_link_table, atp_table_in(tables, atp_link_table.name)) ? AUTHORITY : "";
+}
+
 /* The SQL on the tables of the schema that argument i names: select, BACKLINKS, rest. */
 static const char *
 sql_of(FunctionCallInfo fcinfo, int i, const char *select, const char *rest)
 {
 	const char *tables;
-	Oid			relid;
 
 	require_arg(fcinfo, i, "tables");
 	tables = NameStr(*PG_GETARG_NAME(i));
-	relid = atp_table_in(tables, atp_link_table.name);
-	return atp_expand_sql(psprintf("%s" BACKLINKS "%s%s", select, atp_has_shard_column(&atp_link_table, relid) ? AUTHORITY : "", rest),
-						  tables);
+	return atp_expand_sql(psprintf("%s" BACKLINKS "%s%s", select, authority_of(tables), rest), tables);
 }
 
 /* The page size; null: no limit. */
@@ -129,7 +102,7 @@ max_of(FunctionCallInfo fcinfo, int i)
 
 /* Bind key and DID of the last record of the page before. */
 static void
-bind_after(FunctionCallInfo fcinfo, int i, Source source, AtpArg *args)
+bind_after(FunctionCallInfo fcinfo, int i, AtpLinkName source, AtpArg *args)
 {
 	struct varlena *stored = PG_GETARG_VARLENA_PP(i);
 	char	   *buf = palloc(ATP_URI_MAX + 1);
@@ -156,7 +129,7 @@ atp_backlinks(PG_FUNCTION_ARGS)
 {
 	bool		next = !PG_ARGISNULL(3);
 	AtpArg		args[PARAMETERS + 3];
-	Source		source = bind_source(fcinfo, args);
+	AtpLinkName source = bind_source(fcinfo, args);
 	const char *sql = sql_of(fcinfo, 4, "SELECT @.aturi(l.did, $2, l.rkey) AS uri, l.did, l.rkey",
 							 next ? " AND ROW(l.rkey, l.did) OPERATOR(@.<) ROW($6, $7)" NEWEST_FIRST : NEWEST_FIRST);
 
@@ -167,20 +140,33 @@ atp_backlinks(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/*
+ * How many links lead to $1 from source $2, $3: the stored count of a counted source, else the number of rows.  Both are
+ * read with one snapshot, so the answer is right while count_links() runs.
+ */
+#define COUNT \
+	"SELECT CASE WHEN s.counted THEN COALESCE((SELECT c.n FROM #.link_count c WHERE c.target OPERATOR(@.=) $1 AND c.source = s.id), 0)" \
+	" ELSE (SELECT count(*) FROM #.link l WHERE l.target OPERATOR(@.=) $1 AND l.source = s.id%s) END AS n" \
+	" FROM #.link_source s WHERE s.collection OPERATOR(@.=) $2 AND s.path = $3"
+
 /* SQL: atproto.backlink_count(target, source, tables) */
 Datum
 atp_backlink_count(PG_FUNCTION_ARGS)
 {
 	AtpArg		args[PARAMETERS];
-	const char *sql;
+	const char *tables;
+	const char *authority;
 	AtpResult	found;
 	int64		n;
 
 	(void) bind_source(fcinfo, args);
-	sql = sql_of(fcinfo, 2, "SELECT count(*) AS n", "");
+	require_arg(fcinfo, 2, "tables");
+	tables = NameStr(*PG_GETARG_NAME(2));
+	authority = authority_of(tables);
+	(void) atp_table_in(tables, atp_link_count_table.name);
 	SPI_connect();
-	found = atp_query(sql, args, PARAMETERS);
-	n = atp_get_int8(atp_result_row(found, 0), "n");
+	found = atp_query_kept(atp_expand_sql(psprintf(COUNT, authority), tables), args, PARAMETERS);
+	n = found.n > 0 ? atp_get_int8(atp_result_row(found, 0), "n") : 0;
 	SPI_finish();
 	PG_RETURN_INT64(n);
 }

@@ -67,6 +67,21 @@ refuse_hand(const char *target)
 				 errhint("Set its \"events\" to \"keep\" or \"none\".")));
 }
 
+/* Counts of links are kept in the transaction of the links, which Citus would divide among nodes (link_counted.c). */
+static void
+refuse_counts(const char *target)
+{
+	AtpResult	found = atp_query(atp_expand_sql("SELECT FROM #.link_source WHERE counted LIMIT 1", target), ATP_NO_ARGS);
+
+	if (found.n > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("links of schema \"%s\" are counted", target),
+				 errdetail("Citus would keep links and counts on different nodes."),
+				 errhint("End the counts first: SELECT atproto.count_links('{}', %s).", quote_literal_cstr(target))));
+	atp_result_free(found);
+}
+
 /*
  * With several copies of a shard, RETURNING might return a row for each copy (distributed.c);
  * checked before any row is moved.
@@ -248,6 +263,7 @@ atp_distribute(PG_FUNCTION_ARGS)
 	SPI_connect();
 	refuse_copies();
 	refuse_hand(target);
+	refuse_counts(target);
 	distribute_all(target, PG_ARGISNULL(1) ? default_shards() : PG_GETARG_INT32(1));
 	make_marks(target);
 	SPI_finish();

@@ -22,6 +22,7 @@
 #include "identity/identity.h"
 #include "miscadmin.h"
 #include "tables/base/distributed.h"
+#include "tables/records/link_count.h"
 #include "tables/records/table_link.h"
 #include "tables/base/node_mark.h"
 #include "utils/builtins.h"
@@ -282,6 +283,8 @@ rebuild_links(const char *target, int64 *added, int64 *removed)
 	*removed += run_counted(sql->remove_unwanted, target, &links);
 	atp_progress_reads("adding missing links", record);
 	*added = run_counted(sql->add_missing, target, &links);
+	atp_progress_reads("counting links", link);
+	atp_link_counts_rebuild(target);
 	end_stage(sql, target);
 	atp_owner_end(caller);
 	if (atp_has_node_marks(target))

@@ -26,6 +26,16 @@
 #define REMOVE_LINKS \
 	"DELETE FROM #.link l USING unnest($1, $2, $3, $4) u (target, source, rkey, did) WHERE " ATP_SAME_LINK("l", "u")
 
+/* The order of locks is that of link_count.h. */
+#define REMOVE_COUNTED_LINKS \
+	"WITH gone AS (" REMOVE_LINKS " RETURNING l.target, l.source)" \
+	" INSERT INTO #.link_count AS c (target, source, n) SELECT target, source, -count(*) FROM gone" \
+	" WHERE source IN (SELECT id FROM #.link_source WHERE counted) GROUP BY target, source ORDER BY target USING OPERATOR(@.<), source" \
+	" ON CONFLICT (target, source) DO UPDATE SET n = c.n + excluded.n"
+#define REMOVE_ZEROS \
+	"DELETE FROM #.link_count c USING unnest($1, $2) u (target, source)" \
+	" WHERE c.target OPERATOR(@.=) u.target AND c.source = u.source AND c.n = 0"
+
 /*
  * As in link_rows.c: a link that a node has prepared, but not committed, is invisible.  Inserting
  * its key waits for the prepared transaction.
@@ -56,14 +66,19 @@ void
 atp_remove_links(AtpParting *w, AtpTuple found)
 {
 	AtpArg		targets = array_of(found, "targets", "aturi");
+	AtpArg		sources = atp_get_arg(found, "sources", get_array_type(INT4OID));
+	bool		counted;
 
 	if (targets.isnull)
 		return;
+	counted = atp_parting_ask(atp_expand_sql("SELECT 'yes' AS v FROM #.link_source WHERE counted LIMIT 1", w->schema)) != NULL;
 	PG_TRY();
 	{
 		atp_plan_by_key(DatumGetPointer(targets.value));
-		atp_run(atp_expand_sql(REMOVE_LINKS, w->schema),
-				ATP_ARGS(targets, atp_get_arg(found, "sources", get_array_type(INT4OID)), array_of(found, "rkeys", "recordkey"), array_of(found, "dids", "did")));
+		atp_run(atp_expand_sql(counted ? REMOVE_COUNTED_LINKS : REMOVE_LINKS, w->schema),
+				ATP_ARGS(targets, sources, array_of(found, "rkeys", "recordkey"), array_of(found, "dids", "did")));
+		if (counted)
+			atp_run(atp_expand_sql(REMOVE_ZEROS, w->schema), ATP_ARGS(targets, sources));
 	}
 	PG_FINALLY();
 	{

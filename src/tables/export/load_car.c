@@ -183,6 +183,7 @@ apply_export(Load *load)
 		;
 	load->merged = atp_merge_done(merge);
 	(void) atp_repo_export_end(repo, load->export, load->verified, load->by_former ? load->key : NULL);
+	atp_merge_counts(merge);
 }
 
 /*

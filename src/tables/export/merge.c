@@ -27,6 +27,7 @@
 #include "tables/export/merge.h"
 #include "tables/export/merge_compare.h"
 #include "tables/apply/passed.h"
+#include "tables/records/link_count.h"
 #include "tables/records/record.h"
 #include "tables/export/stored_rows.h"
 #include "tables/apply/validate.h"
@@ -105,6 +106,10 @@ struct AtpMerge
 	AtpMerged	step;			/* changes of the current step; added to merged once written */
 	List	   *suspects;		/* Suspects of the current step */
 	bool		passed[ATP_PASSED_KINDS];	/* rows of these kinds were written */
+
+	/* what the transaction has to add to the counts of links, for atp_merge_counts() */
+	struct AtpLinkCounts *counts;
+	int			ncounts;
 };
 
 AtpMerge *
@@ -467,7 +472,7 @@ write_step(AtpMerge *m)
 {
 	AtpApply	a = {
 		.sub = m->sub, .sink = &atp_repos_sink, .statements = m->statements, .batch = m->batch,
-		.direct = m->direct,
+		.direct = m->direct, .counts = m->counts, .ncounts = m->ncounts,
 		/* the rows become those of the export, whatever wrote them: nothing but an export is newer than the repository */
 		.force = true
 	};
@@ -480,6 +485,8 @@ write_step(AtpMerge *m)
 		write_rows(m, &a, 0, m->batch->nrows);
 	judge_suspects(m, &a);
 	atp_dead_letters_store(&a, m->batch->letters);
+	m->counts = a.counts;
+	m->ncounts = a.ncounts;
 	MemoryContextSwitchTo(old);
 	m->merged.created += m->step.created;
 	m->merged.updated += m->step.updated;
@@ -567,6 +574,16 @@ count_rows(AtpMerge *m, AtpTime until)
 						m->count, m->expected),
 				 errdetail("Its rows were changed while the export came into the tables.")));
 	return true;
+}
+
+void
+atp_merge_counts(AtpMerge *m)
+{
+	AtpApply	a = {.sub = m->sub, .statements = m->statements, .counts = m->counts, .ncounts = m->ncounts};
+
+	m->counts = NULL;
+	m->ncounts = 0;
+	atp_link_counts_write(&a);
 }
 
 bool

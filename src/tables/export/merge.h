@@ -46,6 +46,12 @@ extern AtpMerge *atp_merge_begin(MemoryContext parent, const AtpSubscription *su
  */
 extern bool atp_merge_some(AtpMerge *m, int rows, int64 changes, AtpTime until);
 
+/*
+ * Write the counts of links (link_count.h) that the merge has changed in the transaction: once, and as the last rows of
+ * the transaction, with the rights and settings of atp_merge_some().
+ */
+extern void atp_merge_counts(AtpMerge *m);
+
 /* Free a merge that does not continue; its last transaction may be over. */
 extern void atp_merge_free(AtpMerge *m);
 

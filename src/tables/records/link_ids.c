@@ -3,7 +3,7 @@
  *		The sources of links, and their ids, as a cache of this process.
  *
  * The cache keeps sources that the table link_source has.  It is dropped when the table is altered
- * or truncated, and when a transaction or subtransaction is rolled back, because the rollback may
+ * or truncated, when count_links() has changed which sources are counted, and when a transaction or subtransaction is rolled back, because the rollback may
  * have removed sources that are in the cache.
  */
 #include "postgres.h"
@@ -213,17 +213,19 @@ bind_sources(const AtpLinkIds *ids, bool asked, Datum *args)
 int
 atp_link_ids_find(AtpLinkIds *ids)
 {
+	/* the transaction's snapshot may be older than count_links(), which has committed before this process could lock link */
+	AtpLinkSourceStatement find = IsolationUsesXactSnapshot() ? ATP_LOCK_SOURCES : ATP_FIND_SOURCES;
 	Datum		args[3];
 	int			left = 0;
 	uint64		n;
 
 	if (bind_sources(ids, false, args) == 0)
 		return 0;
-	n = atp_execute(ids->apply->statements, &atp_link_source_table.statements[ATP_FIND_SOURCES], args, NULL);
+	n = atp_execute(ids->apply->statements, &atp_link_source_table.statements[find], args, NULL);
 	for (uint64 i = 0; i < n; i++)
 	{
-		Datum		v[2];
-		bool		null[2];
+		Datum		v[3];
+		bool		null[3];
 		AtpLinkSource *place;
 
 		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, v, null);
@@ -232,6 +234,7 @@ atp_link_ids_find(AtpLinkIds *ids)
 			continue;
 		place = ids->unknown[DatumGetInt32(v[0])];
 		place->id = DatumGetInt32(v[1]);
+		place->counted = !null[2] && DatumGetBool(v[2]);
 		remember_source(place);
 	}
 	SPI_freetuptable(SPI_tuptable);

@@ -15,6 +15,7 @@ typedef struct AtpLinkSource
 	AtpSpan		path;
 	uint32		hash;
 	int32		id;				/* 0: unknown */
+	bool		counted;		/* link_count has the number of links from this source */
 	bool		asked;			/* the source is to be added to the table */
 	uint64		record;			/* number of the last record in which the source was counted */
 } AtpLinkSource;

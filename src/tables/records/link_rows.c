@@ -15,13 +15,16 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "core/syntax/recordkey.h"
 #include "core/syntax/nsid.h"
 #include "data/links.h"
 #include "miscadmin.h"
+#include "nodes/bitmapset.h"
 #include "storage/lmgr.h"
 #include "tables/base/derived.h"
 #include "tables/direct/direct.h"
+#include "tables/records/link_count.h"
 #include "tables/records/table_link.h"
 #include "tables/records/link_ids.h"
 #include "tables/base/rows.h"
@@ -393,18 +396,98 @@ execute_on_links(AtpApply *a, AtpLinkStatement statement, const AtpRows *rows)
 	(void) atp_execute(a->statements, &atp_link_table.statements[statement], args, NULL);
 }
 
+/* ------------------------------------------------------------------------
+ * Rows and counts
+ * ------------------------------------------------------------------------
+ */
+
+/* Numbers of the counted sources among the links of the step; NULL: none. */
+static Bitmapset *
+counted_sources(const Links *l)
+{
+	Bitmapset  *counted = NULL;
+	const AtpLinkSource *last = NULL;
+
+	for (int i = 0; i < l->n; i++)
+		if (l->links[i].place != last)
+		{
+			last = l->links[i].place;
+			if (last->counted && !bms_is_member(last->id, counted))
+				counted = bms_add_member(counted, last->id);
+		}
+	return counted;
+}
+
+/* Run a statement that returns the links which the statement has added (n = 1) or removed (n = -1), and note them. */
 static void
-insert_links(AtpApply *a, const AtpRows *rows)
+execute_and_count(AtpApply *a, AtpLinkStatement told, const AtpRows *rows, const Bitmapset *counted, int n)
+{
+	execute_on_links(a, told, rows);
+	for (uint64 i = 0; rows->n > 0 && i < SPI_processed; i++)
+	{
+		Datum		v[2];
+		bool		null[2];
+
+		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, v, null);
+		/* without NOT NULL, which a user may have dropped */
+		if (!null[0] && !null[1] && DatumGetInt32(v[1]) >= 0 && bms_is_member(DatumGetInt32(v[1]), counted))
+			atp_link_count_note(a, PG_DETOAST_DATUM_PACKED(v[0]), DatumGetInt32(v[1]), n);
+	}
+	if (rows->n > 0)
+		SPI_freetuptable(SPI_tuptable);
+}
+
+static void
+delete_links(AtpApply *a, const AtpRows *rows, const Bitmapset *counted)
+{
+	if (counted == NULL)
+		execute_on_links(a, ATP_DELETE_LINKS, rows);
+	else
+		execute_and_count(a, ATP_DELETE_LINKS_TOLD, rows, counted, -1);
+}
+
+static void
+put_links(AtpApply *a, const AtpRows *rows, const Bitmapset *counted)
+{
+	if (counted == NULL)
+		execute_on_links(a, ATP_PUT_LINKS, rows);
+	else
+		execute_and_count(a, ATP_PUT_LINKS_TOLD, rows, counted, 1);
+}
+
+/* The rows are in the order of the key, so equal targets are neighbours. */
+static void
+count_inserted(AtpApply *a, const AtpRows *rows, const Bitmapset *counted)
+{
+	const Datum *targets = rows->values;
+	const Datum *sources = rows->values + rows->max;
+
+	for (int i = 0, end; i < rows->n; i = end)
+	{
+		const struct varlena *target = (const struct varlena *) DatumGetPointer(targets[i]);
+
+		for (end = i + 1; end < rows->n && sources[end] == sources[i] &&
+			 atp_same_bytes((const struct varlena *) DatumGetPointer(targets[end]), target); end++)
+			;
+		if (bms_is_member(DatumGetInt32(sources[i]), counted))
+			atp_link_count_note(a, target, DatumGetInt32(sources[i]), end - i);
+	}
+}
+
+static void
+insert_links(AtpApply *a, const AtpRows *rows, const Bitmapset *counted)
 {
 	AtpDirect  *direct = a->direct && rows->n > 0 ? atp_direct_open(a->statements, &atp_link_table) : NULL;
 
 	if (direct == NULL)
 	{
-		execute_on_links(a, ATP_PUT_LINKS, rows);
+		put_links(a, rows, counted);
 		return;
 	}
 	atp_direct_insert(direct, rows);
 	atp_direct_close(direct);
+	if (counted != NULL)
+		count_inserted(a, rows, counted);
 }
 
 static void
@@ -414,6 +497,7 @@ write_links(Links *l)
 	AtpRows    *gone = atp_rows_of(a->statements, &atp_link_table, l->n);
 	AtpRows    *kept = atp_rows_of(a->statements, &atp_link_table, l->n);
 	AtpRows    *come = atp_rows_of(a->statements, &atp_link_table, l->n);
+	Bitmapset  *counted = counted_sources(l);
 
 	qsort(l->links, l->n, sizeof(Link), compare_links);
 	for (int i = 0, end; i < l->n; i = end)
@@ -434,9 +518,9 @@ write_links(Links *l)
 	 */
 	if (atp_target_is_distributed(a->statements, &atp_link_table))
 		execute_on_links(a, ATP_PUT_LINKS, gone);
-	execute_on_links(a, ATP_DELETE_LINKS, gone);
-	execute_on_links(a, ATP_PUT_LINKS, kept);
-	insert_links(a, come);
+	delete_links(a, gone, counted);
+	put_links(a, kept, counted);
+	insert_links(a, come, counted);
 }
 
 /* Collect and write the links of changes from "from" on, until a limit is reached; returns the next change. */

@@ -14,6 +14,7 @@ static const AtpColumn columns[] = {
 	{"collection", ATP_TYPE_NSID, ATP_VALUE, "NOT NULL", "collection of the records that link"},
 	{"path", ATP_TYPE_TEXT, ATP_VALUE, "NOT NULL CHECK (octet_length(path) <= " CppAsString2(ATP_LINK_PATH_MAX) ")",
 	"path of the link in these records, as record_links() gives it, for example subject.uri"},
+	{"counted", ATP_TYPE_BOOL, ATP_VALUE, "NOT NULL DEFAULT false", "true: link_count has the number of links from this source; set by count_links()"},
 };
 
 #define BROUGHT		CppAsString2(ATP_LINK_SOURCES_MAX)
@@ -28,13 +29,16 @@ static const AtpColumn columns[] = {
 	" FROM (SELECT " last " FROM #.link_source) l (id), unnest($1, $2) WITH ORDINALITY u (collection, path, n)" limit \
 	" ORDER BY u.n ON CONFLICT DO NOTHING"
 
+#define FIND(more) { \
+	"SELECT u.n, s.id, s.counted FROM unnest($1, $2, $3) u (collection, path, n)" \
+	" JOIN #.link_source s ON s.collection OPERATOR(@.=) u.collection AND s.path = u.path" more, \
+	SPI_OK_SELECT, {SOURCES_ARGS, ATP_ARRAY(ATP_TYPE_INT4)}, {ATP_TYPE_INT4, ATP_TYPE_INT4, ATP_TYPE_BOOL}, \
+	&atp_link_source_table, ATP_PLANNED_ANEW \
+}
+
 static const AtpStatement statements[] = {
-	[ATP_FIND_SOURCES] = {
-		"SELECT u.n, s.id FROM unnest($1, $2, $3) u (collection, path, n)"
-		" JOIN #.link_source s ON s.collection OPERATOR(@.=) u.collection AND s.path = u.path",
-		SPI_OK_SELECT, {SOURCES_ARGS, ATP_ARRAY(ATP_TYPE_INT4)}, {ATP_TYPE_INT4, ATP_TYPE_INT4},
-		&atp_link_source_table, ATP_PLANNED_ANEW
-	},
+	[ATP_FIND_SOURCES] = FIND(""),
+	[ATP_LOCK_SOURCES] = FIND(" FOR SHARE OF s"),
 	[ATP_ADD_SOURCES] = {
 		ADD("COALESCE(max(id) FILTER (WHERE id <= " BROUGHT "), 0)", " WHERE l.id + u.n <= " BROUGHT),
 		SPI_OK_INSERT, {SOURCES_ARGS}, {0}, &atp_link_source_table

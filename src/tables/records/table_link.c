@@ -31,21 +31,37 @@ static const AtpColumn columns[] = {
 	"ALTER TABLE #.link DROP CONSTRAINT link_pkey;" \
 	"ALTER TABLE #.link ADD PRIMARY KEY (target, source, rkey, did, authority)"
 
+#define PUT \
+	"INSERT INTO #.link AS l ({columns}) SELECT * FROM unnest({arrays}) ON CONFLICT (target, source, rkey, did) DO NOTHING"
+#define PUT_BY_AUTHORITY \
+	"INSERT INTO #.link AS l ({columns}, authority) SELECT u.*, @.aturi_repo(u.target) FROM unnest({arrays}) u ({columns})" \
+	" ON CONFLICT (target, source, rkey, did, authority) DO NOTHING"
+#define DELETE \
+	"DELETE FROM #.link l USING unnest({arrays}) u (target, source, rkey, did)" \
+	" WHERE l.target OPERATOR(@.=) u.target AND l.source = u.source AND l.rkey OPERATOR(@.=) u.rkey AND l.did OPERATOR(@.=) u.did"
+#define TELL	" RETURNING l.target, l.source"
+#define TOLD	{ATP_TYPE_ATURI, ATP_TYPE_INT4}
+
 static const AtpStatement put_by_authority = {
-	"INSERT INTO #.link ({columns}, authority) SELECT u.*, @.aturi_repo(u.target) FROM unnest({arrays}) u ({columns})"
-	" ON CONFLICT (target, source, rkey, did, authority) DO NOTHING",
-	SPI_OK_INSERT, {0}, {0}, &atp_link_table, ATP_ROWS_IN
+	PUT_BY_AUTHORITY, SPI_OK_INSERT, {0}, {0}, &atp_link_table, ATP_ROWS_IN
+};
+
+static const AtpStatement put_by_authority_told = {
+	PUT_BY_AUTHORITY TELL, SPI_OK_INSERT_RETURNING, {0}, TOLD, &atp_link_table, ATP_ROWS_IN
 };
 
 static const AtpStatement statements[] = {
 	[ATP_PUT_LINKS] = {
-		"INSERT INTO #.link ({columns}) SELECT * FROM unnest({arrays}) ON CONFLICT (target, source, rkey, did) DO NOTHING",
-		SPI_OK_INSERT, {0}, {0}, &atp_link_table, ATP_ROWS_IN | ATP_DIRECT, &put_by_authority
+		PUT, SPI_OK_INSERT, {0}, {0}, &atp_link_table, ATP_ROWS_IN | ATP_DIRECT, &put_by_authority
 	},
 	[ATP_DELETE_LINKS] = {
-		"DELETE FROM #.link l USING unnest({arrays}) u (target, source, rkey, did)"
-		" WHERE l.target OPERATOR(@.=) u.target AND l.source = u.source AND l.rkey OPERATOR(@.=) u.rkey AND l.did OPERATOR(@.=) u.did",
-		SPI_OK_DELETE, {0}, {0}, &atp_link_table, ATP_ROWS_IN | ATP_BY_KEY
+		DELETE, SPI_OK_DELETE, {0}, {0}, &atp_link_table, ATP_ROWS_IN | ATP_BY_KEY
+	},
+	[ATP_PUT_LINKS_TOLD] = {
+		PUT TELL, SPI_OK_INSERT_RETURNING, {0}, TOLD, &atp_link_table, ATP_ROWS_IN, &put_by_authority_told
+	},
+	[ATP_DELETE_LINKS_TOLD] = {
+		DELETE TELL, SPI_OK_DELETE_RETURNING, {0}, TOLD, &atp_link_table, ATP_ROWS_IN | ATP_BY_KEY
 	},
 };
 

@@ -1,6 +1,6 @@
 /*
  * table_link.h
- *		The tables link and link_source: what records link to, and from which places.
+ *		The tables link and link_source: what records link to, and from which places.  link_count.h has their counts.
  *
  * link is the image of record.  It has a row for each target that record_links() finds in value, or
  * dagcbor_links() in raw where value is null, if the place of the target is a source, a
@@ -68,13 +68,16 @@
 typedef enum AtpLinkStatement
 {
 	ATP_PUT_LINKS,				/* inserts links that the table lacks */
-	ATP_DELETE_LINKS
+	ATP_DELETE_LINKS,
+	ATP_PUT_LINKS_TOLD,			/* ATP_PUT_LINKS -> target, source of each inserted link */
+	ATP_DELETE_LINKS_TOLD		/* ATP_DELETE_LINKS -> target, source of each deleted link */
 } AtpLinkStatement;
 
 /* Statements on link_source. */
 typedef enum AtpLinkSourceStatement
 {
-	ATP_FIND_SOURCES,			/* collection[], path[], n[] -> n, id of existing sources */
+	ATP_FIND_SOURCES,			/* collection[], path[], n[] -> n, id, counted of existing sources */
+	ATP_LOCK_SOURCES,			/* ATP_FIND_SOURCES; ERROR if a source was changed after the transaction's snapshot */
 	ATP_ADD_SOURCES,			/* collection[], path[]: adds sources from records, while there is room */
 	ATP_NAME_SOURCES,			/* collection[], path[]: adds named sources */
 	ATP_LAST_SOURCE				/* -> the highest id of a source from records */

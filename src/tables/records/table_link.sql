@@ -18,6 +18,12 @@ CREATE FUNCTION atproto.rebuild_links(
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_rebuild_links';
 COMMENT ON FUNCTION atproto.rebuild_links(name) IS 'make the table link agree with the table record, as the owner of the table; sessions that write links wait meanwhile, sessions that read links do not';
 
+CREATE FUNCTION atproto.count_links(
+    sources text[], target name DEFAULT 'atproto'
+) RETURNS void
+    LANGUAGE c AS 'MODULE_PATHNAME', 'atp_count_links';
+COMMENT ON FUNCTION atproto.count_links(text[], name) IS 'keep the number of links to each target in the table link_count, for these sources ("collection:path") and no others; the links that exist are counted at once, as the owner of the table link; sessions that write links wait meanwhile, sessions that read links do not';
+
 -- Look-ups of backlinks.  The functions run with the caller's privileges on the tables.
 CREATE FUNCTION atproto.backlinks(
     target @extschema@.aturi, source text, max integer DEFAULT 50, after @extschema@.aturi DEFAULT NULL, tables name DEFAULT 'atproto',
@@ -29,7 +35,7 @@ CREATE FUNCTION atproto.backlink_count(
     target @extschema@.aturi, source text, tables name DEFAULT 'atproto'
 ) RETURNS bigint
     LANGUAGE c STABLE SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_backlink_count';
-COMMENT ON FUNCTION atproto.backlink_count(@extschema@.aturi, text, name) IS 'number of records that link to target from source ("collection:path")';
+COMMENT ON FUNCTION atproto.backlink_count(@extschema@.aturi, text, name) IS 'number of records that link to target from source ("collection:path"); for a source of count_links() without reading the links';
 CREATE FUNCTION atproto.backlink_dids(
     target @extschema@.aturi, source text, max integer DEFAULT 50, after @extschema@.did DEFAULT NULL, tables name DEFAULT 'atproto',
     OUT did @extschema@.did
@@ -38,7 +44,7 @@ CREATE FUNCTION atproto.backlink_dids(
 COMMENT ON FUNCTION atproto.backlink_dids(@extschema@.aturi, text, integer, @extschema@.did, name) IS 'accounts that link to target from source ("collection:path"), each account once, in the order of the DIDs; after: the last account of the previous page';
 
 REVOKE ALL ON FUNCTION
-    atproto.link_problems(name), atproto.rebuild_links(name),
+    atproto.link_problems(name), atproto.rebuild_links(name), atproto.count_links(text[], name),
     atproto.backlinks(@extschema@.aturi, text, integer, @extschema@.aturi, name), atproto.backlink_count(@extschema@.aturi, text, name),
     atproto.backlink_dids(@extschema@.aturi, text, integer, @extschema@.did, name)
     FROM PUBLIC;

@@ -36,6 +36,8 @@ my $letter = q{INSERT INTO atproto.dead_frame VALUES ('s', sha256('\x00'), '\x00
 	INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message, digest) VALUES ('s', 'commit', '22000', 'bad', sha256('\x00'));};
 my $job = "INSERT INTO atproto.repo_job (target, did, subscription, priority, reason) VALUES ('atproto', '$did', 's', 1, 'break');";
 
+my $counted = q{SELECT atproto.count_links((SELECT array_agg(collection || ':' || path) FROM atproto.link_source));};
+
 my $plc = 'did:plc:' . 'p' x 24;
 
 # The kind of the finding, the damage that causes it, and the expected rows: target, did, object, detail.
@@ -77,6 +79,9 @@ my @cases = (
 	[ 'link of no record', q{INSERT INTO atproto.link SELECT target, source, 'nothing', did FROM atproto.link LIMIT 1}, qr/record key nothing$/ ],
 	[ 'link that is not wanted', q{UPDATE atproto.subscription SET links = (SELECT '{' || collection || ':' || path || '}' FROM atproto.link_source WHERE id = 1)}, qr/\d+ links$/, many => 1 ],
 	[ 'link without a source', 'INSERT INTO atproto.link SELECT target, 9999, rkey, did FROM atproto.link LIMIT 1', qr/\|source 9999\|/ ],
+	[ 'count of links is wrong', "$counted UPDATE atproto.link_count SET n = n + 1 WHERE (target, source) = (SELECT target, source FROM atproto.link_count LIMIT 1)", qr/^atproto\|\|source \d+, at:\S+\|the count is \d+, the table link has \d+$/ ],
+	[ 'count of links is wrong', "$counted INSERT INTO atproto.link_count SELECT target, 9999, 1 FROM atproto.link_count LIMIT 1", qr/\|source 9999, at:\S+\|the count is 1, the table link has no counted source$/ ],
+	[ 'links without their count', "$counted DELETE FROM atproto.link_count WHERE (target, source) = (SELECT target, source FROM atproto.link_count LIMIT 1)", qr/^atproto\|\|[\w.]+:\S+ at:\S+\|link_count has no row$/ ],
 	[ 'record differs from its last event', "UPDATE atproto.record SET cid = (SELECT data FROM atproto.repo WHERE data IS NOT NULL LIMIT 1)
 		WHERE $of AND rkey = (SELECT min(rkey) FROM atproto.record WHERE $of)", qr/the last event's is/, deep => 1, also => [ 'records differ from the tree' ] ],
 	[ 'counts differ from events', q{UPDATE atproto.collection_count SET creates = creates + 1 WHERE collection = 'app.bsky.feed.post'}, qr/ are events$/, deep => 1, many => 1 ],

@@ -64,7 +64,7 @@ SQL
 
 # An operator locks any table and then any second table: a consumer that waits for a table holds no lock.
 {
-	my @tables  = map { "target.$_" } qw(record repo record_event link link_source collection_count);
+	my @tables  = map { "target.$_" } qw(record repo record_event link link_count link_source collection_count);
 	my @holds   = map { 500 + 120 * $_ } 1 .. @tables + 1;
 	my $server  = AtprotoTest::Server->start($pds, map { ('--hold-at', $_) } @holds);
 

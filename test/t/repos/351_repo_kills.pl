@@ -53,6 +53,7 @@ CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 CREATE TRIGGER see AFTER INSERT OR UPDATE OR DELETE ON atproto.record FOR EACH ROW EXECUTE FUNCTION see();
 EOS
 query('SET synchronous_commit = on; ' . $simulated->subscribe_sql('kills', cursor => $cursor, verify => "'$verify'", workers => $workers, events => "'keep'", links => "'all'", backfill => "'$backfill'"));
+query(q{SET synchronous_commit = on; SELECT atproto.count_links('{app.bsky.feed.like:subject.uri,app.bsky.graph.follow:subject}')});
 settle(0, int($kills / 2));
 $simulated->serve(2, $server);
 $server->release;
@@ -60,6 +61,7 @@ settle($simulated->last, $kills - int($kills / 2));
 
 is($simulated->difference, '', 'R-52, R-55: the rows are those that the network has, and so audits say');
 is(query('SELECT count(*), (SELECT count(*) > 0 FROM atproto.link) FROM atproto.link_problems()'), '0|t', 'links are those of the records');
+is(query(q{SELECT count(*) > 0, sum(n) = (SELECT count(*) FROM atproto.link JOIN atproto.link_source s ON s.id = source AND counted) FROM atproto.link_count}), 't|t', 'and are counted (atproto.check() compares each count)');
 is(query("SELECT count(*) FROM (SELECT op, lag(op) OVER w AS op1, cid, lag(cid) OVER w AS cid1 FROM seen WINDOW w AS (PARTITION BY did, collection, rkey ORDER BY n)) s
 	WHERE CASE op WHEN 'create' THEN op1 <> 'delete' ELSE COALESCE(op1, 'delete') = 'delete' OR cid = cid1 END"), '0', 'R-05, R-30: triggers saw each change once');
 # a commit may create or update a record that was missed before, or delete such a record

@@ -184,6 +184,7 @@ my %calls = (
 	partition           => "SELECT atproto.partition('victim', 'month')",
 	plc_ask             => "SELECT atproto.plc_ask('victim')",
 	pause               => "SELECT atproto.pause('victim')",
+	count_links         => "SELECT atproto.count_links('{}', 'victim')",
 	rebuild_links       => "SELECT * FROM atproto.rebuild_links('victim')",
 	progress            => 'SELECT * FROM atproto_internal.progress()',
 	read_lists          => "SELECT atproto.read_lists('victim')",

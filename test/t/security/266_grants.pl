@@ -40,7 +40,7 @@ EOSQL
 
 # --- read ---
 
-my @tables = qw(collection_count label link link_source message plc_operation plc_refused plc_text record record_event repo sweep_deletion);
+my @tables = qw(collection_count label link link_count link_source message plc_operation plc_refused plc_text record record_event repo sweep_deletion);
 my @views = qw(collection_stat current_label plc_history visible_link visible_record);
 query('CREATE ROLE reader LOGIN');
 is(as('reader', 'SELECT count(*) FROM atproto.record'), 'ERROR:  permission denied for table record', 'without a grant');

@@ -90,9 +90,10 @@ is(call("'m', ahead => 1"), '', 'once more changes nothing');
 # --- old months, with links, among them many links to one target ---
 
 query(q{SELECT atproto.rebuild_links('m')});
+query(q{SELECT atproto.count_links('{app.bsky.feed.like:subject.uri}', 'm')});
 insert('m', -20, 30);
 query(q{SELECT atproto.rebuild_links('m')});
-is(query('SELECT count(*) FROM m.link'), '170', 'links to one post');
+is(query('SELECT count(*), (SELECT sum(n) FROM m.link_count) FROM m.link'), '170|170', 'links to one post');
 my $first = query(q{SELECT did FROM m.record WHERE collection = 'app.bsky.feed.like' ORDER BY rkey DESC LIMIT 1});
 query(<<'SQL');
 CREATE TABLE seen (op text);
@@ -104,6 +105,7 @@ is(call("'m', ahead => 1, keep => @{[keep(4)]}, keep_events => @{[keep(1)]}"),
 	join("\n", "dropped m.record_$oldest", "dropped m.record_$older", 'removed 30 rows of m.record_rest', 'dropped m.record_event_' . month(-2)), 'what is over goes');
 is(query('SELECT count(*), (SELECT count(*) FROM m.link), (SELECT count(*) FROM m.record_rest) FROM m.record'), '101|100|1', 'with its links, and what is as old in the default partition');
 is(query("SELECT count(*) FROM atproto.link_problems('m')"), '0', 'the links are those of the records');
+is(query('SELECT sum(n) FROM m.link_count'), '100', 'and are counted');
 is(query('SELECT count(*), min(op), max(op) FROM seen'), '30|DELETErecord_rest|DELETErecord_rest', 'rows of the default partition are deleted, others dropped');
 
 # --- while other sessions use the tables ---

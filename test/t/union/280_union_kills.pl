@@ -23,7 +23,9 @@ my $node = make_node('union_kills',
 my $union = AtprotoTest::Union->new($node);
 my @captures = $union->lossy(3, 40);
 my @servers  = map { AtprotoTest::Server->start($captures[$_], '--rate', 30 + 15 * $_, '--cut-after', 150 + 50 * $_) } 0 .. 2;
-$union->follow('killed', [ 'chain', 'hash', 'chain' ], \@servers);
+$union->follow('killed', [ 'chain', 'hash', 'chain' ], \@servers, links => "'all'");
+# check() compares the counts with the links at the end
+query(q{SELECT atproto.count_links('{app.bsky.feed.like:subject.uri,app.bsky.graph.follow:subject}', 'killed')});
 query("UPDATE atproto.subscription SET workers = 2 WHERE name = 'killed2'");
 
 sub seqs
@@ -42,6 +44,7 @@ for (my $n = 0; $n < $kills; $n++)
 $union->at_end;
 $union->matches('killed', 'killed');
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'nothing was refused');
+cmp_ok(query('SELECT count(*) FROM killed.link_count'), '>', 10, 'links are counted');
 
 $node->stop;
 done_testing();
