@@ -103,10 +103,6 @@ ATP_ERROR(ATP_E_CBOR_KEY, "A map key is not a text string.")
 ATP_ERROR(ATP_E_CBOR_KEY_ORDER, "Map keys are not in canonical order.")
 ATP_ERROR(ATP_E_CBOR_KEY_TWICE, "A map key is repeated.")
 ATP_ERROR(ATP_E_CBOR_DEPTH, "The nesting is too deep.")
-
-/* --- packed --- */
-ATP_ERROR(ATP_E_PACKED, "The stored value is damaged: this is no packed form of any value.")
-ATP_ERROR(ATP_E_PACKED_EDITION, "The value was packed by a newer version of the extension.")
 ATP_ERROR(ATP_E_RECORD_SIZE, "The record is larger than 1,000,000 bytes.")
 ATP_ERROR(ATP_E_RECORD_MAP, "A record must be a map.")
 ATP_ERROR(ATP_E_RECORD_TYPE, "A record must have \"$type\".")
@@ -181,6 +177,10 @@ ATP_ERROR(ATP_E_JSON_SURROGATE, "Half of a surrogate pair is no character.")
 ATP_ERROR(ATP_E_JSON_TWICE, "A key of an object is repeated.")
 ATP_ERROR(ATP_E_JSON_LARGE, "The JSON is too large.")
 ATP_ERROR(ATP_E_JSON_AMBIGUOUS, "A map with the key \"$link\" or \"$bytes\" cannot be told from a link or bytes in JSON.")
+
+/* --- packed --- */
+ATP_ERROR(ATP_E_PACKED, "The stored value is damaged: this is no packed form of any value.")
+ATP_ERROR(ATP_E_PACKED_EDITION, "The value was packed by a newer version of the extension.")
 
 /* --- keys and signatures: multikey json did_web diddoc sig --- */
 ATP_ERROR(ATP_E_KEY_BASE, "A key begins with \"z\" (base58btc), after \"did:key:\" or alone.")

@@ -9,16 +9,16 @@ import re
 # Each room with the rooms that its files may include, beside those of the room itself.  A room below
 # stands above in this table: no room includes one that comes after it.  "tables" as a permission means
 # all rooms inside tables.  The files of src itself (source.h) may be included by every room but core.
-PROTOCOL = ["core", "core/syntax", "core/codec", "core/packed", "core/repo", "core/lexicon", "core/wire", "core/archive", "core/plc"]
+PROTOCOL = ["core", "core/syntax", "core/codec", "core/repo", "core/lexicon", "core/packed", "core/wire", "core/archive", "core/plc"]
 GLUE = PROTOCOL + ["common", "types", "data", "config"]
 TABLES = GLUE + ["changes", "lexicon", "identity", "stream"]
 ROOMS = {
     "core": [],
     "core/syntax": ["core"],
     "core/codec": ["core", "core/syntax"],
-    "core/packed": ["core", "core/syntax", "core/codec"],
     "core/repo": ["core", "core/syntax", "core/codec"],
     "core/lexicon": ["core", "core/syntax", "core/codec"],
+    "core/packed": ["core", "core/syntax", "core/codec", "core/lexicon"],
     "core/wire": ["core", "core/syntax", "core/codec", "core/repo", "core/lexicon"],
     "core/archive": ["core", "core/syntax", "core/codec", "core/repo", "core/wire"],
     "core/plc": ["core", "core/syntax", "core/codec", "core/repo", "core/lexicon"],

@@ -24,8 +24,10 @@
 #define ATP_PACKED_PLAIN	0	/* the edition of DAG-CBOR as it is */
 #define ATP_PACKED_EDITION	1	/* the newest edition, with which this library packs */
 
-/* Bytes of memory that atp_packed_store() needs for n bytes of DAG-CBOR; no stored value is longer. */
-#define ATP_PACKED_ROOM(n)	((n) + 1)
+#define ATP_PACKED_MARGIN	8	/* bytes that packing may use for a while beyond the size of the stored value */
+
+/* Bytes of memory that atp_packed_store() needs for n bytes of DAG-CBOR; what is stored has at most n + 1 bytes. */
+#define ATP_PACKED_ROOM(n)	((n) + 1 + ATP_PACKED_MARGIN)
 
 /* --- whole values --- */
 
@@ -47,7 +49,7 @@ extern AtpErr atp_packed_unpack(AtpBytes stored, uint8_t *restrict out, size_t r
  * The strict check of a stored value: its unpacked bytes are DAG-CBOR, and packing them again in the same edition gives
  * the same value.  scratch must have ATP_PACKED_CHECK_ROOM() bytes for the size that atp_packed_unpack() tells.
  */
-#define ATP_PACKED_CHECK_ROOM(stored_len, unpacked_len)	((stored_len) + (unpacked_len))
+#define ATP_PACKED_CHECK_ROOM(stored_len, unpacked_len)	((stored_len) + ATP_PACKED_MARGIN + (unpacked_len))
 
 extern AtpErr atp_packed_check(AtpBytes stored, uint8_t *scratch, size_t size);
 
