@@ -74,14 +74,14 @@ plain_key(AtpPart *part, AtpSpan wanted, bool *found)
 	if ((err = plain_head(part, &r, &item)) != ATP_OK || item.kind != ATP_CBOR_MAP)
 		return err;
 	fields = atp_fields(&r, &item);
-	while (item.u > 0 && (err = atp_fields_next(&fields, &key, &item, &at)) == ATP_OK)
+	while ((err = atp_fields_next(&fields, &key, &item, &at)) == ATP_OK)
 	{
 		if (key.len != wanted.len || memcmp(key.ptr, wanted.ptr, key.len) != 0)
 			continue;
 		*found = true;
 		return plain_enter(part, &r, &item, fields.depth);
 	}
-	return err == ATP_OK || err == ATP_E_CBOR_END ? ATP_OK : ATP_E_PACKED;
+	return err == ATP_E_CBOR_END ? ATP_OK : ATP_E_PACKED;
 }
 
 static AtpErr
