@@ -4,6 +4,7 @@
  */
 #include "core/codec/json_dagcbor.h"
 #include "core/codec/json.h"
+#include "core/packed/packed.h"
 #include "core/wire/frame.h"
 #include "data/jsonb_image.h"
 #include "measure.h"
@@ -277,6 +278,69 @@ run_json_reader(void)
 	return err == ATP_E_JSON_END;
 }
 
+/* ------------------------------------------------------------------------
+ * the packed form
+ * ------------------------------------------------------------------------
+ */
+
+/* Maps of known keys without a shape: their keys are put between the values at the end. */
+static void
+make_known_keys(size_t n)
+{
+	atp_cbor_put_array(&input, n);
+	while (n-- > 0)
+	{
+		atp_cbor_put_map(&input, 2);
+		atp_cbor_put_key(&input, "alt");
+		atp_cbor_put_uint(&input, 1);
+		atp_cbor_put_key(&input, "theme");
+		atp_cbor_put_uint(&input, 1);
+	}
+}
+
+/* In each of many levels, all bytes inside are moved twice: for the keys, and for the length. */
+static void
+make_moved(size_t n)
+{
+	for (int depth = 1; depth < ATP_CBOR_DEPTH_MAX; depth++)
+	{
+		atp_cbor_put_map(&input, 1);
+		atp_cbor_put_key(&input, "theme");
+	}
+	atp_cbor_put_array(&input, n);
+	while (n-- > 0)
+		atp_cbor_put_key(&input, "app.bsky.feed.post");
+}
+
+/* Texts that look like URIs until their ends. */
+static void
+make_uris(size_t n)
+{
+	atp_cbor_put_array(&input, n);
+	while (n-- > 0)
+		atp_cbor_put_key(&input, "at://did:plc:44ybard66vv44zksje25o7dz/app.bsky.feed.post/3k2yihcrp6f2c");
+}
+
+/* Packs, checks, and reads the last member. */
+static bool
+run_packed(void)
+{
+	uint8_t    *stored = malloc(ATP_PACKED_ROOM(input.len));
+	uint8_t    *scratch = malloc(ATP_PACKED_CHECK_ROOM(input.len + 1, input.len));
+	size_t		n;
+	size_t		at;
+	AtpPackedPart		part;
+	bool		found;
+	bool		good = atp_packed_store((AtpBytes) {input.buf, input.len}, stored, &n, &at) == ATP_OK &&
+		atp_packed_check((AtpBytes) {stored, n}, scratch, ATP_PACKED_CHECK_ROOM(input.len + 1, input.len)) == ATP_OK &&
+		atp_part_whole((AtpBytes) {stored, n}, &part) == ATP_OK && atp_part_member(&part, -1, &found) == ATP_OK &&
+		atp_part_key(&part, (AtpSpan) {"zzz", 3}, &found) == ATP_OK;
+
+	free(stored);
+	free(scratch);
+	return good;
+}
+
 const Shape codec_shapes[] = {
 	{"cbor-integers", RECORD_MAX - 8, 65536, make_integers, run_cbor},
 	{"cbor-keys", RECORD_MAX / 67 - 1, 4096, make_keys, run_cbor},
@@ -300,5 +364,15 @@ const Shape codec_shapes[] = {
 	{"json-escapes", RECORD_MAX / 12 - 8, 16384, make_escapes, run_json},
 	{"json-numbers", RECORD_MAX / 5 - 8, 16384, make_numbers, run_json_reader},
 	{"json-space", RECORD_MAX - 8, 131072, make_space, run_json},
+	{"packed-integers", RECORD_MAX - 8, 32768, make_integers, run_packed},
+	{"packed-keys", RECORD_MAX / 67 - 1, 4096, make_keys, run_packed},
+	{"packed-known", RECORD_MAX / 14 - 1, 8192, make_known_keys, run_packed},
+	{"packed-nested", RECORD_MAX / 127 - 1, 256, make_nested, run_packed},
+	{"packed-maps", RECORD_MAX / 254 - 1, 128, make_nested_maps, run_packed},
+	{"packed-moved", RECORD_MAX / 19 - 128, 8192, make_moved, run_packed},
+	{"packed-text", RECORD_MAX / 3 - 8, 65536, make_text, run_packed},
+	{"packed-uris", RECORD_MAX / 72 - 1, 2048, make_uris, run_packed},
+	{"packed-bytes", RECORD_MAX / 2 - 8, 16384, make_bytes, run_packed},
+	{"packed-links", RECORD_MAX / 41 - 1, 2048, make_cids, run_packed},
 	{NULL}
 };

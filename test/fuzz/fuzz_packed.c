@@ -1,7 +1,7 @@
 /*
  * fuzz_packed.c
- *		The packed form of DAG-CBOR: what the strict reader accepts comes back, whole and in parts; bytes of anybody unpack and
- *		are read within their bounds, or not at all.
+ *		The packed form of DAG-CBOR: any strict DAG-CBOR comes back, whole and in parts; reading a damaged value stays
+ *		within the value.
  *
  * Input: DAG-CBOR, or a stored value.
  */
@@ -10,7 +10,7 @@
 #include "core/packed/packed.h"
 
 #define CHECK(cond)	do { if (!(cond)) abort(); } while (0)
-#define PARTS		2000		/* that one input may lead to */
+#define PARTS		2000		/* parts read of one input */
 
 extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -28,7 +28,7 @@ is_strict(AtpBytes cbor)
 
 /* In memory of exactly this size, so that ASan reports a read or write beyond. */
 static AtpBytes
-unpack(const AtpPart *part)
+unpack(const AtpPackedPart *part)
 {
 	size_t		n;
 	size_t		again;
@@ -55,9 +55,9 @@ check(AtpBytes stored)
 	return err;
 }
 
-/* A part is a stored value of its own, and says of itself what its DAG-CBOR says. */
+/* A part can be stored alone, and has the kind, number of members and text of the part's DAG-CBOR. */
 static void
-check_part(const AtpPart *part, AtpBytes cbor)
+check_part(const AtpPackedPart *part, AtpBytes cbor)
 {
 	AtpBytes	unpacked = unpack(part);
 	uint8_t    *stored = malloc(atp_part_size(part));
@@ -85,7 +85,7 @@ check_part(const AtpPart *part, AtpBytes cbor)
 
 /* Reads the value with the strict reader, and goes to the same value in the packed form; r stands behind the value then. */
 static void
-check_parts(const AtpPart *part, AtpCborReader *r, unsigned *budget)
+check_parts(const AtpPackedPart *part, AtpCborReader *r, unsigned *budget)
 {
 	unsigned	depth = r->depth;
 	size_t		start = r->pos;
@@ -96,8 +96,8 @@ check_parts(const AtpPart *part, AtpCborReader *r, unsigned *budget)
 	CHECK(atp_cbor_next(r, &head, &at) == ATP_OK);
 	for (uint64_t i = 0; (head.kind == ATP_CBOR_ARRAY || head.kind == ATP_CBOR_MAP) && i < head.u && *budget > 0; i++)
 	{
-		AtpPart		member = *part;
-		AtpPart		last = *part;
+		AtpPackedPart		member = *part;
+		AtpPackedPart		last = *part;
 		AtpCborItem key;
 
 		(*budget)--;
@@ -124,7 +124,7 @@ check_stored(AtpBytes stored, AtpBytes cbor)
 {
 	unsigned	budget = PARTS;
 	AtpCborReader r;
-	AtpPart		whole;
+	AtpPackedPart		whole;
 
 	CHECK(check(stored) == ATP_OK);
 	CHECK(atp_part_whole(stored, &whole) == ATP_OK);
@@ -159,13 +159,13 @@ pack(AtpBytes cbor)
 	free(out);
 }
 
-/* A stored value that anybody may have damaged: fields and members of it, without any promise but to stay within bounds. */
+/* Reads fields and members of a damaged stored value: only the bounds must hold. */
 static void
 read_damaged(AtpBytes stored)
 {
 	static const char *const names[] = {"$type", "reply", "uri", "cid", "text", "subject", "createdAt", "zzz", ""};
 	char		buf[ATP_PART_TEXT_MAX];
-	AtpPart		whole;
+	AtpPackedPart		whole;
 	AtpCborKind kind;
 	uint64_t	count;
 	AtpSpan		text;
@@ -179,7 +179,7 @@ read_damaged(AtpBytes stored)
 	(void) atp_part_text(&whole, buf, &text);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 	{
-		AtpPart		part = whole;
+		AtpPackedPart		part = whole;
 
 		if (atp_part_key(&part, (AtpSpan) {names[i], strlen(names[i])}, &found) == ATP_OK && found)
 		{
@@ -190,7 +190,7 @@ read_damaged(AtpBytes stored)
 	}
 	for (int64_t i = -2; i < 3; i++)
 	{
-		AtpPart		part = whole;
+		AtpPackedPart		part = whole;
 
 		if (atp_part_member(&part, i, &found) == ATP_OK && found)
 			(void) atp_part_text(&part, buf, &text);

@@ -4,7 +4,7 @@
  *		records of the network, and fields that are read without unpacking.
  *
  * A stored value is the number of an edition (one byte), and a value.  In edition ATP_PACKED_PLAIN the value is the
- * DAG-CBOR itself, for values that packing would make longer.  In every other edition the value is packed with
+ * DAG-CBOR itself, for values made longer by packing.  In every other edition the value is packed with
  * the frozen lists of this edition (packed_list.h): frequent texts and keys, and the lists of keys of frequent maps
  * (shapes), have numbers.  packed_code.h describes the form.
  *
@@ -21,18 +21,18 @@
 #include "core/atp.h"
 #include "core/codec/dagcbor.h"
 
-#define ATP_PACKED_PLAIN	0	/* the edition of DAG-CBOR as it is */
+#define ATP_PACKED_PLAIN	0	/* the edition of unpacked DAG-CBOR */
 #define ATP_PACKED_EDITION	1	/* the newest edition, with which this library packs */
 
-#define ATP_PACKED_MARGIN	8	/* bytes that packing may use for a while beyond the size of the stored value */
+#define ATP_PACKED_MARGIN	8	/* packing needs a few bytes beyond the stored value for a while */
 
-/* Bytes of memory that atp_packed_store() needs for n bytes of DAG-CBOR; what is stored has at most n + 1 bytes. */
+/* Bytes of memory needed by atp_packed_store() for n bytes of DAG-CBOR; the stored value has at most n + 1 bytes. */
 #define ATP_PACKED_ROOM(n)	((n) + 1 + ATP_PACKED_MARGIN)
 
 /* --- whole values --- */
 
 /*
- * Packs exactly one value, and reads it strictly (rules B-01 to B-11) in the same walk.  *n is the number of bytes
+ * Packs exactly one value, and reads the value strictly (rules B-01 to B-11) in one walk.  *n is the number of bytes
  * written to out.  Errors are those of the strict reader, and ATP_E_CBOR_TRAILING if bytes follow the value.
  */
 extern AtpErr atp_packed_store(AtpBytes cbor, uint8_t *restrict out, size_t *n, size_t *at);
@@ -46,8 +46,8 @@ extern AtpErr atp_packed_store(AtpBytes cbor, uint8_t *restrict out, size_t *n, 
 extern AtpErr atp_packed_unpack(AtpBytes stored, uint8_t *restrict out, size_t room, size_t *n);
 
 /*
- * The strict check of a stored value: its unpacked bytes are DAG-CBOR, and packing them again in the same edition gives
- * the same value.  scratch must have ATP_PACKED_CHECK_ROOM() bytes for the size that atp_packed_unpack() tells.
+ * The strict check of a stored value: its unpacked bytes are DAG-CBOR, and packing the unpacked bytes in the edition of
+ * the stored value gives this value.  scratch must have ATP_PACKED_CHECK_ROOM() bytes for the size told by atp_packed_unpack().
  */
 #define ATP_PACKED_CHECK_ROOM(stored_len, unpacked_len)	((stored_len) + ATP_PACKED_MARGIN + (unpacked_len))
 
@@ -56,56 +56,56 @@ extern AtpErr atp_packed_check(AtpBytes stored, uint8_t *scratch, size_t size);
 /* --- parts of values --- */
 
 /*
- * A part of a stored value: the whole value, or what a key or an index leads to.  Its spans lie in the stored
- * value.
+ * A part of a stored value: the whole value, or the value under a key or an index.  The spans lie in
+ * the stored value.
  */
-typedef struct AtpPart
+typedef struct AtpPackedPart
 {
 	uint8_t		edition;
-	uint8_t		code;			/* packed: what content is (packed_code.h); plain: 0 */
-	AtpBytes	content;		/* packed: what follows the code; plain: the DAG-CBOR */
-} AtpPart;
+	uint8_t		code;			/* packed: a code of packed_code.h; plain: 0 */
+	AtpBytes	content;		/* packed: the bytes behind the code; plain: the DAG-CBOR */
+} AtpPackedPart;
 
 /* The whole value.  ATP_E_PACKED_EDITION, ATP_E_PACKED. */
-extern AtpErr atp_part_whole(AtpBytes stored, AtpPart *part);
+extern AtpErr atp_part_whole(AtpBytes stored, AtpPackedPart *part);
 
 /*
  * Goes from a map to the value of a key.  *found is false, and *part unchanged, if the map has no such key or the
  * part is no map.
  */
-extern AtpErr atp_part_key(AtpPart *part, AtpSpan key, bool *found);
+extern AtpErr atp_part_key(AtpPackedPart *part, AtpSpan key, bool *found);
 
 /*
  * Goes from an array to a member; numbers count from 0, negative ones from the end (-1 is the last member), as with
  * jsonb.  *found is false, and *part unchanged, if the array has no such member or the part is no array.
  */
-extern AtpErr atp_part_member(AtpPart *part, int64_t number, bool *found);
+extern AtpErr atp_part_member(AtpPackedPart *part, int64_t number, bool *found);
 
-/* What the part is, in the words of the reader of DAG-CBOR. */
-extern AtpErr atp_part_kind(const AtpPart *part, AtpCborKind *kind);
+/* The kind of the part, in the words of the reader of DAG-CBOR. */
+extern AtpErr atp_part_kind(const AtpPackedPart *part, AtpCborKind *kind);
 
 /* The number of an array's members, or of a map's pairs; 0 for all other parts. */
-extern AtpErr atp_part_count(const AtpPart *part, uint64_t *count);
+extern AtpErr atp_part_count(const AtpPackedPart *part, uint64_t *count);
 
-#define ATP_PART_TEXT_MAX	512	/* bytes of buf, for a text that is not stored as it is */
+#define ATP_PART_TEXT_MAX	512	/* bytes of buf, for a text in another stored form */
 
 /*
  * The text of a part that is a text: in the stored value, in constant memory, or in buf.  text->ptr is NULL if
  * the part is no text.  The text may have U+0000.
  */
-extern AtpErr atp_part_text(const AtpPart *part, char buf[ATP_PART_TEXT_MAX], AtpSpan *text);
+extern AtpErr atp_part_text(const AtpPackedPart *part, char buf[ATP_PART_TEXT_MAX], AtpSpan *text);
 
 /* The DAG-CBOR of a part: as atp_packed_unpack(). */
-extern AtpErr atp_part_unpack(const AtpPart *part, uint8_t *restrict out, size_t room, size_t *n);
+extern AtpErr atp_part_unpack(const AtpPackedPart *part, uint8_t *restrict out, size_t room, size_t *n);
 
-/* Bytes that atp_part_store() writes. */
+/* The number of bytes written by atp_part_store(). */
 static inline size_t
-atp_part_size(const AtpPart *part)
+atp_part_size(const AtpPackedPart *part)
 {
 	return part->content.len + (part->edition == ATP_PACKED_PLAIN ? 1 : 2);
 }
 
-/* Writes the part as a stored value of its own. */
-extern void atp_part_store(const AtpPart *part, uint8_t *restrict out);
+/* Writes the part as a stored value. */
+extern void atp_part_store(const AtpPackedPart *part, uint8_t *restrict out);
 
 #endif							/* ATP_PACKED_H */

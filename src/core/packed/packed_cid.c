@@ -2,7 +2,7 @@
  * packed_cid.c
  *		The texts of CIDs with SHA-256, and of did:plc, in the packed form.
  *
- * Records have many of them, so that eight characters are converted at a time: atp_cid_parse() takes any CID.
+ * Records have many CIDs, so that eight characters are converted at a time; atp_cid_parse() takes any CID.
  */
 #include "core/codec/cid.h"
 #include "core/packed/packed_form.h"
@@ -11,11 +11,11 @@
 #define GROUPS		8			/* of eight characters, or five bytes */
 #define DIGITS		(ATP_CID_CHARS - 1)
 
-/* The alphabet of CIDs begins with the letters; that of base32.h with the digits, of which there are six. */
+/* The alphabet of CIDs begins with the letters, the alphabet of base32.h with the six digits. */
 #define CID_VALUE(sortable)		(((sortable) + 26) & 31)
 #define SORTABLE(cid_value)		(((cid_value) + 6) & 31)
 
-/* 58 characters have 290 bits: 36 bytes and two bits, which must be zero. */
+/* 58 characters have 290 bits: 36 bytes and two zero bits. */
 size_t
 atp_form_put_cid(AtpSpan text, uint8_t out[ATP_FORM_MAX])
 {

@@ -22,18 +22,18 @@
 #include "core/codec/varint.h"
 #include "core/syntax/base32.h"
 
-#define ATP_PACKED_ONE_BYTE		0x40	/* texts whose number is the code */
+#define ATP_PACKED_ONE_BYTE		0x40	/* texts with the code as number */
 #define ATP_PACKED_DIGEST		32		/* bytes of SHA-256 */
 #define ATP_PACKED_URI			(ATP_PLC_BYTES + 1 + 8) /* did:plc, collection, TID */
 
 typedef enum AtpPackedCode
 {
-	ATP_CODE_LISTED = 0x40,		/* a text with a number that needs a second byte */
+	ATP_CODE_LISTED = 0x40,		/* a text with a number of two bytes */
 	ATP_CODE_CID,				/* text of a CID with SHA-256, of DAG-CBOR: the digest */
 	ATP_CODE_CID_RAW,			/* ... of raw bytes */
 	ATP_CODE_PLC,				/* text of a did:plc */
 	ATP_CODE_URI,				/* at://did:plc:.../listed collection/TID */
-	ATP_CODE_URI_PARTS,			/* another at:// with three parts: packed_uri.c */
+	ATP_CODE_URI_PARTS,			/* at:// with three parts of any form: packed_uri.c */
 	ATP_CODE_MILLIS,			/* times: packed_time.c */
 	ATP_CODE_SECONDS,
 	ATP_CODE_MICROS,
@@ -169,7 +169,7 @@ atp_packed_next(AtpBytes *rest, AtpPackedValue *value)
 	return true;
 }
 
-/* What follows the length at the beginning of the content. */
+/* The bytes behind the length at the beginning of the content. */
 static inline AtpBytes
 atp_packed_body(AtpBytes content)
 {

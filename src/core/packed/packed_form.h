@@ -23,7 +23,7 @@ extern size_t atp_form_put_plc(AtpSpan text, uint8_t out[ATP_FORM_MAX]);
 extern size_t atp_form_put_uri(AtpSpan text, uint8_t edition, uint8_t out[ATP_FORM_MAX]);
 extern size_t atp_form_put_time(AtpSpan text, uint8_t out[ATP_FORM_MAX]);
 
-/* The text of a value with such a code; returns its length.  0: the value is damaged. */
+/* The text of a value with a code of the form; returns the length of the text.  0: the value is damaged. */
 extern size_t atp_form_cid_text(const AtpPackedValue *value, char *out);
 extern size_t atp_form_plc_text(const AtpPackedValue *value, char *out);
 extern size_t atp_form_uri_text(const AtpPackedValue *value, char *out);

@@ -13,13 +13,13 @@
 _Static_assert(ATP_FORM_MAX <= ATP_PART_TEXT_MAX, "the buffer has room for the text of each form");
 
 static inline bool
-is_plain(const AtpPart *part)
+is_plain(const AtpPackedPart *part)
 {
 	return part->edition == ATP_PACKED_PLAIN;
 }
 
 AtpErr
-atp_part_whole(AtpBytes stored, AtpPart *part)
+atp_part_whole(AtpBytes stored, AtpPackedPart *part)
 {
 	AtpBytes	rest;
 	AtpPackedValue value = {0, {NULL, 0}};
@@ -33,15 +33,15 @@ atp_part_whole(AtpBytes stored, AtpPart *part)
 		value.content = rest;
 	else if (!atp_packed_next(&rest, &value) || rest.len > 0)
 		return ATP_E_PACKED;
-	*part = (AtpPart) {stored.ptr[0], value.code, value.content};
+	*part = (AtpPackedPart) {stored.ptr[0], value.code, value.content};
 	return ATP_OK;
 }
 
 /* --- plain values --- */
 
-/* The first item.  A reader is opened for each step: plain values are few, and each step reads on in the same bytes. */
+/* The first item.  Plain values are few, so that a new reader for each step costs little. */
 static AtpErr
-plain_head(const AtpPart *part, AtpCborReader *r, AtpCborItem *head)
+plain_head(const AtpPackedPart *part, AtpCborReader *r, AtpCborItem *head)
 {
 	size_t		at;
 
@@ -49,9 +49,9 @@ plain_head(const AtpPart *part, AtpCborReader *r, AtpCborItem *head)
 	return atp_cbor_next(r, head, &at) == ATP_OK ? ATP_OK : ATP_E_PACKED;
 }
 
-/* The part becomes the value whose first item r has just delivered. */
+/* The part becomes the value after whose first item r stands. */
 static AtpErr
-plain_enter(AtpPart *part, AtpCborReader *r, const AtpCborItem *value, unsigned depth)
+plain_enter(AtpPackedPart *part, AtpCborReader *r, const AtpCborItem *value, unsigned depth)
 {
 	size_t		at;
 
@@ -62,7 +62,7 @@ plain_enter(AtpPart *part, AtpCborReader *r, const AtpCborItem *value, unsigned 
 }
 
 static AtpErr
-plain_key(AtpPart *part, AtpSpan wanted, bool *found)
+plain_key(AtpPackedPart *part, AtpSpan wanted, bool *found)
 {
 	AtpCborReader r;
 	AtpCborItem item;
@@ -85,7 +85,7 @@ plain_key(AtpPart *part, AtpSpan wanted, bool *found)
 }
 
 static AtpErr
-plain_member(AtpPart *part, uint64_t number, bool *found)
+plain_member(AtpPackedPart *part, uint64_t number, bool *found)
 {
 	AtpCborReader r;
 	AtpCborItem item;
@@ -105,9 +105,9 @@ plain_member(AtpPart *part, uint64_t number, bool *found)
 
 /* --- packed values --- */
 
-/* The part becomes the value that follows. */
+/* The part becomes the next value of rest. */
 static AtpErr
-enter_next(AtpPart *part, AtpBytes *rest, bool *found)
+enter_next(AtpPackedPart *part, AtpBytes *rest, bool *found)
 {
 	AtpPackedValue value;
 
@@ -120,7 +120,7 @@ enter_next(AtpPart *part, AtpBytes *rest, bool *found)
 }
 
 static bool
-skip(AtpBytes *rest, uint64_t values)
+skip_values(AtpBytes *rest, uint64_t values)
 {
 	AtpPackedValue value;
 
@@ -131,7 +131,7 @@ skip(AtpBytes *rest, uint64_t values)
 }
 
 static AtpErr
-shape_key(AtpPart *part, AtpSpan key, bool *found)
+shape_key(AtpPackedPart *part, AtpSpan key, bool *found)
 {
 	AtpBytes	rest = atp_packed_body(part->content);
 	uint16_t	number = atp_packed_find_key(key, ATP_PACKED_EDITION);
@@ -142,11 +142,11 @@ shape_key(AtpPart *part, AtpSpan key, bool *found)
 		return ATP_E_PACKED;
 	if (number == ATP_PACKED_NONE || (place = memchr(keys.ptr, number, keys.len)) == NULL)
 		return ATP_OK;
-	return skip(&rest, (uint64_t) (place - keys.ptr)) ? enter_next(part, &rest, found) : ATP_E_PACKED;
+	return skip_values(&rest, (uint64_t) (place - keys.ptr)) ? enter_next(part, &rest, found) : ATP_E_PACKED;
 }
 
 static AtpErr
-map_key(AtpPart *part, AtpSpan wanted, bool *found)
+map_key(AtpPackedPart *part, AtpSpan wanted, bool *found)
 {
 	AtpBytes	rest = atp_packed_body(part->content);
 	uint64_t	pairs;
@@ -162,14 +162,14 @@ map_key(AtpPart *part, AtpSpan wanted, bool *found)
 			return ATP_E_PACKED;
 		if (key.len == wanted.len && memcmp(key.ptr, wanted.ptr, key.len) == 0)
 			return enter_next(part, &rest, found);
-		if (!skip(&rest, 1))
+		if (!skip_values(&rest, 1))
 			return ATP_E_PACKED;
 	}
 	return ATP_OK;
 }
 
 static void
-reference_key(AtpPart *part, AtpSpan key, bool *found)
+reference_key(AtpPackedPart *part, AtpSpan key, bool *found)
 {
 	AtpPackedValue value;
 
@@ -185,7 +185,7 @@ reference_key(AtpPart *part, AtpSpan key, bool *found)
 }
 
 AtpErr
-atp_part_key(AtpPart *part, AtpSpan key, bool *found)
+atp_part_key(AtpPackedPart *part, AtpSpan key, bool *found)
 {
 	*found = false;
 	if (is_plain(part))
@@ -203,7 +203,7 @@ atp_part_key(AtpPart *part, AtpSpan key, bool *found)
 }
 
 AtpErr
-atp_part_member(AtpPart *part, int64_t number, bool *found)
+atp_part_member(AtpPackedPart *part, int64_t number, bool *found)
 {
 	AtpCborKind kind;
 	uint64_t	count;
@@ -216,13 +216,13 @@ atp_part_member(AtpPart *part, int64_t number, bool *found)
 		return err;
 	if ((err = atp_part_count(part, &count)) != ATP_OK)
 		return err;
-	wanted = number < 0 ? count + (uint64_t) number : (uint64_t) number;	/* wraps if there are too few */
+	wanted = number < 0 ? count + (uint64_t) number : (uint64_t) number;	/* wraps if number lies before the first member */
 	if (wanted >= count)
 		return ATP_OK;
 	if (is_plain(part))
 		return plain_member(part, wanted, found);
 	rest = atp_packed_body(part->content);
-	if (!atp_packed_next_count(&rest, &count) || !skip(&rest, wanted))
+	if (!atp_packed_next_count(&rest, &count) || !skip_values(&rest, wanted))
 		return ATP_E_PACKED;
 	return enter_next(part, &rest, found);
 }
@@ -261,7 +261,7 @@ kind_of_code(uint8_t code, AtpCborKind *kind)
 }
 
 AtpErr
-atp_part_kind(const AtpPart *part, AtpCborKind *kind)
+atp_part_kind(const AtpPackedPart *part, AtpCborKind *kind)
 {
 	AtpCborReader r;
 	AtpCborItem head;
@@ -275,7 +275,7 @@ atp_part_kind(const AtpPart *part, AtpCborKind *kind)
 }
 
 AtpErr
-atp_part_count(const AtpPart *part, uint64_t *count)
+atp_part_count(const AtpPackedPart *part, uint64_t *count)
 {
 	AtpCborReader r;
 	AtpCborItem head;
@@ -304,7 +304,7 @@ atp_part_count(const AtpPart *part, uint64_t *count)
 }
 
 AtpErr
-atp_part_text(const AtpPart *part, char buf[ATP_PART_TEXT_MAX], AtpSpan *text)
+atp_part_text(const AtpPackedPart *part, char buf[ATP_PART_TEXT_MAX], AtpSpan *text)
 {
 	const AtpPackedValue value = {part->code, part->content};
 	AtpCborReader r;
@@ -320,7 +320,7 @@ atp_part_text(const AtpPart *part, char buf[ATP_PART_TEXT_MAX], AtpSpan *text)
 }
 
 void
-atp_part_store(const AtpPart *part, uint8_t *restrict out)
+atp_part_store(const AtpPackedPart *part, uint8_t *restrict out)
 {
 	*out++ = part->edition;
 	if (!is_plain(part))

@@ -2,90 +2,90 @@
  * packed_store.c
  *		Packs DAG-CBOR, in one walk with the strict reader.
  *
- * A map is written as a shape, without its keys, for as long as its keys are known; if it turns out to have no shape, the numbers of
- * the keys are put between the values.  The length of a container is put before it when its end is known.  Both only move
- * bytes that have been written, so that packing takes the time to read the bytes and to move them once for each level.
+ * A map is written as a shape, without its keys, for as long as its keys are known; if the map turns out to have no shape, the
+ * numbers of the keys are put between the values.  The length of a container is put before the members when the end is known.
+ * Both only move written bytes, so that packing takes the time to read the bytes, and to move the bytes once for each level.
  */
 #include "core/codec/cid.h"
 #include "core/packed/packed.h"
 #include "core/packed/packed_table.h"
 #include "core/packed/packed_text.h"
 
-/* len counts all bytes, also those beyond cap. */
-typedef struct Packer
+/* len counts all bytes, also bytes beyond cap. */
+typedef struct ValuePacker
 {
 	AtpCborReader reader;
 	uint8_t		edition;
 	uint8_t    *out;
 	size_t		cap;
 	size_t		len;
-} Packer;
+} ValuePacker;
 
-static AtpErr store_value(Packer *p, size_t *at);
+static AtpErr store_value(ValuePacker *p, size_t *at);
 
 static inline bool
-fits(const Packer *p)
+has_room(const ValuePacker *p)
 {
 	return p->len <= p->cap;
 }
 
 static inline void
-put(Packer *p, const void *bytes, size_t n)
+put_raw(ValuePacker *p, const void *bytes, size_t n)
 {
-	if (fits(p) && n <= p->cap - p->len && n > 0)
+	if (has_room(p) && n <= p->cap - p->len && n > 0)
 		memcpy(p->out + p->len, bytes, n);
 	p->len += n;
 }
 
 static inline void
-put_byte(Packer *p, unsigned byte)
+put_byte(ValuePacker *p, unsigned byte)
 {
 	uint8_t		b = (uint8_t) byte;
 
-	put(p, &b, 1);
+	put_raw(p, &b, 1);
 }
 
 static void
-put_number(Packer *p, uint64_t number)
+put_number(ValuePacker *p, uint64_t number)
 {
 	uint8_t		varint[ATP_VARINT_MAX];
 
-	put(p, varint, atp_varint_write(number, varint));
+	put_raw(p, varint, atp_varint_write(number, varint));
 }
 
 static void
-put_with_length(Packer *p, AtpPackedCode code, AtpBytes bytes)
+put_with_length(ValuePacker *p, AtpPackedCode code, AtpBytes bytes)
 {
 	put_byte(p, code);
 	put_number(p, bytes.len);
-	put(p, bytes.ptr, bytes.len);
+	put_raw(p, bytes.ptr, bytes.len);
 }
 
 static void
-put_be64(Packer *p, AtpPackedCode code, uint64_t u)
+put_be64(ValuePacker *p, AtpPackedCode code, uint64_t u)
 {
 	uint8_t		bytes[8];
 
 	atp_put_be64(bytes, u);
 	put_byte(p, code);
-	put(p, bytes, sizeof(bytes));
+	put_raw(p, bytes, sizeof(bytes));
 }
 
-/* Gives way to n bytes before what has been written from "at" on. */
+/* Moves the bytes from "at" on, to leave n bytes free. */
 static void
-make_room(Packer *p, size_t at, size_t n)
+open_gap(ValuePacker *p, size_t at, size_t n)
 {
 	size_t		behind = p->len - at;
 
 	p->len += n;
-	if (fits(p))
+	if (has_room(p))
 		memmove(p->out + at + n, p->out + at, behind);
 }
 
 /* --- values without members --- */
 
 static void
-store_integer(Packer *p, const AtpCborItem *item)
+store_integer(ValuePacker *p, const AtpCborItem *item)
 {
 	bool		is_negative = item->kind == ATP_CBOR_NINT;
 
@@ -101,24 +101,24 @@ store_integer(Packer *p, const AtpCborItem *item)
 }
 
 static void
-store_text(Packer *p, const AtpCborItem *item)
+store_text(ValuePacker *p, const AtpCborItem *item)
 {
 	uint8_t		form[ATP_FORM_MAX];
 	size_t		n = atp_packed_put_text(atp_cbor_span(item), p->edition, form);
 
 	if (n > 0)
-		put(p, form, n);
+		put_raw(p, form, n);
 	else if (item->str.len < ATP_CODE_SMALL - ATP_CODE_SHORT_TEXT)
 	{
 		put_byte(p, ATP_CODE_SHORT_TEXT + (unsigned) item->str.len);
-		put(p, item->str.ptr, item->str.len);
+		put_raw(p, item->str.ptr, item->str.len);
 	}
 	else
 		put_with_length(p, ATP_CODE_TEXT, item->str);
 }
 
 static void
-store_link(Packer *p, AtpBytes cid)
+store_link(ValuePacker *p, AtpBytes cid)
 {
 	if (!atp_cid_is_blessed(cid.ptr, cid.len))
 	{
@@ -126,14 +126,14 @@ store_link(Packer *p, AtpBytes cid)
 		return;
 	}
 	put_byte(p, cid.ptr[1] == ATP_CID_CODEC_DAG_CBOR ? ATP_CODE_LINK : ATP_CODE_LINK_RAW);
-	put(p, cid.ptr + cid.len - ATP_PACKED_DIGEST, ATP_PACKED_DIGEST);
+	put_raw(p, cid.ptr + cid.len - ATP_PACKED_DIGEST, ATP_PACKED_DIGEST);
 }
 
 /* --- containers --- */
 
-/* A container without members has the length 0; others begin with a length that close_container() sets. */
+/* Begins with the length 0, which is right for an empty container; close_container() sets the length of all others. */
 static size_t
-open_container(Packer *p, AtpPackedCode code)
+open_container(ValuePacker *p, AtpPackedCode code)
 {
 	size_t		start = p->len;
 
@@ -143,19 +143,19 @@ open_container(Packer *p, AtpPackedCode code)
 }
 
 static void
-close_container(Packer *p, size_t start)
+close_container(ValuePacker *p, size_t start)
 {
 	uint8_t		varint[ATP_VARINT_MAX];
 	size_t		body = start + 2;
 	size_t		n = atp_varint_write(p->len - body, varint);
 
-	make_room(p, body, n - 1);
-	if (fits(p))
+	open_gap(p, body, n - 1);
+	if (has_room(p))
 		memcpy(p->out + start + 1, varint, n);
 }
 
 static AtpErr
-store_array(Packer *p, uint64_t members, size_t *at)
+store_array(ValuePacker *p, uint64_t members, size_t *at)
 {
 	size_t		start = open_container(p, ATP_CODE_ARRAY);
 	AtpErr		err;
@@ -170,7 +170,7 @@ store_array(Packer *p, uint64_t members, size_t *at)
 	return ATP_OK;
 }
 
-/* The keys of a map that may have a shape. */
+/* The keys of a map, while the map may have a shape. */
 typedef struct Keys
 {
 	unsigned	n;
@@ -180,12 +180,12 @@ typedef struct Keys
 
 /* The map has no shape: puts the number of each key before its value. */
 static void
-insert_keys(Packer *p, const Keys *keys)
+insert_keys(ValuePacker *p, const Keys *keys)
 {
 	size_t		end = p->len;
 
 	p->len += keys->n;
-	if (!fits(p))
+	if (!has_room(p))
 		return;
 	for (unsigned i = keys->n; i-- > 0;)
 	{
@@ -198,7 +198,7 @@ insert_keys(Packer *p, const Keys *keys)
 }
 
 static void
-put_key(Packer *p, AtpSpan key, uint16_t number)
+put_map_key(ValuePacker *p, AtpSpan key, uint16_t number)
 {
 	if (number != ATP_PACKED_NONE)
 		put_byte(p, number);
@@ -206,20 +206,20 @@ put_key(Packer *p, AtpSpan key, uint16_t number)
 	{
 		put_byte(p, 0);
 		put_number(p, key.len);
-		put(p, key.ptr, key.len);
+		put_raw(p, key.ptr, key.len);
 	}
 }
 
 /* A strong reference: {cid, uri} with a CID of DAG-CBOR and the usual parts of the URI.  Both values lose their codes. */
 static bool
-is_reference(const Packer *p, const Keys *keys)
+is_reference(const ValuePacker *p, const Keys *keys)
 {
-	return fits(p) && keys->n == 2 && keys->numbers[0] == KEY_cid && keys->numbers[1] == KEY_uri &&
+	return has_room(p) && keys->n == 2 && keys->numbers[0] == KEY_cid && keys->numbers[1] == KEY_uri &&
 		p->out[keys->values[0]] == ATP_CODE_CID && p->out[keys->values[1]] == ATP_CODE_URI;
 }
 
 static void
-close_reference(Packer *p, size_t start, const Keys *keys)
+close_reference(ValuePacker *p, size_t start, const Keys *keys)
 {
 	uint8_t    *out = p->out + start;
 
@@ -231,7 +231,7 @@ close_reference(Packer *p, size_t start, const Keys *keys)
 
 /* All keys have numbers: the map is a shape, if the list has it. */
 static void
-close_known(Packer *p, size_t start, const Keys *keys)
+close_known(ValuePacker *p, size_t start, const Keys *keys)
 {
 	uint16_t	shape = atp_packed_find_shape((AtpSpan) {(const char *) keys->numbers, keys->n}, p->edition);
 
@@ -242,7 +242,7 @@ close_known(Packer *p, size_t start, const Keys *keys)
 	}
 	if (shape == ATP_PACKED_NONE)
 		insert_keys(p, keys);
-	else if (fits(p))
+	else if (has_room(p))
 	{
 		p->out[start] = ATP_CODE_SHAPE;
 		p->out[start + 2] = (uint8_t) shape;
@@ -251,7 +251,7 @@ close_known(Packer *p, size_t start, const Keys *keys)
 }
 
 static AtpErr
-store_map(Packer *p, uint64_t pairs, size_t *at)
+store_map(ValuePacker *p, uint64_t pairs, size_t *at)
 {
 	size_t		start = open_container(p, ATP_CODE_MAP);
 	bool		may_have_shape = pairs <= ATP_PACKED_SHAPE_KEYS;
@@ -259,7 +259,7 @@ store_map(Packer *p, uint64_t pairs, size_t *at)
 
 	if (pairs == 0)
 		return ATP_OK;
-	put_number(p, pairs);		/* one byte, if the map may have a shape */
+	put_number(p, pairs);		/* one byte, as the number of a shape */
 	for (uint64_t i = 0; i < pairs; i++)
 	{
 		AtpCborItem key;
@@ -280,7 +280,7 @@ store_map(Packer *p, uint64_t pairs, size_t *at)
 			keys.values[keys.n++] = p->len;
 		}
 		else
-			put_key(p, atp_cbor_span(&key), number);
+			put_map_key(p, atp_cbor_span(&key), number);
 		if ((err = store_value(p, at)) != ATP_OK)
 			return err;
 	}
@@ -292,7 +292,7 @@ store_map(Packer *p, uint64_t pairs, size_t *at)
 }
 
 static AtpErr
-store_value(Packer *p, size_t *at)
+store_value(ValuePacker *p, size_t *at)
 {
 	AtpCborItem item;
 	AtpErr		err = atp_cbor_next(&p->reader, &item, at);
@@ -334,9 +334,9 @@ store_value(Packer *p, size_t *at)
 	return ATP_OK;
 }
 
-/* Reads exactly one value, and packs it; p->len is more than p->cap if it does not fit. */
+/* Reads and packs exactly one value; p->len is more than p->cap if the packed value is longer than the room. */
 static AtpErr
-store_as(Packer *p, uint8_t edition, AtpBytes cbor, uint8_t *out, size_t cap, size_t *at)
+store_as(ValuePacker *p, uint8_t edition, AtpBytes cbor, uint8_t *out, size_t cap, size_t *at)
 {
 	AtpErr		err;
 
@@ -355,7 +355,7 @@ store_as(Packer *p, uint8_t edition, AtpBytes cbor, uint8_t *out, size_t cap, si
 AtpErr
 atp_packed_store(AtpBytes cbor, uint8_t *restrict out, size_t *n, size_t *at)
 {
-	Packer		p;
+	ValuePacker		p;
 	AtpErr		err = store_as(&p, ATP_PACKED_EDITION, cbor, out, ATP_PACKED_ROOM(cbor.len), at);
 
 	if (err != ATP_OK)
@@ -375,7 +375,7 @@ AtpErr
 atp_packed_check(AtpBytes stored, uint8_t *scratch, size_t size)
 {
 	size_t		cap = stored.len + ATP_PACKED_MARGIN;
-	Packer		p;
+	ValuePacker		p;
 	size_t		n;
 	size_t		at;
 	AtpErr		err;

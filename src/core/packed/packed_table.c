@@ -2,7 +2,7 @@
  * packed_table.c
  *		Looks up the texts, keys and shapes of packed_list.h.
  *
- * All three are lists of byte strings by number: a shape is the string of the numbers of its keys.  So one search serves all.
+ * All three are lists of byte strings by number: a shape is the string of the numbers of its keys.  So one search serves all three.
  */
 #include "core/packed/packed.h"
 #include "core/packed/packed_code.h"
@@ -62,7 +62,7 @@ static const struct
 
 /* Most comparisons need only the lengths. */
 static int
-compare(AtpSpan a, AtpSpan b)
+compare_entries(AtpSpan a, AtpSpan b)
 {
 	if (a.len != b.len)
 		return a.len < b.len ? -1 : 1;
@@ -75,7 +75,7 @@ find_in_run(AtpSpan wanted, const AtpSpan *list, size_t from, size_t to)
 	while (from < to)
 	{
 		size_t		middle = from + (to - from) / 2;
-		int			c = compare(wanted, list[middle]);
+		int			c = compare_entries(wanted, list[middle]);
 
 		if (c == 0)
 			return (uint16_t) middle;
@@ -89,7 +89,7 @@ find_in_run(AtpSpan wanted, const AtpSpan *list, size_t from, size_t to)
 
 /* Later runs may belong to later editions: their numbers are not below end. */
 static uint16_t
-find(AtpSpan wanted, const AtpSpan *list, const uint16_t *runs, size_t nruns, uint16_t end)
+find_entry(AtpSpan wanted, const AtpSpan *list, const uint16_t *runs, size_t nruns, uint16_t end)
 {
 	for (size_t run = 0; run + 1 < nruns && runs[run] < end; run++)
 	{
@@ -104,19 +104,19 @@ find(AtpSpan wanted, const AtpSpan *list, const uint16_t *runs, size_t nruns, ui
 uint16_t
 atp_packed_find_text(AtpSpan text, uint8_t edition)
 {
-	return find(text, texts, text_runs, COUNT(text_runs), ends[edition].texts);
+	return find_entry(text, texts, text_runs, COUNT(text_runs), ends[edition].texts);
 }
 
 uint16_t
 atp_packed_find_key(AtpSpan key, uint8_t edition)
 {
-	return find(key, keys, key_runs, COUNT(key_runs), ends[edition].keys);
+	return find_entry(key, keys, key_runs, COUNT(key_runs), ends[edition].keys);
 }
 
 uint16_t
 atp_packed_find_shape(AtpSpan wanted, uint8_t edition)
 {
-	return find(wanted, shapes, shape_runs, COUNT(shape_runs), ends[edition].shapes);
+	return find_entry(wanted, shapes, shape_runs, COUNT(shape_runs), ends[edition].shapes);
 }
 
 AtpSpan

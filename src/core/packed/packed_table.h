@@ -8,7 +8,7 @@
 #include "core/atp.h"
 
 #define ATP_PACKED_SHAPE_KEYS	16	/* keys of the largest shape; larger maps have none */
-#define ATP_PACKED_NONE			UINT16_MAX	/* there is no number */
+#define ATP_PACKED_NONE			UINT16_MAX	/* instead of a number */
 
 /* The numbers of keys, by name: shapes are written with them. */
 enum
@@ -22,7 +22,7 @@ extern uint16_t atp_packed_find_text(AtpSpan text, uint8_t edition);
 extern uint16_t atp_packed_find_key(AtpSpan key, uint8_t edition);
 extern uint16_t atp_packed_find_shape(AtpSpan keys, uint8_t edition);
 
-/* What has a number; ptr is NULL if this library knows nothing that has it. */
+/* The text, key or shape with a number; ptr is NULL if this library knows no entry with the number. */
 extern AtpSpan atp_packed_text(uint16_t number);
 extern AtpSpan atp_packed_key(uint16_t number);
 extern AtpSpan atp_packed_shape(uint16_t number);

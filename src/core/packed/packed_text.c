@@ -1,6 +1,6 @@
 /*
  * packed_text.c
- *		Texts of the packed form: those with a number, those of a fixed form, and all others as they are.
+ *		Texts of the packed form: texts with a number, texts of a fixed form, and literal texts.
  */
 #include "core/packed/packed_table.h"
 #include "core/packed/packed_text.h"

@@ -1,6 +1,6 @@
 /*
  * packed_text.h
- *		Texts of the packed form, whatever code they have.  Private to src/core/packed.
+ *		Texts of the packed form, of any code.  Private to src/core/packed.
  */
 #ifndef ATP_PACKED_TEXT_H
 #define ATP_PACKED_TEXT_H
@@ -17,7 +17,7 @@ atp_code_is_text(uint8_t code)
 	return code <= ATP_CODE_TEXT || (code >= ATP_CODE_SHORT_TEXT && code < ATP_CODE_SMALL);
 }
 
-/* The text of such a value: in the value, in constant memory, or in buf.  False: the value is damaged. */
+/* The text of a value with the code of a text: in the value, in constant memory, or in buf.  False: the value is damaged. */
 extern bool atp_packed_get_text(const AtpPackedValue *value, char buf[ATP_FORM_MAX], AtpSpan *text);
 
 #endif							/* ATP_PACKED_TEXT_H */

@@ -1,6 +1,6 @@
 /*
  * packed_time.c
- *		Times in the packed form: those since 1970 that are written as most programs of the network write them.
+ *		Times in the packed form: times since 1970, in the spellings of most programs of the network.
  *
  * A time is stored only if formatting gives back exactly the text: every text of another spelling stays a text.
  */

@@ -1,6 +1,6 @@
 /*
  * packed_unpack.c
- *		Unpacks stored values and parts of them.
+ *		Unpacks stored values and parts of stored values.
  */
 #include "core/codec/cbor_write.h"
 #include "core/codec/cid.h"
@@ -194,7 +194,7 @@ unpack_value(AtpCborWriter *w, const AtpPackedValue *value, unsigned depth)
 }
 
 AtpErr
-atp_part_unpack(const AtpPart *part, uint8_t *restrict out, size_t room, size_t *n)
+atp_part_unpack(const AtpPackedPart *part, uint8_t *restrict out, size_t room, size_t *n)
 {
 	AtpCborWriter w = {.buf = out, .cap = room};
 	const AtpPackedValue value = {part->code, part->content};
@@ -210,7 +210,7 @@ atp_part_unpack(const AtpPart *part, uint8_t *restrict out, size_t room, size_t 
 AtpErr
 atp_packed_unpack(AtpBytes stored, uint8_t *restrict out, size_t room, size_t *n)
 {
-	AtpPart		part;
+	AtpPackedPart		part;
 	AtpErr		err = atp_part_whole(stored, &part);
 
 	return err != ATP_OK ? err : atp_part_unpack(&part, out, room, n);

@@ -3,8 +3,7 @@
  *		at:// URIs of three parts in the packed form.
  *
  * The code URI has the usual parts: did:plc, a collection with a number below 256, and a TID.  The code URI_PARTS has a length, flags
- * that say which parts are texts, and the parts: of a part that is a text, its length (one byte) and the text; the last part has no
- * length.
+ * for the literal parts, and the parts.  A literal part is a length (one byte) and the text; the last part has no length.
  */
 #include "core/packed/packed_form.h"
 #include "core/packed/packed_table.h"
@@ -13,7 +12,7 @@
 #define SCHEME				"at://"
 #define DID_PLC				"did:plc:"
 #define DID_PLC_CHARS		(sizeof(DID_PLC) - 1 + ATP_PLC_CHARS)
-#define PART_MAX			127 /* bytes of a part that is a text */
+#define PART_MAX			127 /* bytes of a literal part */
 #define AUTHORITY_TEXT		0x01
 #define COLLECTION_TEXT		0x02
 #define KEY_TEXT			0x04
@@ -35,7 +34,7 @@ next_part(AtpSpan *rest, bool is_last, AtpSpan *part)
 	return part->len > 0 && part->len <= PART_MAX;
 }
 
-/* What the parts become. */
+/* The three parts, as texts and as bytes. */
 typedef struct Uri
 {
 	unsigned	flags;
@@ -48,7 +47,7 @@ typedef struct Uri
 } Uri;
 
 static bool
-split(AtpSpan text, uint8_t edition, Uri *uri)
+split_uri(AtpSpan text, uint8_t edition, Uri *uri)
 {
 	AtpSpan		rest = {text.ptr + sizeof(SCHEME) - 1, text.len - (sizeof(SCHEME) - 1)};
 	size_t		at;
@@ -69,7 +68,7 @@ split(AtpSpan text, uint8_t edition, Uri *uri)
 }
 
 static uint8_t *
-put_text(uint8_t *out, AtpSpan text, bool with_length)
+put_part(uint8_t *out, AtpSpan text, bool with_length)
 {
 	if (with_length)
 		*out++ = (uint8_t) text.len;
@@ -81,18 +80,18 @@ static uint8_t *
 put_parts(uint8_t *out, const Uri *uri)
 {
 	if (uri->flags & AUTHORITY_TEXT)
-		out = put_text(out, uri->authority, true);
+		out = put_part(out, uri->authority, true);
 	else
 	{
 		memcpy(out, uri->plc, ATP_PLC_BYTES);
 		out += ATP_PLC_BYTES;
 	}
 	if (uri->flags & COLLECTION_TEXT)
-		out = put_text(out, uri->collection, true);
+		out = put_part(out, uri->collection, true);
 	else
 		*out++ = (uint8_t) uri->number;
 	if (uri->flags & KEY_TEXT)
-		return put_text(out, uri->key, false);
+		return put_part(out, uri->key, false);
 	atp_put_be64(out, uri->tid);
 	return out + 8;
 }
@@ -105,7 +104,7 @@ atp_form_put_uri(AtpSpan text, uint8_t edition, uint8_t out[ATP_FORM_MAX])
 	size_t		head;
 	Uri			uri;
 
-	if (!atp_span_begins(text, SCHEME) || !split(text, edition, &uri))
+	if (!atp_span_begins(text, SCHEME) || !split_uri(text, edition, &uri))
 		return 0;
 	n = (size_t) (put_parts(parts, &uri) - parts);
 	if (uri.flags == 0)
@@ -123,9 +122,9 @@ atp_form_put_uri(AtpSpan text, uint8_t edition, uint8_t out[ATP_FORM_MAX])
 	return head + n;
 }
 
-/* Takes a part that is a text with a length. */
+/* Takes a literal part with a length. */
 static bool
-take_text(AtpBytes *rest, AtpBytes *text)
+take_part(AtpBytes *rest, AtpBytes *text)
 {
 	AtpBytes	length;
 
@@ -133,7 +132,7 @@ take_text(AtpBytes *rest, AtpBytes *text)
 }
 
 static char *
-put_bytes(char *out, const void *bytes, size_t n)
+append_bytes(char *out, const void *bytes, size_t n)
 {
 	memcpy(out, bytes, n);
 	return out + n;
@@ -145,10 +144,10 @@ put_authority(char *out, AtpBytes *rest, unsigned flags)
 	AtpBytes	bytes;
 
 	if (flags & AUTHORITY_TEXT)
-		return take_text(rest, &bytes) ? put_bytes(out, bytes.ptr, bytes.len) : NULL;
+		return take_part(rest, &bytes) ? append_bytes(out, bytes.ptr, bytes.len) : NULL;
 	if (!atp_packed_take(rest, ATP_PLC_BYTES, &bytes))
 		return NULL;
-	out = put_bytes(out, DID_PLC, sizeof(DID_PLC) - 1);
+	out = append_bytes(out, DID_PLC, sizeof(DID_PLC) - 1);
 	atp_plc_unpack(bytes.ptr, out);
 	return out + ATP_PLC_CHARS;
 }
@@ -160,18 +159,18 @@ put_collection(char *out, AtpBytes *rest, unsigned flags)
 	AtpSpan		text;
 
 	if (flags & COLLECTION_TEXT)
-		return take_text(rest, &bytes) ? put_bytes(out, bytes.ptr, bytes.len) : NULL;
+		return take_part(rest, &bytes) ? append_bytes(out, bytes.ptr, bytes.len) : NULL;
 	if (!atp_packed_take(rest, 1, &bytes))
 		return NULL;
 	text = atp_packed_text(bytes.ptr[0]);
-	return text.ptr != NULL ? put_bytes(out, text.ptr, text.len) : NULL;
+	return text.ptr != NULL ? append_bytes(out, text.ptr, text.len) : NULL;
 }
 
 static char *
-put_key(char *out, AtpBytes rest, unsigned flags)
+put_uri_key(char *out, AtpBytes rest, unsigned flags)
 {
 	if (flags & KEY_TEXT)
-		return rest.len <= PART_MAX ? put_bytes(out, rest.ptr, rest.len) : NULL;
+		return rest.len <= PART_MAX ? append_bytes(out, rest.ptr, rest.len) : NULL;
 	if (rest.len != 8)
 		return NULL;
 	atp_tid_format(atp_get_be64(rest.ptr), out);
@@ -183,7 +182,7 @@ atp_form_uri_text(const AtpPackedValue *value, char *out)
 {
 	AtpBytes	rest = value->content;
 	AtpBytes	flags = {(const uint8_t *) "", 1};
-	char	   *end = put_bytes(out, SCHEME, sizeof(SCHEME) - 1);
+	char	   *end = append_bytes(out, SCHEME, sizeof(SCHEME) - 1);
 
 	if (value->code == ATP_CODE_URI_PARTS)
 	{
@@ -197,6 +196,6 @@ atp_form_uri_text(const AtpPackedValue *value, char *out)
 	if ((end = put_collection(end, &rest, flags.ptr[0])) == NULL)
 		return 0;
 	*end++ = '/';
-	end = put_key(end, rest, flags.ptr[0]);
+	end = put_uri_key(end, rest, flags.ptr[0]);
 	return end != NULL ? (size_t) (end - out) : 0;
 }

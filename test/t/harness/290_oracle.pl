@@ -1,6 +1,7 @@
 # 290_oracle.pl
 #		Checks the oracle, which other tests believe: its results are compared with values written by hand,
-#		and with the simulator's keys of both curves, rotations and exports.
+#		and with the simulator's keys of both curves, rotations and exports.  The second unpacker of the packed form of
+#		DAG-CBOR is compared with the table that unit/test_packed.c reads.
 
 use strict;
 use warnings FATAL => 'all';
@@ -35,6 +36,7 @@ sub check
 }
 
 check(25, 'check_oracle.py');
+check(150, 'packed.py', test_dir() . '/data/vectors/derived/packed.tsv');
 my ($capture) = simulate(
 	'--events' => 1600, '--accounts' => 60, '--history' => 40, '--batches' => 10, '--p256' => 40,
 	'--epoch' => 400, '--rotations' => 4, '--migrations' => 2, '--directory' => "$dir/directory", '--exports' => "$dir/exports",
