@@ -6,11 +6,10 @@
  */
 #include "postgres.h"
 
-#include "commands/trigger.h"
+#include "config/row_trigger.h"
 #include "config/spi.h"
 #include "fmgr.h"
 #include "common/quotable.h"
-#include "utils/rel.h"
 
 #define NAME_MAX_BYTES	64
 #define VALUE_MAX_BYTES	4096
@@ -54,20 +53,10 @@ is_value(const char *value)
 Datum
 atp_request_header_check(PG_FUNCTION_ARGS)
 {
-	TriggerData *trigger = (TriggerData *) fcinfo->context;
-	AtpTuple	row;
-	const char *name;
-	const char *value;
+	AtpTuple	row = atp_row_trigger(fcinfo, "request_header_check", ATP_BEFORE_ROW, ATP_ON_ALL).row;
+	const char *name = atp_get_text_or_null(row, "name");
+	const char *value = atp_get_text_or_null(row, "value");
 
-	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BEFORE(trigger->tg_event) ||
-		!TRIGGER_FIRED_FOR_ROW(trigger->tg_event))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("function \"%s\" must be fired before each row", "request_header_check")));
-	row.tuple = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : trigger->tg_trigtuple;
-	row.desc = RelationGetDescr(trigger->tg_relation);
-	name = atp_get_text_or_null(row, "name");
-	value = atp_get_text_or_null(row, "value");
 	if (atp_get_text_or_null(row, "subscription") == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_NOT_NULL_VIOLATION), errmsg("subscription must not be null")));

@@ -13,12 +13,12 @@
 #include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
-#include "commands/trigger.h"
 #include "common/quotable.h"
 #include "config/extension.h"
 #include "config/known_collection.h"
 #include "config/option.h"
 #include "config/owner.h"
+#include "config/row_trigger.h"
 #include "config/spi.h"
 #include "config/stream_options.h"
 #include "config/subscription.h"
@@ -35,7 +35,6 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
-#include "utils/rel.h"
 #include "utils/syscache.h"
 
 #define URL_MAX		8192		/* bytes */
@@ -374,25 +373,12 @@ complete_row(const AtpTuple *old, AtpTuple row, Oid target_owner, const AtpStrea
 Datum
 atp_subscription_check(PG_FUNCTION_ARGS)
 {
-	TriggerData *trigger = (TriggerData *) fcinfo->context;
-	AtpTuple	first,
-				row;
-	AtpTuple   *old = NULL;
+	AtpRowTrigger call = atp_row_trigger(fcinfo, "subscription_check", ATP_BEFORE_ROW, ATP_ON_ALL);
+	AtpTuple	row = call.row;
+	AtpTuple   *old = call.updated ? &call.old : NULL;
 	AtpEndpoint *ep;
 	const AtpStreamKind *source;
 	Oid			target_owner;
-
-	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BEFORE(trigger->tg_event) ||
-		!TRIGGER_FIRED_FOR_ROW(trigger->tg_event))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("function \"%s\" must be fired before each row", "subscription_check")));
-	row = first = (AtpTuple) {trigger->tg_trigtuple, RelationGetDescr(trigger->tg_relation)};
-	if (TRIGGER_FIRED_BY_UPDATE(trigger->tg_event))
-	{
-		old = &first;
-		row.tuple = trigger->tg_newtuple;
-	}
 
 	check_owner(row);
 	check_id(old, row);

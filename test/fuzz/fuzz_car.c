@@ -8,7 +8,7 @@
 
 #include "agree.h"
 #include "core/repo/car.h"
-#include "core/repo/commit.h"
+#include "core/repo/commit_write.h"
 #include "core/repo/mst.h"
 
 #define CAP		256
@@ -60,6 +60,18 @@ check_tree(const AtpCarIndex *index, const uint8_t *base, size_t size, AtpBytes 
 		abort();
 }
 
+/* O-02: a commit is plain if the writer makes the same block again, with prev null. */
+static void
+check_plain(AtpBytes block, const AtpCommit *commit)
+{
+	uint8_t		made[ATP_COMMIT_PLAIN_MAX + ATP_CID_MAX];
+	AtpCborWriter w = {.buf = made, .cap = sizeof(made)};
+
+	atp_commit_put(&w, commit);
+	if (commit->plain != (commit->prev.ptr == NULL && w.len == block.len && memcmp(made, block.ptr, w.len) == 0))
+		abort();
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -103,7 +115,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	check_tree(&index, data, size, car.root);
 	if (atp_commit_parse(found->data.ptr, found->data.len, &commit, &at) == ATP_OK)
+	{
+		check_plain(found->data, &commit);
 		check_tree(&index, data, size, commit.data);
+	}
 	else if (at > found->data.len)
 		abort();
 	return 0;

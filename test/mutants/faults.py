@@ -229,6 +229,8 @@ fault("car-truncated", "core/repo/car.c", "if (len > car->len - pos)", "if (len 
 fault("car-hash", "core/repo/car.c", "cid.len - sizeof(digest), sizeof(digest)) == 0", "cid.len - sizeof(digest), sizeof(digest) - 1) == 0", "unit/test_car")
 fault("car-hash-function", "core/repo/car.c", "cid.hash == ATP_CID_SHA2_256", "cid.hash > 0", "unit/test_car")
 fault("car-index-tail", "core/repo/car.c", "for (size_t i = 0; i < nwords; i++)", "for (size_t i = nwords > 2 ? nwords - 2 : 0; i < nwords; i++)", "unit/test_car")
+fault("mst-kept", "core/repo/mst.c", "		level->next_kept++;", "		level->next_kept += level->next_kept != ATP_MST_KEPT - 1;", "unit/test_mst")
+fault("commit-plain", "core/repo/commit.c", "atp_shape_node_link(&s, &commit->data)", "atp_shape_link(&s, &commit->data)", "unit/test_repos")
 fault("commit-codec", "core/wire/commit_check.c", "if (!atp_cid_is_blessed(block.cid.ptr, block.cid.len))", "if (block.cid.len < ATP_CID_BLESSED_LEN)", "unit/test_repos")
 fault("host-spelling", "net/endpoint.c", "	host[atp_host_spell(host, strlen(host), host)] = '\\0';\n	for (const", "	for (const", "t/282_full_hosts")
 fault("car-index-full", "core/repo/car.c", "if (index->n >= index->cap)", "if (index->n > index->cap)", "unit/test_car")
@@ -272,9 +274,9 @@ fault("cost-car-codec", "core/repo/car.c", "		sum += word * secret[2 + i];", "		
 fault("cost-json-order", "core/codec/json_dagcbor.c", "	o->levels[o->depth - 1].n++;\n",
       "	o->levels[o->depth - 1].n++;\n	if (o->levels[o->depth - 1].is_map && !keys_ascend(o->w.buf, o->members + o->levels[o->depth - 1].first, o->levels[o->depth - 1].n))\n		o->ticks++;\n",
       "complexity/codec.json-ascending")
-fault("cost-tree-node", "core/repo/mst.c", "	if ((err = entry_at(level->node, &level->pos, &entry, at)) == ATP_OK)\n",
-      "	{ AtpBytes l; size_t pos; uint64_t n; if ((err = open_node(level->node, &l, &pos, &n, at)) != ATP_OK) return err; }\n"
-      "	if ((err = entry_at(level->node, &level->pos, &entry, at)) == ATP_OK)\n", "complexity/repo.commit-wide")
+fault("cost-tree-node", "core/repo/mst.c", "	if ((err = find_entry(level, &memory, &entry, &level->pos, at)) == ATP_OK)\n",
+      "	{ AtpMstLevel whole; whole.node = level->node; if ((err = open_node(&whole, at)) != ATP_OK) return err; }\n"
+      "	if ((err = find_entry(level, &memory, &entry, &level->pos, at)) == ATP_OK)\n", "complexity/repo.commit-wide")
 fault("cost-operations", "core/wire/repos_message.c", "unsigned	mid = (lo + hi) / 2;", "unsigned	mid = hi - 1;", "complexity/wire.commit-ops")
 fault("cost-markup", "core/syntax/markup.c", "	for (; i < n; i++)\n		if (has_prefix(s + i, n - i, end))", "	for (; i < strnlen(s, n); i++)\n		if (has_prefix(s + i, n - i, end))", "complexity/syntax.markup")
 fault("cost-lexicon-enum", "lexicon/compile.c", "	return bsearch(&text, node->texts, node->n, sizeof(AtpSpan), compare_names) != NULL;",
@@ -477,7 +479,7 @@ fault("former-doubted", "identity/former_key.c", "return doubted ? (AtpFormerKey
 fault("former-parted", "tables/apply/release_find.c", "	if (n == 0 || n == batch->nmessages)\n		return;\n", "	if (n > 0)\n		return;\n", "t/504_former_keys")
 fault("former-actions", "tables/repos/confirm.c", " || !keeps_all_actions(&s->apply->sub->settings))", ")", "t/504_former_keys")
 fault("plc-server-name", "core/plc/plc_op.c", 'atp_span_is(key, "atproto_pds") && ', "", "unit/test_plc")
-fault("plc-server-scheme", "data/plc_sql.c", "return (AtpSpan) {text, strlen(\"https://\") + server.len};", "return server;", "t/500_plc")
+fault("plc-server-scheme", "data/plc_sql.c", "return (AtpSpan) {text, strlen(\"https://\") + server.len};", "return (AtpSpan) {text + strlen(\"https://\"), server.len};", "t/500_plc")
 fault("former-export-server", "fetch/repositories/repo_signer.c", "if (!is_url_of(server, former.pds))", "if (former.pds == NULL)", "t/505_former_exports")
 fault("former-export-time", "fetch/repositories/repo_signer.c", "if (!atp_former_key_is_of(key, atp_export_head(e)->rev))", "if (former.n == 0)", "t/505_former_exports")
 fault("resolve-both-ways", "fetch/identities/resolve_handle.c", "	if (!claims)\n		refuse_handle", "	if (claims && r->did == NULL)\n		refuse_handle", "t/332_handles")
@@ -797,7 +799,7 @@ fault("out-hold", "tables/out/out_repo.c", "if (hold != NULL)", "if (false)", "t
 fault("out-twice", "tables/out/out_twice.c", "if (!first && beginning == before)", "if (!first && beginning == before && beginning == 0)", "t/341_out")
 fault("out-twice-few", "tables/out/out_twice.c", "if (twice->noted[i] == twice->noted[i - 1])", "if (false)", "t/341_out")
 fault("out-mark", "tables/out/record_proof_sql.c", "		if (cmp > 0)\n			atp_mst_root_mark(tree);\n", "", "t/341_out")
-fault("out-plain", "core/repo/commit_write.c", "if (commit->prev.ptr != NULL)\n		return false;", "", "unit/test_record_proof")
+fault("out-plain", "core/repo/commit.c", "	*commit = (AtpCommit) {0};\n	atp_cbor_init(", "	*commit = (AtpCommit) {.plain = true};\n	atp_cbor_init(", "unit/test_record_proof")
 fault("proof-did", "core/repo/record_proof.c", "commit->did.len != claim->did.len || memcmp(commit->did.ptr, claim->did.ptr, claim->did.len) != 0", "false", "unit/test_record_proof")
 fault("proof-behind", "core/repo/mst.c", "if (atp_key_is_before(key, source->ranges[walk->range].end))", "if (false)", "unit/test_record_proof")
 fault("proof-way", "core/repo/mst_root.c", "b->open[b->depth - 1].on_way |= below.on_way;", "", "unit/test_record_proof")

@@ -47,8 +47,8 @@ entry(void)
 {
 	AtpCborReader fast = {0};
 	AtpCborReader slow;
-	NodeEntry	one;
-	NodeEntry	two;
+	AtpMstEntry	one;
+	AtpMstEntry	two;
 	size_t		at;
 
 	ANY_BUFFER(s, n, N);
@@ -80,7 +80,7 @@ static void
 any_entry(void)
 {
 	AtpCborReader r = {0};
-	NodeEntry	e;
+	AtpMstEntry	e;
 	uint64_t	count;
 	AtpBytes	left;
 	size_t		at;

@@ -41,7 +41,7 @@ key(void)
 	uint8_t		old = 0;
 	size_t		len = any_size(sizeof(key));
 	const size_t before = len;
-	NodeEntry	entry = {.prefix = any_u64()};
+	AtpMstEntry	entry = {.prefix = any_u64()};
 	size_t		p;
 	AtpErr		err;
 

@@ -532,7 +532,28 @@ commit_objects(void)
 	BROKEN("not a DID", commit.did.len = 7, ATP_E_COMMIT_DID);
 	BROKEN("data is raw", commit.data = cid_span(cid_raw), ATP_E_COMMIT_LINK);
 	BROKEN("prev is raw", commit.prev = cid_span(cid_raw), ATP_E_COMMIT_LINK);
+
+	/* O-02: without prev, a commit has the layout that is read in one pass */
+	commit.prev.ptr = NULL;
+	BROKEN("plain", (void) 0, ATP_OK);
+	BROKEN("plain, a short signature", commit.sig.len = 63, ATP_E_COMMIT_SIG);
+	BROKEN("plain, not a DID", commit.did.len = 7, ATP_E_COMMIT_DID);
+	BROKEN("plain, data is raw", commit.data = cid_span(cid_raw), ATP_E_COMMIT_LINK);
 #undef BROKEN
+	w.len = 0;
+	atp_commit_put(&w, &commit);
+	/* the map's head, a name and a head for each of did and rev, the DID: then the TID */
+	buf[1 + 4 + 2 + commit.did.len + 4 + 1] = '1';
+	one_block("plain, not a TID", &w, ATP_E_COMMIT_REV);
+	w.len = 0;
+	atp_commit_put(&w, &commit);
+	buf[w.len - 1] = 2;
+	one_block("plain, version 2", &w, ATP_E_COMMIT_VERSION);
+	w.len = 0;
+	atp_commit_put(&w, &commit);
+	atp_cbor_put_null(&w);
+	one_block("plain, another value behind it", &w, ATP_E_CBOR_TRAILING);
+	commit.prev = cid_span(cid_a);
 	w.len = 0;
 	atp_commit_put(&w, &commit);
 	buf[w.len - 1] = 2;

@@ -7,6 +7,7 @@
 #include "core/codec/dagcbor.h"
 #include "core/syntax/did.h"
 #include "core/codec/field.h"
+#include "core/codec/shape.h"
 #include "core/syntax/tid.h"
 
 #define COMMIT_MAX	1000000		/* bytes, as for any record (B-28) */
@@ -61,6 +62,27 @@ read_field(AtpSpan key, const AtpCborItem *value, AtpCommit *commit,
 	return ATP_OK;
 }
 
+/*
+ * Reads the block of a plain commit in one pass.  The literals stand in the order of keys in DAG-CBOR: by length, then
+ * bytes.  False: the block has another layout or is invalid, and atp_commit_parse() decides.
+ */
+static bool
+read_plain(const uint8_t *block, size_t n, AtpCommit *commit)
+{
+	AtpShape	s = {block, block + n};
+	AtpSpan		rev;
+	size_t		at;
+
+	commit->plain = ATP_SHAPE_IS(&s, "\xa6\x63" "did") && atp_shape_text(&s, &commit->did) &&
+		ATP_SHAPE_IS(&s, "\x63rev") && atp_shape_text(&s, &rev) &&
+		ATP_SHAPE_IS(&s, "\x63sig") && atp_shape_string(&s, 2, &commit->sig) && commit->sig.len == ATP_COMMIT_SIG_LEN &&
+		ATP_SHAPE_IS(&s, "\x64" "data") && atp_shape_node_link(&s, &commit->data) &&
+		ATP_SHAPE_IS(&s, "\x64prev\xf6\x67version\x03") && s.p == s.end &&
+		atp_did_check(commit->did.ptr, commit->did.len, &at) == ATP_OK &&
+		atp_tid_parse(rev.ptr, rev.len, &commit->rev, &at) == ATP_OK;
+	return commit->plain;
+}
+
 /* B-60: a map with did, rev, sig, data, prev and version, the last of which is 3. */
 AtpErr
 atp_commit_parse(const uint8_t *block, size_t n, AtpCommit *commit, size_t *at)
@@ -78,6 +100,9 @@ atp_commit_parse(const uint8_t *block, size_t n, AtpCommit *commit, size_t *at)
 	*at = 0;
 	if (n > COMMIT_MAX)
 		return ATP_E_COMMIT_SIZE;
+	if (read_plain(block, n, commit))
+		return ATP_OK;
+	*commit = (AtpCommit) {0};
 	atp_cbor_init(&r, block, n, ATP_CBOR_DEPTH_DEFAULT);
 	if ((err = atp_cbor_next(&r, &item, at)) != ATP_OK)
 		return err == ATP_E_CBOR_END ? ATP_E_CBOR_TRUNCATED : err;

@@ -19,6 +19,7 @@ typedef struct AtpCommit
 	AtpBytes	data;			/* binary CID of the tree's root */
 	AtpBytes	prev;			/* binary CID; ptr NULL for null */
 	AtpBytes	sig;			/* ATP_COMMIT_SIG_LEN bytes */
+	bool		plain;			/* O-02: atp_commit_put() makes the same block, with prev null */
 } AtpCommit;
 
 /* Checks the structure only, not the signature.  Accepts only version 3. */

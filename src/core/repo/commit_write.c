@@ -31,15 +31,3 @@ atp_commit_put(AtpCborWriter *w, const AtpCommit *commit)
 	atp_cbor_put_key(w, "version");
 	atp_cbor_put_uint(w, 3);
 }
-
-bool
-atp_commit_is_plain(AtpBytes block, const AtpCommit *commit)
-{
-	uint8_t		made[ATP_COMMIT_PLAIN_MAX];
-	AtpCborWriter w = {.buf = made, .cap = sizeof(made)};
-
-	if (commit->prev.ptr != NULL)
-		return false;
-	atp_commit_put(&w, commit);
-	return w.len == block.len && memcmp(made, block.ptr, block.len) == 0;
-}

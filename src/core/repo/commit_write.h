@@ -15,7 +15,4 @@
 /* Canonical DAG-CBOR; without "sig" when commit->sig.ptr is NULL: what is signed. */
 extern void atp_commit_put(AtpCborWriter *w, const AtpCommit *commit);
 
-/* O-02: is the block that the commit was parsed from made again by atp_commit_put(), with prev null? */
-extern bool atp_commit_is_plain(AtpBytes block, const AtpCommit *commit);
-
 #endif							/* ATP_COMMIT_WRITE_H */

@@ -13,15 +13,6 @@
 /* The greatest height of a key: half the bits of a SHA-256 hash. */
 #define HEIGHT_MAX	128
 
-typedef struct NodeEntry
-{
-	size_t		at;
-	uint64_t	prefix;
-	AtpBytes	suffix;
-	AtpBytes	subtree;		/* ptr NULL for null */
-	AtpBytes	value;
-} NodeEntry;
-
 unsigned
 atp_mst_height(const uint8_t *key, size_t n, AtpSha256Fn sha256, void *ctx)
 {
@@ -103,7 +94,7 @@ read_short_head(AtpCborReader *r, uint8_t major, uint64_t *n)
  * nothing was read, and read_node_entry() must read item by item.
  */
 static inline bool
-read_usual_entry(AtpCborReader *r, NodeEntry *entry)
+read_usual_entry(AtpCborReader *r, AtpMstEntry *entry)
 {
 	const uint8_t *p = r->buf + r->pos;
 	const uint8_t *end = r->buf + r->len;
@@ -176,7 +167,7 @@ read_prefix(AtpCborReader *r, uint64_t *prefix, size_t *at)
 }
 
 static AtpErr
-read_node_entry(AtpCborReader *r, NodeEntry *entry, size_t *at)
+read_node_entry(AtpCborReader *r, AtpMstEntry *entry, size_t *at)
 {
 	AtpCborItem item;
 	AtpErr		err;
@@ -244,7 +235,7 @@ read_node_tail(AtpCborReader *r, AtpBytes *left, size_t *at)
  * must be as long as possible, and keys must ascend.
  */
 static AtpErr
-next_key(uint8_t *key, size_t *len, const NodeEntry *entry)
+next_key(uint8_t *key, size_t *len, const AtpMstEntry *entry)
 {
 	size_t		p = (size_t) entry->prefix;
 	AtpBytes	k = entry->suffix;
@@ -262,38 +253,53 @@ next_key(uint8_t *key, size_t *len, const NodeEntry *entry)
 	return ATP_OK;
 }
 
-/*
- * Checks the form of a whole node; returns the subtree before the first entry, and the place and number of
- * the entries.
- */
+/* Checks the form of the level's whole node; keeps the first entries, and the subtree before them. */
 static AtpErr
-open_node(AtpBytes node, AtpBytes *left, size_t *pos, uint64_t *count, size_t *at)
+open_node(AtpMstLevel *level, size_t *at)
 {
 	AtpCborReader r;
-	NodeEntry	entry;
 	AtpErr		err;
 
-	if ((err = read_node_head(&r, node, count, at)) != ATP_OK)
+	level->nkept = level->next_kept = 0;
+	if ((err = read_node_head(&r, level->node, &level->left, at)) != ATP_OK)
 		return err;
-	*pos = r.pos;
-	for (uint64_t i = 0; i < *count; i++)
+	level->pos = r.pos;
+	for (uint64_t i = 0; i < level->left; i++)
 	{
-		if ((err = read_node_entry(&r, &entry, at)) != ATP_OK)
+		AtpMstEntry entry;
+
+		if ((err = read_node_entry(&r, i < ATP_MST_KEPT ? &level->kept[i] : &entry, at)) != ATP_OK)
 			return err;
+		if (i < ATP_MST_KEPT)
+		{
+			level->nkept++;
+			level->pos = r.pos;
+		}
 	}
-	return read_node_tail(&r, left, at);
+	return read_node_tail(&r, &level->subtree, at);
 }
 
-/* Reads an entry of a node that open_node() has accepted. */
-static AtpErr
-entry_at(AtpBytes node, size_t *pos, NodeEntry *entry, size_t *at)
+/*
+ * The level's next entry, of a node that open_node() has accepted: a kept one, or one read into memory of the
+ * caller.  *pos becomes the level's position behind the entry.
+ */
+static inline AtpErr
+find_entry(const AtpMstLevel *level, AtpMstEntry *memory, const AtpMstEntry **entry, size_t *pos, size_t *at)
 {
 	AtpCborReader r;
 	AtpErr		err;
 
-	atp_cbor_init(&r, node.ptr, node.len, ATP_CBOR_DEPTH_DEFAULT);
-	r.pos = *pos;
-	err = read_node_entry(&r, entry, at);
+	*pos = level->pos;
+	if (level->next_kept < level->nkept)
+	{
+		*entry = &level->kept[level->next_kept];
+		*at = (*entry)->at;
+		return ATP_OK;
+	}
+	*entry = memory;
+	atp_cbor_init(&r, level->node.ptr, level->node.len, ATP_CBOR_DEPTH_DEFAULT);
+	r.pos = level->pos;
+	err = read_node_entry(&r, memory, at);
 	*pos = r.pos;
 	return err;
 }
@@ -349,7 +355,7 @@ push_node(AtpMstWalk *walk, AtpBytes cid, unsigned layer, size_t *at)
 		return ATP_E_MST_TWICE;
 	level->layer = layer;
 	level->key_len = 0;
-	err = open_node(level->node, &level->subtree, &level->pos, &level->left, at);
+	err = open_node(level, at);
 	*at += offset_of(walk, level->node.ptr);
 	if (err != ATP_OK)
 		return err;
@@ -369,7 +375,8 @@ begin_tree(AtpMstWalk *walk, const AtpMstTree *tree, const AtpMstSource *source,
 {
 	AtpMstLevel *top = &walk->level[0];
 	size_t		pos;
-	NodeEntry	entry;
+	AtpMstEntry memory;
+	const AtpMstEntry *entry;
 	AtpErr		err;
 
 	walk->tree = *tree;
@@ -388,10 +395,9 @@ begin_tree(AtpMstWalk *walk, const AtpMstTree *tree, const AtpMstSource *source,
 		return ATP_OK;
 
 	/* The height of the root's first key is the layer of the root. */
-	pos = top->pos;
-	if ((err = entry_at(top->node, &pos, &entry, at)) != ATP_OK)
+	if ((err = find_entry(top, &memory, &entry, &pos, at)) != ATP_OK)
 		return err;
-	top->layer = atp_mst_height(entry.suffix.ptr, entry.suffix.len, tree->sha256, tree->ctx);
+	top->layer = atp_mst_height(entry->suffix.ptr, entry->suffix.len, tree->sha256, tree->ctx);
 	return ATP_OK;
 }
 
@@ -420,17 +426,20 @@ atp_mst_compare(AtpBytes a, AtpBytes b)
 static AtpErr
 next_leaf(AtpMstWalk *walk, AtpMstLevel *level, AtpMstLeaf *leaf, size_t *at)
 {
-	NodeEntry	entry;
+	AtpMstEntry memory;
+	const AtpMstEntry *entry;
 	AtpErr		err;
 
-	if ((err = entry_at(level->node, &level->pos, &entry, at)) == ATP_OK)
-		*at = entry.at;
+	if ((err = find_entry(level, &memory, &entry, &level->pos, at)) == ATP_OK)
+		*at = entry->at;
 	*at += offset_of(walk, level->node.ptr);
 	if (err != ATP_OK ||
-		(err = next_key(level->key, &level->key_len, &entry)) != ATP_OK)
+		(err = next_key(level->key, &level->key_len, entry)) != ATP_OK)
 		return err;
 	level->left--;
-	level->subtree = entry.subtree;
+	if (level->next_kept < level->nkept)
+		level->next_kept++;
+	level->subtree = entry->subtree;
 
 	/*
 	 * next_key() compares keys within one node.  Between two nodes of the same depth lies a key of a level
@@ -446,7 +455,7 @@ next_leaf(AtpMstWalk *walk, AtpMstLevel *level, AtpMstLeaf *leaf, size_t *at)
 	walk->last_len = level->key_len;
 	walk->last_depth = walk->depth;
 	leaf->key = (AtpBytes) {walk->last, walk->last_len};
-	leaf->value = entry.value;
+	leaf->value = entry->value;
 	return ATP_OK;
 }
 
@@ -480,17 +489,18 @@ peek_key(const AtpMstWalk *walk, uint8_t buf[ATP_MST_KEY_MAX], AtpBytes *key, si
 	for (unsigned i = walk->depth; i-- > 0;)
 	{
 		const AtpMstLevel *level = &walk->level[i];
-		size_t		pos = level->pos;
-		NodeEntry	entry;
+		size_t		pos;
+		AtpMstEntry memory;
+		const AtpMstEntry *entry;
 		AtpErr		err;
 
 		if (level->left == 0)
 			continue;
-		if ((err = entry_at(level->node, &pos, &entry, at)) != ATP_OK)
+		if ((err = find_entry(level, &memory, &entry, &pos, at)) != ATP_OK)
 			return err;
 		memcpy(buf, level->key, level->key_len);
 		key->len = level->key_len;
-		return next_key(buf, &key->len, &entry);
+		return next_key(buf, &key->len, entry);
 	}
 	return ATP_OK;
 }

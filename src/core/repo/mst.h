@@ -22,15 +22,30 @@
 
 /* --- walking --- */
 
+typedef struct AtpMstEntry
+{
+	size_t		at;				/* offset in the node */
+	uint64_t	prefix;
+	AtpBytes	suffix;
+	AtpBytes	subtree;		/* ptr NULL for null */
+	AtpBytes	value;
+} AtpMstEntry;
+
+/* Entries of a node that are kept when the form of the node is checked; most nodes have fewer. */
+#define ATP_MST_KEPT	16
+
 typedef struct AtpMstLevel
 {
 	AtpBytes	node;
-	size_t		pos;			/* of the node's next entry */
+	unsigned	nkept;
+	unsigned	next_kept;		/* nkept: the next entry is read from the node */
+	size_t		pos;			/* of the node's next entry behind the kept entries */
 	uint64_t	left;			/* entries still to come */
 	AtpBytes	subtree;		/* subtree to enter before the next entry; ptr NULL: none */
 	unsigned	layer;			/* height of the node's keys */
 	size_t		key_len;
 	uint8_t		key[ATP_MST_KEY_MAX];	/* key of the last entry read */
+	AtpMstEntry kept[ATP_MST_KEPT];
 } AtpMstLevel;
 
 typedef struct AtpMstTree

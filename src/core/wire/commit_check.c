@@ -3,7 +3,7 @@
  *		Checks the blocks of a #commit or #sync message against its signed commit and its operations (F-01,
  *		F-02, F-07).
  */
-#include "core/repo/commit_write.h"
+#include "core/repo/commit.h"
 #include "core/wire/commit_check.h"
 #include "core/repo/mst.h"
 
@@ -131,7 +131,7 @@ atp_commit_invert(AtpReposMessage *msg, AtpCarIndex *index, AtpInversion *invers
 	msg->data = commit.data;
 	msg->block = block->data;
 	msg->sig = commit.sig;
-	msg->plain = atp_commit_is_plain(block->data, &commit);
+	msg->plain = commit.plain;
 
 	return check_ops(msg, index, inversion, sha256, ctx, at);
 }

@@ -57,7 +57,7 @@ typedef struct AtpReposMessage
 	AtpBytes	data;			/* MST root, set by atp_commit_check() */
 	AtpBytes	block;			/* the signed commit, set by atp_commit_check(): of this account and revision */
 	AtpBytes	sig;			/* O-02: the signature in it */
-	bool		plain;			/* atp_commit_is_plain() of it */
+	bool		plain;			/* AtpCommit.plain of the block */
 	AtpBytes	prev_data;		/* ptr NULL when absent */
 	AtpBytes	blocks;
 	/* #identity: ptr NULL when absent */

@@ -8,7 +8,7 @@
  */
 #include "postgres.h"
 
-#include "commands/trigger.h"
+#include "config/row_trigger.h"
 #include "config/spi.h"
 #include "config/target_rename.h"
 #include "config/wake.h"
@@ -16,7 +16,6 @@
 #include "identity/identity.h"
 #include "tables/base/audit_request.h"
 #include "utils/builtins.h"
-#include "utils/rel.h"
 
 PG_FUNCTION_INFO_V1(atp_subscription_audits);
 
@@ -77,20 +76,14 @@ atp_audit_request(const char *target)
 Datum
 atp_subscription_audits(PG_FUNCTION_ARGS)
 {
-	TriggerData *trigger = (TriggerData *) fcinfo->context;
-	TupleDesc	desc;
+	AtpRowTrigger call = atp_row_trigger(fcinfo, "subscription_audits", ATP_AFTER_ROW, ATP_ON_ALL);
 
-	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_AFTER(trigger->tg_event) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("function \"%s\" must be fired after each row", "subscription_audits")));
 	if (atp_target_is_renamed())
 		return PointerGetDatum(NULL);
-	desc = RelationGetDescr(trigger->tg_relation);
 	SPI_connect();
-	request_audit(atp_get_text((AtpTuple) {trigger->tg_trigtuple, desc}, "target"), true);
-	if (TRIGGER_FIRED_BY_UPDATE(trigger->tg_event))
-		request_audit(atp_get_text((AtpTuple) {trigger->tg_newtuple, desc}, "target"), true);
+	request_audit(atp_get_text(call.old, "target"), true);
+	if (call.updated)
+		request_audit(atp_get_text(call.row, "target"), true);
 	SPI_finish();
 	return PointerGetDatum(NULL);
 }

@@ -8,9 +8,9 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "commands/trigger.h"
 #include "common/sha256.h"
 #include "config/claim.h"
+#include "config/row_trigger.h"
 #include "config/spi.h"
 #include "core/syntax/nsid.h"
 #include "fmgr.h"
@@ -20,7 +20,6 @@
 #include "storage/lock.h"
 #include "tables/base/proved_set.h"
 #include "utils/builtins.h"
-#include "utils/rel.h"
 
 PG_FUNCTION_INFO_V1(atp_proved_set_check);
 
@@ -217,16 +216,11 @@ is_right(AtpTuple row)
 Datum
 atp_proved_set_check(PG_FUNCTION_ARGS)
 {
-	TriggerData *trigger = (TriggerData *) fcinfo->context;
-	AtpTuple	row;
+	AtpRowTrigger call = atp_row_trigger(fcinfo, "proved_set_check", ATP_BEFORE_ROW, ATP_ON_ALL);
+	AtpTuple	row = call.row;
 	AtpResult	found;
 	bool		is_there;
 
-	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BEFORE(trigger->tg_event) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("function \"%s\" must be fired before each row", "proved_set_check")));
-	row = (AtpTuple) {TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : trigger->tg_trigtuple, RelationGetDescr(trigger->tg_relation)};
 	SPI_connect();
 	if (!is_right(row))
 		ereport(ERROR,
@@ -235,7 +229,7 @@ atp_proved_set_check(PG_FUNCTION_ARGS)
 				 errhint("The extension writes this table when a subscription gets a filter.")));
 	found = atp_query("SELECT FROM atproto.proved_set WHERE target = $1 AND id = $2",
 					  ATP_ARGS(atp_get_arg(row, "target", NAMEOID), atp_get_arg(row, "id", INT8OID)));
-	is_there = found.n > 0 && !TRIGGER_FIRED_BY_UPDATE(trigger->tg_event);
+	is_there = found.n > 0 && !call.updated;
 	SPI_finish();
 	return PointerGetDatum(is_there ? NULL : row.tuple);
 }

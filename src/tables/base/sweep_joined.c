@@ -7,14 +7,13 @@
  */
 #include "postgres.h"
 
-#include "commands/trigger.h"
 #include "config/owner.h"
+#include "config/row_trigger.h"
 #include "config/spi.h"
 #include "config/target_rename.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "identity/identity.h"
-#include "utils/rel.h"
 
 PG_FUNCTION_INFO_V1(atp_sweep_joined);
 
@@ -38,23 +37,14 @@ note_joined(AtpTuple row)
 Datum
 atp_sweep_joined(PG_FUNCTION_ARGS)
 {
-	TriggerData *trigger = (TriggerData *) fcinfo->context;
-	AtpTuple	before,
-				row;
+	AtpRowTrigger call = atp_row_trigger(fcinfo, "sweep_joined", ATP_AFTER_ROW, ATP_ON_ALL);
 
-	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_AFTER(trigger->tg_event) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("function \"%s\" must be fired after each row", "sweep_joined")));
-	before = row = (AtpTuple) {trigger->tg_trigtuple, RelationGetDescr(trigger->tg_relation)};
-	if (TRIGGER_FIRED_BY_UPDATE(trigger->tg_event))
-		row.tuple = trigger->tg_newtuple;
 	/* only the name of the schema has changed */
 	if (atp_target_is_renamed())
 		return PointerGetDatum(NULL);
 	SPI_connect();
-	if (!TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) || strcmp(atp_get_text(before, "target"), atp_get_text(row, "target")) != 0)
-		note_joined(row);
+	if (!call.updated || strcmp(atp_get_text(call.old, "target"), atp_get_text(call.row, "target")) != 0)
+		note_joined(call.row);
 	SPI_finish();
 	return PointerGetDatum(NULL);
 }

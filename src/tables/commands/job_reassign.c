@@ -10,7 +10,7 @@
 
 #include "catalog/namespace.h"
 #include "catalog/pg_namespace.h"
-#include "commands/trigger.h"
+#include "config/row_trigger.h"
 #include "config/spi.h"
 #include "config/target_rename.h"
 #include "fmgr.h"
@@ -86,32 +86,25 @@ atp_jobs_take_from_unentitled(void)
 Datum
 atp_subscription_jobs(PG_FUNCTION_ARGS)
 {
-	TriggerData *trigger = (TriggerData *) fcinfo->context;
-	AtpTuple	old,
-				row;
+	AtpRowTrigger call = atp_row_trigger(fcinfo, "subscription_jobs", ATP_BEFORE_ROW, ATP_ON_UPDATE | ATP_ON_DELETE);
+	AtpTuple	old = call.old;
+	AtpTuple	row = call.row;
 	const char *target,
 			   *backfill;
 
-	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BEFORE(trigger->tg_event) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ||
-		TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("function \"%s\" must be fired before each row", "subscription_jobs")));
-	old = (AtpTuple) {trigger->tg_trigtuple, RelationGetDescr(trigger->tg_relation)};
-	if (TRIGGER_FIRED_BY_DELETE(trigger->tg_event))
+	if (call.deleted)
 	{
 		hand_over(old, false);
-		return PointerGetDatum(trigger->tg_trigtuple);
+		return PointerGetDatum(old.tuple);
 	}
-	row = (AtpTuple) {trigger->tg_newtuple, old.desc};
 	target = atp_get_text_or_null(row, "target");
 	backfill = atp_get_text_or_null(row, "backfill");
 	/* a NULL is left to the table's constraints */
 	if (atp_target_is_renamed())
-		return PointerGetDatum(trigger->tg_newtuple);
+		return PointerGetDatum(row.tuple);
 	if (target != NULL && strcmp(target, atp_get_text(old, "target")) != 0)
 		hand_over(old, true);
 	else if (backfill != NULL && strcmp(backfill, "none") == 0)
 		hand_over(old, false);
-	return PointerGetDatum(trigger->tg_newtuple);
+	return PointerGetDatum(row.tuple);
 }

@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "common/compat.h"
 #include "common/quotable.h"
 #include "core/repo/link.h"
 #include "core/syntax/nsid.h"

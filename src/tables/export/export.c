@@ -10,7 +10,7 @@
 #include <limits.h>
 
 #include "core/repo/car_push.h"
-#include "core/repo/commit_write.h"
+#include "core/repo/commit.h"
 #include "core/syntax/printable.h"
 #include "core/syntax/tid.h"
 #include "data/commit_keep.h"
@@ -397,7 +397,7 @@ atp_export_head_cid(const AtpExport *e)
 bytea *
 atp_export_head_keep(const AtpExport *e, bytea **block)
 {
-	return atp_commit_keep(e->commit.sig, e->root, atp_commit_is_plain(e->root, &e->commit), block);
+	return atp_commit_keep(e->commit.sig, e->root, e->commit.plain, block);
 }
 
 bool

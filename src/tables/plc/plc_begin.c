@@ -9,8 +9,8 @@
  */
 #include "postgres.h"
 
-#include "commands/trigger.h"
 #include "config/extension.h"
+#include "config/row_trigger.h"
 #include "config/spi.h"
 #include "config/target_rename.h"
 #include "executor/spi.h"
@@ -19,7 +19,6 @@
 #include "source.h"
 #include "tables/base/gap.h"
 #include "tables/plc/plc_request.h"
-#include "utils/rel.h"
 
 PG_FUNCTION_INFO_V1(atp_log_begins_again);
 
@@ -50,19 +49,12 @@ read_from_beginning(const char *name)
 Datum
 atp_log_begins_again(PG_FUNCTION_ARGS)
 {
-	TriggerData *trigger = (TriggerData *) fcinfo->context;
-	AtpTuple	old,
-				row;
+	AtpRowTrigger call = atp_row_trigger(fcinfo, "log_begins_again", ATP_AFTER_ROW, ATP_ON_UPDATE);
+	AtpTuple	old = call.old;
+	AtpTuple	row = call.row;
 	const AtpSubscription *sub;
 	bool		moves;
 
-	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_AFTER(trigger->tg_event) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ||
-		!TRIGGER_FIRED_BY_UPDATE(trigger->tg_event))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("function \"%s\" must be fired after each updated row", "log_begins_again")));
-	old = (AtpTuple) {trigger->tg_trigtuple, RelationGetDescr(trigger->tg_relation)};
-	row = (AtpTuple) {trigger->tg_newtuple, old.desc};
 	SPI_connect();
 	sub = atp_subscription_get(atp_get_text(row, "name"), CurrentMemoryContext);
 	moves = !atp_target_is_renamed() && strcmp(atp_get_text(old, "target"), atp_get_text(row, "target")) != 0;

@@ -61,7 +61,8 @@ enum
 	REPEAT_BEYOND,				/* did, seq, how many */
 	ADD_BEYOND,
 	FORGET_LETTERS,				/* columns of atp_dead_letters_forget() */
-	FORGET_REPO					/* did */
+	FORGET_REPO,				/* did */
+	SUPERSEDE					/* target, columns of what was removed, subscription, by an export? */
 };
 
 static const AtpStatement statements[] = {
@@ -129,6 +130,18 @@ static const AtpStatement statements[] = {
 	[FORGET_REPO] = {
 		"DELETE FROM atproto.dead_letter WHERE subscription = $1 AND did OPERATOR(@.=) $2 AND " ATP_SQL_LACKING,
 		SPI_OK_DELETE, {ATP_TYPE_TEXT, ATP_TYPE_DID}
+	},
+	[SUPERSEDE] = {
+		"UPDATE atproto.dead_letter d SET superseded_rev = l.rev"
+		" FROM (SELECT DISTINCT ON (o.id) o.id, u.rev FROM unnest($2, $3, $4) u (did, path, rev)"
+		"  JOIN atproto.dead_letter o ON o.did OPERATOR(@.=) u.did"
+		"   AND CASE WHEN u.path IS NULL THEN o.path NOT LIKE '#%' ELSE o.path = u.path END"
+		"  JOIN atproto.subscription s ON s.name = o.subscription AND s.target = $1::name"
+		"   AND (o.seq IS NOT NULL OR (o.subscription <> $5 AND $6))"
+		"  ORDER BY o.id, u.rev DESC) l"
+		" WHERE d.id = l.id AND (d.superseded_rev IS NULL OR d.superseded_rev OPERATOR(@.<) l.rev)",
+		SPI_OK_UPDATE,
+		{ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_TEXT), ATP_ARRAY(ATP_TYPE_TID), ATP_TYPE_TEXT, ATP_TYPE_BOOL}
 	},
 };
 
@@ -476,27 +489,18 @@ atp_dead_letters_forget_account(const char *subscription, struct varlena *did, A
 static void
 supersede_letters(AtpApply *a, const AtpRows *removed, bool by_export)
 {
-	Datum		values[3];
+	Datum		args[6];
 	AtpCaller	caller;
 
 	if (removed->n == 0)
 		return;
-	atp_rows_bind(removed, values);
+	args[0] = CStringGetTextDatum(atp_target(a->statements));
+	atp_rows_bind(removed, &args[1]);
+	args[4] = CStringGetTextDatum(a->sub->name);
+	args[5] = BoolGetDatum(by_export);
 	/* as the table's owner: row level security would hide the letters of foreign subscriptions */
 	caller = atp_as_table_owner("dead_letter");
-	atp_run(atp_identity_sql("UPDATE atproto.dead_letter d SET superseded_rev = l.rev"
-							 " FROM (SELECT DISTINCT ON (o.id) o.id, u.rev FROM unnest($2, $3, $4) u (did, path, rev)"
-							 "  JOIN atproto.dead_letter o ON o.did OPERATOR(@.=) u.did"
-							 "   AND CASE WHEN u.path IS NULL THEN o.path NOT LIKE '#%' ELSE o.path = u.path END"
-							 "  JOIN atproto.subscription s ON s.name = o.subscription AND s.target = $1::name"
-							 "   AND (o.seq IS NOT NULL OR (o.subscription <> $5 AND $6))"
-							 "  ORDER BY o.id, u.rev DESC) l"
-							 " WHERE d.id = l.id AND (d.superseded_rev IS NULL OR d.superseded_rev OPERATOR(@.<) l.rev)"),
-			ATP_ARGS(atp_text_arg(atp_target(a->statements)),
-					 (AtpArg) {values[0], get_array_type(atp_element(a->statements, ATP_TYPE_DID)), false},
-					 (AtpArg) {values[1], TEXTARRAYOID, false},
-					 (AtpArg) {values[2], get_array_type(atp_element(a->statements, ATP_TYPE_TID)), false},
-					 atp_text_arg(a->sub->name), atp_bool_arg(by_export)));
+	(void) atp_execute(a->statements, &statements[SUPERSEDE], args, NULL);
 	atp_owner_end(caller);
 }
 

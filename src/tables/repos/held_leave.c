@@ -12,10 +12,10 @@
 
 #include "access/htup_details.h"
 #include "catalog/namespace.h"
-#include "commands/trigger.h"
 #include "config/extension.h"
 #include "config/option.h"
 #include "config/owner.h"
+#include "config/row_trigger.h"
 #include "config/spi.h"
 #include "config/target.h"
 #include "config/target_rename.h"
@@ -36,7 +36,6 @@
 #include "tables/base/table.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
 
 PG_FUNCTION_INFO_V1(atp_held_event_fill);
 PG_FUNCTION_INFO_V1(atp_subscription_held);
@@ -50,9 +49,8 @@ PG_FUNCTION_INFO_V1(atp_subscription_held);
 Datum
 atp_held_event_fill(PG_FUNCTION_ARGS)
 {
-	TriggerData *trigger = (TriggerData *) fcinfo->context;
+	AtpTuple	row = atp_row_trigger(fcinfo, "held_event_fill", ATP_BEFORE_ROW, ATP_ON_INSERT).row;
 	MemoryContext cxt = CurrentMemoryContext;
-	AtpTuple	row;
 	const AtpSubscription *sub;
 	const char *const columns[] = {"verify", "format", "endpoint"};
 	const char *values[3];
@@ -61,12 +59,6 @@ atp_held_event_fill(PG_FUNCTION_ARGS)
 	int			numbers[3];
 	int			n = 0;
 
-	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BEFORE(trigger->tg_event) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ||
-		!TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("function \"%s\" must be fired before each row", "held_event_fill")));
-	row = (AtpTuple) {trigger->tg_trigtuple, RelationGetDescr(trigger->tg_relation)};
 	SPI_connect();
 	sub = atp_subscription_get(atp_get_text(row, "subscription"), cxt);
 	SPI_finish();
@@ -563,20 +555,11 @@ pass_doubts(AtpTuple old, AtpTuple row)
 Datum
 atp_subscription_held(PG_FUNCTION_ARGS)
 {
-	TriggerData *trigger = (TriggerData *) fcinfo->context;
-	AtpTuple	old,
-				row;
-	bool		removed;
+	AtpRowTrigger call = atp_row_trigger(fcinfo, "subscription_held", ATP_BEFORE_ROW, ATP_ON_UPDATE | ATP_ON_DELETE);
+	AtpTuple	old = call.old;
+	AtpTuple	row = call.row;
+	bool		removed = call.deleted;
 
-	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BEFORE(trigger->tg_event) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ||
-		TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("function \"%s\" must be fired before each row", "subscription_held")));
-	old = row = (AtpTuple) {trigger->tg_trigtuple, RelationGetDescr(trigger->tg_relation)};
-	removed = TRIGGER_FIRED_BY_DELETE(trigger->tg_event);
-	if (!removed)
-		row.tuple = trigger->tg_newtuple;
 	if (removed || (!atp_target_is_renamed() && is_another(old, row)))
 	{
 		SPI_connect();

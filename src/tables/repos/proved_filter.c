@@ -12,7 +12,7 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
-#include "commands/trigger.h"
+#include "config/row_trigger.h"
 #include "config/spi.h"
 #include "config/target.h"
 #include "config/target_rename.h"
@@ -27,7 +27,6 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
 #include "utils/rls.h"
 
 PG_FUNCTION_INFO_V1(atp_subscription_proved);
@@ -336,24 +335,15 @@ follow_change(const AtpSubscription *sub, const AtpTuple *old, AtpTuple row)
 Datum
 atp_subscription_proved(PG_FUNCTION_ARGS)
 {
-	TriggerData *trigger = (TriggerData *) fcinfo->context;
-	AtpTuple	first,
-				row;
+	AtpRowTrigger call = atp_row_trigger(fcinfo, "subscription_proved", ATP_AFTER_ROW, ATP_ON_ALL);
 	const AtpSubscription *sub;
 
-	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_AFTER(trigger->tg_event) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("function \"%s\" must be fired after each row", "subscription_proved")));
-	row = first = (AtpTuple) {trigger->tg_trigtuple, RelationGetDescr(trigger->tg_relation)};
-	if (TRIGGER_FIRED_BY_UPDATE(trigger->tg_event))
-		row.tuple = trigger->tg_newtuple;
 	if (atp_target_is_renamed())
 		return PointerGetDatum(NULL);
 	SPI_connect();
-	sub = atp_subscription_get(atp_get_text(row, "name"), CurrentMemoryContext);
+	sub = atp_subscription_get(atp_get_text(call.row, "name"), CurrentMemoryContext);
 	if (sub != NULL && sub->source->by_repo)
-		follow_change(sub, TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? &first : NULL, row);
+		follow_change(sub, call.updated ? &call.old : NULL, call.row);
 	SPI_finish();
 	return PointerGetDatum(NULL);
 }

@@ -143,6 +143,17 @@ $session->query_safe($retry);
 query("SELECT atproto.count_links($named, 'late')");
 $session->query_safe($retry);
 exact('late', 'a session learns that a source is counted now');
+
+# Links that are not committed yet, of a transaction that has found that their source is not counted.
+query("SELECT atproto.count_links('{}', 'late')");
+$session->query_safe("BEGIN; $retry");
+my $count = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', "SELECT atproto.count_links($named, 'late')" ], '>', \my $done, '2>&1');
+wait_for(q{SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'late.link'::regclass AND mode = 'ShareRowExclusiveLock' AND NOT granted)}
+	. q{ OR EXISTS (SELECT FROM late.link_source WHERE counted)});
+$session->query_safe('COMMIT');
+$count->finish;
+exact('late', 'count_links() waits for links that are not committed');
+
 query("SELECT atproto.count_links('{}', 'late')");
 my $early = $node->background_psql('postgres', on_error_stop => 0);
 $early->query('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');

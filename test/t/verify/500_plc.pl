@@ -80,10 +80,13 @@ sub tables_are
 
 my $here = $entries[800]{seq};
 directory({ log => $log, upto => $here, oldest => $entries[900]{seq}, page => 1 });
+# the consumer would have read all pages before anybody has looked
+my $held = $network->fault({ host => $PLC, path => '^/export\?', after => 400, hold => 'pages' });
 follow('pages');
 # M-12: rate and time of catching up go on from page to page
 wait_for('SELECT rate > 0 AND caught_up_at > now() FROM atproto.stat_subscription');
 directory({ do => { set => { page => 300 } } });
+$network->unfault($held);
 wait_for_cursor('pages', $here);
 tables_are('pages', 'by pages', last => $here);
 directory({ do => { publish => undef } });
