@@ -26,11 +26,12 @@ END $$;
 \echo
 \echo '| collection | records | jsonb | DAG-CBOR | dagcbor | ratio |'
 \echo '|---|---|---|---|---|---|'
-SELECT format('| %s | %s | %s | %s | %s | %s |', coalesce(collection, 'all'), count(*), round(avg(j)), round(avg(b)), round(avg(d)), round(avg(d) / avg(j), 2))
-FROM (SELECT pg_column_size(v) AS j, row_number() OVER (ORDER BY ctid) AS n, collection FROM as_jsonb) j
-	JOIN (SELECT pg_column_size(v) AS d, row_number() OVER (ORDER BY ctid) AS n FROM as_dagcbor) d USING (n)
-	JOIN (SELECT pg_column_size(v) AS b, row_number() OVER (ORDER BY ctid) AS n FROM as_block) b USING (n)
-GROUP BY ROLLUP (collection) ORDER BY collection IS NULL, count(*) DESC;
+SELECT format('| %s | %s | %s | %s | %s | %s |', coalesce(collection, 'all'), max(n), max(size) FILTER (WHERE form = 'j'), max(size) FILTER (WHERE form = 'b'), max(size) FILTER (WHERE form = 'd'),
+	round(max(size) FILTER (WHERE form = 'd') / max(size) FILTER (WHERE form = 'j'), 2))
+FROM (SELECT 'j' AS form, collection, count(*) AS n, round(avg(pg_column_size(v))) AS size FROM as_jsonb GROUP BY ROLLUP (collection)
+	UNION ALL SELECT 'd', collection, count(*), round(avg(pg_column_size(v))) FROM as_dagcbor GROUP BY ROLLUP (collection)
+	UNION ALL SELECT 'b', collection, count(*), round(avg(pg_column_size(v))) FROM as_block GROUP BY ROLLUP (collection)) s
+GROUP BY collection ORDER BY collection IS NULL, max(n) DESC;
 \echo
 
 -- Microseconds on a processor, so that other programs on the machine count less.

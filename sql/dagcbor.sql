@@ -142,6 +142,13 @@ FROM (SELECT stored(v) AS b FROM rec WHERE j ? 'reply') s, generate_series(0, le
 	unnest(ARRAY['v::text', 'v::jsonb', 'v#>>''{reply,root,uri}''', 'v->''deep''->-1', 'dagcbor_hash(v)', 'v = ''{}''']) what,
 	LATERAL dagcbor_hint(format('SELECT %s FROM forged(%L) v', what, set_byte(b, i, get_byte(b, i) # flip))) fault;
 
+SELECT what, bool_or(dagcbor_is_intact(forged(b))) AS intact FROM (SELECT stored(v) AS b FROM rec WHERE j ? 'reply') s (v),
+	LATERAL (VALUES ('cut', substr(v, 1, length(v) - 1)), ('longer', v || '\x00'), ('empty', '\x'), ('no CBOR', '\x00ff'), ('not packed', '\x00a161616178')) f (what, b) GROUP BY what ORDER BY what;
+SELECT count(*) AS spoilt, count(*) FILTER (WHERE dagcbor_is_intact(forged(b))) AS intact, bool_and(NOT dagcbor_is_intact(forged(b)) OR forged(b)::bytea::dagcbor = forged(b)) AS known
+FROM (SELECT stored(v) AS b FROM rec WHERE j ? 'reply') s (v), generate_series(1, length(v) - 1) i, LATERAL set_byte(v, i, get_byte(v, i) # 1) b;
+SELECT bool_and(dagcbor_is_intact(v)) AS intact, count(*) FROM (SELECT v FROM rec UNION ALL SELECT v FROM kind UNION ALL SELECT v FROM big) a;
+SELECT dagcbor_hint('SELECT dagcbor_is_intact(forged(''\xff00''))') AS newer;
+
 -- One value in two editions is one value.
 SELECT p = v AS equal, p <> v AS different, dagcbor_hash(p) = dagcbor_hash(v) AS hash, dagcbor_hash_extended(p, 1) = dagcbor_hash_extended(v, 1) AS extended, stored(p) = stored(v) AS stored
 FROM rec, LATERAL forged('\x00'::bytea || v::bytea) p WHERE j ? 'reply';

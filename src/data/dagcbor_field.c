@@ -25,7 +25,7 @@ PG_FUNCTION_INFO_V1(atp_pg_dagcbor_path);
 PG_FUNCTION_INFO_V1(atp_pg_dagcbor_path_text);
 
 static AtpCborKind
-kind_of(const AtpPart *part)
+kind_of(const AtpPackedPart *part)
 {
 	AtpCborKind kind;
 
@@ -35,7 +35,7 @@ kind_of(const AtpPart *part)
 
 /* Goes from a link or bytes to the text that the part has in JSON: {"$link": "…"}. */
 static void
-go_to_written(AtpPart *part, AtpSpan key)
+go_to_written(AtpPackedPart *part, AtpSpan key)
 {
 	size_t		begin = key.len + strlen("{\"\": \"");
 	AtpErr		err;
@@ -55,7 +55,7 @@ go_to_written(AtpPart *part, AtpSpan key)
 }
 
 static bool
-go_to_key(AtpPart *part, AtpSpan key)
+go_to_key(AtpPackedPart *part, AtpSpan key)
 {
 	bool		found;
 
@@ -69,7 +69,7 @@ go_to_key(AtpPart *part, AtpSpan key)
 }
 
 static bool
-go_to_member(AtpPart *part, int64 number)
+go_to_member(AtpPackedPart *part, int64 number)
 {
 	bool		found;
 
@@ -79,7 +79,7 @@ go_to_member(AtpPart *part, int64 number)
 
 /* An element of a path is a number where the value is an array, and else a key. */
 static bool
-go_by_element(AtpPart *part, const text *element)
+go_by_element(AtpPackedPart *part, const text *element)
 {
 	char	   *digits;
 	char	   *end;
@@ -94,7 +94,7 @@ go_by_element(AtpPart *part, const text *element)
 }
 
 static bool
-go_by_path(AtpPart *part, ArrayType *path)
+go_by_path(AtpPackedPart *part, ArrayType *path)
 {
 	Datum	   *elements;
 	bool	   *nulls;
@@ -109,7 +109,7 @@ go_by_path(AtpPart *part, ArrayType *path)
 
 /* NULL for JSON's null, and for a text with U+0000, which SQL's text cannot hold (B-30); all other parts as JSON. */
 static text *
-text_of_part(const AtpPart *part)
+text_of_part(const AtpPackedPart *part)
 {
 	char		buf[ATP_PART_TEXT_MAX];
 	AtpSpan		s;
@@ -130,7 +130,7 @@ text_of_part(const AtpPart *part)
 	Datum \
 	atp_pg_dagcbor_##name(PG_FUNCTION_ARGS) \
 	{ \
-		AtpPart		part = atp_dagcbor_whole(atp_arg_bytes(fcinfo, 0)); \
+		AtpPackedPart		part = atp_dagcbor_whole(atp_arg_bytes(fcinfo, 0)); \
 		if (!go) \
 			PG_RETURN_NULL(); \
 		PG_RETURN_POINTER(atp_dagcbor_of_part(&part)); \
@@ -138,7 +138,7 @@ text_of_part(const AtpPart *part)
 	Datum \
 	atp_pg_dagcbor_##name##_text(PG_FUNCTION_ARGS) \
 	{ \
-		AtpPart		part = atp_dagcbor_whole(atp_arg_bytes(fcinfo, 0)); \
+		AtpPackedPart		part = atp_dagcbor_whole(atp_arg_bytes(fcinfo, 0)); \
 		text	   *result = go ? text_of_part(&part) : NULL; \
 		if (result == NULL) \
 			PG_RETURN_NULL(); \

@@ -40,17 +40,17 @@ atp_dagcbor_make(AtpBytes cbor, AtpErr *err, size_t *at)
 	return v;
 }
 
-AtpPart
+AtpPackedPart
 atp_dagcbor_whole(AtpBytes stored)
 {
-	AtpPart		part;
+	AtpPackedPart		part;
 
 	atp_dagcbor_require(atp_part_whole(stored, &part));
 	return part;
 }
 
 struct varlena *
-atp_dagcbor_of_part(const AtpPart *part)
+atp_dagcbor_of_part(const AtpPackedPart *part)
 {
 	size_t		n = atp_part_size(part);
 	struct varlena *v = palloc(VARHDRSZ + n);
@@ -61,7 +61,7 @@ atp_dagcbor_of_part(const AtpPart *part)
 }
 
 AtpBytes
-atp_dagcbor_unpack(const AtpPart *part)
+atp_dagcbor_unpack(const AtpPackedPart *part)
 {
 	size_t		room = UNPACK_GUESS(part->content.len);
 	uint8_t    *out = palloc(room);
@@ -78,7 +78,7 @@ atp_dagcbor_unpack(const AtpPart *part)
 }
 
 Jsonb *
-atp_dagcbor_jsonb(const AtpPart *part)
+atp_dagcbor_jsonb(const AtpPackedPart *part)
 {
 	AtpBytes	cbor = atp_dagcbor_unpack(part);
 	AtpErr		err;
@@ -92,7 +92,7 @@ atp_dagcbor_jsonb(const AtpPart *part)
 }
 
 bool
-atp_dagcbor_json(StringInfo out, const AtpPart *part)
+atp_dagcbor_json(StringInfo out, const AtpPackedPart *part)
 {
 	AtpBytes	cbor = atp_dagcbor_unpack(part);
 	bool		exact;

@@ -20,19 +20,19 @@
 extern struct varlena *atp_dagcbor_make(AtpBytes cbor, AtpErr *err, size_t *at);
 
 /* The whole value that is stored in these bytes. */
-extern AtpPart atp_dagcbor_whole(AtpBytes stored);
+extern AtpPackedPart atp_dagcbor_whole(AtpBytes stored);
 
 /* The part as a value. */
-extern struct varlena *atp_dagcbor_of_part(const AtpPart *part);
+extern struct varlena *atp_dagcbor_of_part(const AtpPackedPart *part);
 
 /* The DAG-CBOR of the part, palloc'd. */
-extern AtpBytes atp_dagcbor_unpack(const AtpPart *part);
+extern AtpBytes atp_dagcbor_unpack(const AtpPackedPart *part);
 
 /* NULL: jsonb cannot hold the part. */
-extern Jsonb *atp_dagcbor_jsonb(const AtpPart *part);
+extern Jsonb *atp_dagcbor_jsonb(const AtpPackedPart *part);
 
 /* Appends the part as JSON; true: json_to_dagcbor() gives the same bytes back (json_write.h). */
-extern bool atp_dagcbor_json(StringInfo out, const AtpPart *part);
+extern bool atp_dagcbor_json(StringInfo out, const AtpPackedPart *part);
 
 /* An error unless core/packed has found the stored value to be sound. */
 extern void atp_dagcbor_require(AtpErr err);

@@ -16,13 +16,13 @@
 #include "core/syntax/base64.h"
 #include "data/json_write.h"
 
-typedef struct JsonWriter
+typedef struct JsonOutput
 {
 	StringInfo	out;
 	AtpCborReader reader;
 	bool		exact;
 	size_t		at;				/* offset of an error */
-} JsonWriter;
+} JsonOutput;
 
 /* JSON's escapes, by the characters that have a short form. */
 static const char *
@@ -50,7 +50,7 @@ short_escape(char c)
 }
 
 static void
-put_text(StringInfo out, AtpSpan s)
+append_quoted(StringInfo out, AtpSpan s)
 {
 	size_t		done = 0;
 
@@ -74,7 +74,7 @@ put_text(StringInfo out, AtpSpan s)
 
 /* J-03: base64 without padding, as jsonb_image.c writes bytes. */
 static void
-put_bytes(StringInfo out, AtpBytes bytes)
+append_bytes(StringInfo out, AtpBytes bytes)
 {
 	size_t		n = ATP_BASE64URL_LEN(bytes.len);
 	char	   *text;
@@ -90,7 +90,7 @@ put_bytes(StringInfo out, AtpBytes bytes)
 }
 
 static void
-put_link(StringInfo out, AtpBytes cid)
+append_link(StringInfo out, AtpBytes cid)
 {
 	char		text[ATP_CID_TEXT_MAX];
 	size_t		n = atp_cid_format(cid.ptr, cid.len, text);
@@ -99,7 +99,7 @@ put_link(StringInfo out, AtpBytes cid)
 }
 
 static void
-put_float(StringInfo out, double d)
+append_float(StringInfo out, double d)
 {
 	char		text[DOUBLE_SHORTEST_DECIMAL_LEN];
 
@@ -108,7 +108,7 @@ put_float(StringInfo out, double d)
 
 /* -1 - u, which may be below the range of int64. */
 static void
-put_negative(StringInfo out, uint64 u)
+append_negative(StringInfo out, uint64 u)
 {
 	if (u == PG_UINT64_MAX)
 		appendStringInfoString(out, "-18446744073709551616");
@@ -116,10 +116,10 @@ put_negative(StringInfo out, uint64 u)
 		appendStringInfo(out, "-" UINT64_FORMAT, u + 1);
 }
 
-static AtpErr put_item(JsonWriter *w, const AtpCborItem *item);
+static AtpErr append_item(JsonOutput *w, const AtpCborItem *item);
 
 static AtpErr
-put_next(JsonWriter *w)
+append_next(JsonOutput *w)
 {
 	AtpCborItem item;
 	AtpErr		err = atp_cbor_next(&w->reader, &item, &w->at);
@@ -128,12 +128,12 @@ put_next(JsonWriter *w)
 		return err == ATP_E_CBOR_END ? ATP_E_CBOR_TRUNCATED : err;
 	if (item.is_key && (atp_span_is(atp_cbor_span(&item), "$link") || atp_span_is(atp_cbor_span(&item), "$bytes")))
 		w->exact = false;
-	return put_item(w, &item);
+	return append_item(w, &item);
 }
 
 /* The members of an array; of a map, whose members are twice as many, keys and values in turn. */
 static AtpErr
-put_members(JsonWriter *w, uint64 n, bool is_map)
+append_members(JsonOutput *w, uint64 n, bool is_map)
 {
 	AtpErr		err = ATP_OK;
 
@@ -143,11 +143,11 @@ put_members(JsonWriter *w, uint64 n, bool is_map)
 	{
 		if (i > 0)
 			appendStringInfoString(w->out, ", ");
-		err = put_next(w);
+		err = append_next(w);
 		if (err == ATP_OK && is_map)
 		{
 			appendStringInfoString(w->out, ": ");
-			err = put_next(w);
+			err = append_next(w);
 		}
 	}
 	appendStringInfoChar(w->out, is_map ? '}' : ']');
@@ -156,7 +156,7 @@ put_members(JsonWriter *w, uint64 n, bool is_map)
 
 /* The reader bounds the depth of the recursion (B-10). */
 static AtpErr
-put_item(JsonWriter *w, const AtpCborItem *item)
+append_item(JsonOutput *w, const AtpCborItem *item)
 {
 	switch (item->kind)
 	{
@@ -166,20 +166,20 @@ put_item(JsonWriter *w, const AtpCborItem *item)
 			break;
 		case ATP_CBOR_NINT:
 			w->exact &= item->u <= PG_INT64_MAX;
-			put_negative(w->out, item->u);
+			append_negative(w->out, item->u);
 			break;
 		case ATP_CBOR_BYTES:
-			put_bytes(w->out, item->str);
+			append_bytes(w->out, item->str);
 			break;
 		case ATP_CBOR_TEXT:
-			put_text(w->out, atp_cbor_span(item));
+			append_quoted(w->out, atp_cbor_span(item));
 			break;
 		case ATP_CBOR_ARRAY:
-			return put_members(w, item->u, false);
+			return append_members(w, item->u, false);
 		case ATP_CBOR_MAP:
-			return put_members(w, item->u, true);
+			return append_members(w, item->u, true);
 		case ATP_CBOR_LINK:
-			put_link(w->out, item->str);
+			append_link(w->out, item->str);
 			break;
 		case ATP_CBOR_NULL:
 			appendStringInfoString(w->out, "null");
@@ -192,7 +192,7 @@ put_item(JsonWriter *w, const AtpCborItem *item)
 			break;
 		case ATP_CBOR_FLOAT:
 			w->exact = false;
-			put_float(w->out, item->d);
+			append_float(w->out, item->d);
 			break;
 	}
 	return ATP_OK;
@@ -201,11 +201,11 @@ put_item(JsonWriter *w, const AtpCborItem *item)
 AtpErr
 atp_json_of_dagcbor(StringInfo out, AtpBytes value, bool *exact, size_t *at)
 {
-	JsonWriter	w = {.out = out, .exact = true};
+	JsonOutput	w = {.out = out, .exact = true};
 	AtpErr		err;
 
 	atp_cbor_init(&w.reader, value.ptr, value.len, ATP_CBOR_DEPTH_DEFAULT);
-	err = put_next(&w);
+	err = append_next(&w);
 	if (err == ATP_OK && w.reader.pos != value.len)
 	{
 		err = ATP_E_CBOR_TRAILING;

@@ -33,8 +33,9 @@ PG_FUNCTION_INFO_V1(atp_pg_dagcbor_eq);
 PG_FUNCTION_INFO_V1(atp_pg_dagcbor_ne);
 PG_FUNCTION_INFO_V1(atp_pg_dagcbor_hash);
 PG_FUNCTION_INFO_V1(atp_pg_dagcbor_hash_extended);
+PG_FUNCTION_INFO_V1(atp_pg_dagcbor_is_intact);
 
-static AtpPart
+static AtpPackedPart
 arg_part(FunctionCallInfo fcinfo, int i)
 {
 	return atp_dagcbor_whole(atp_arg_bytes(fcinfo, i));
@@ -114,7 +115,7 @@ atp_pg_dagcbor_in(PG_FUNCTION_ARGS)
 Datum
 atp_pg_dagcbor_out(PG_FUNCTION_ARGS)
 {
-	AtpPart		part = arg_part(fcinfo, 0);
+	AtpPackedPart		part = arg_part(fcinfo, 0);
 	StringInfoData text;
 	AtpBytes	cbor;
 
@@ -177,7 +178,7 @@ atp_pg_dagcbor_of_jsonb(PG_FUNCTION_ARGS)
 static Datum
 bytea_of_arg(FunctionCallInfo fcinfo)
 {
-	AtpPart		part = arg_part(fcinfo, 0);
+	AtpPackedPart		part = arg_part(fcinfo, 0);
 	AtpBytes	cbor = atp_dagcbor_unpack(&part);
 
 	return PointerGetDatum(atp_varlena(cbor.ptr, cbor.len));
@@ -198,7 +199,7 @@ atp_pg_dagcbor_as_bytea(PG_FUNCTION_ARGS)
 Datum
 atp_pg_dagcbor_as_jsonb(PG_FUNCTION_ARGS)
 {
-	AtpPart		part = arg_part(fcinfo, 0);
+	AtpPackedPart		part = arg_part(fcinfo, 0);
 	Jsonb	   *result = atp_dagcbor_jsonb(&part);
 
 	if (result == NULL)
@@ -209,7 +210,7 @@ atp_pg_dagcbor_as_jsonb(PG_FUNCTION_ARGS)
 Datum
 atp_pg_dagcbor_as_json(PG_FUNCTION_ARGS)
 {
-	AtpPart		part = arg_part(fcinfo, 0);
+	AtpPackedPart		part = arg_part(fcinfo, 0);
 	StringInfoData text;
 
 	initStringInfo(&text);
@@ -229,8 +230,8 @@ equal_args(FunctionCallInfo fcinfo)
 {
 	AtpBytes	a = atp_arg_bytes(fcinfo, 0);
 	AtpBytes	b = atp_arg_bytes(fcinfo, 1);
-	AtpPart		a_part;
-	AtpPart		b_part;
+	AtpPackedPart		a_part;
+	AtpPackedPart		b_part;
 
 	if (same_bytes(a, b))
 		return true;
@@ -255,7 +256,7 @@ atp_pg_dagcbor_ne(PG_FUNCTION_ARGS)
 Datum
 atp_pg_dagcbor_hash(PG_FUNCTION_ARGS)
 {
-	AtpPart		part = arg_part(fcinfo, 0);
+	AtpPackedPart		part = arg_part(fcinfo, 0);
 	AtpBytes	cbor = atp_dagcbor_unpack(&part);
 
 	PG_RETURN_UINT32(hash_bytes(cbor.ptr, (int) cbor.len));
@@ -264,8 +265,33 @@ atp_pg_dagcbor_hash(PG_FUNCTION_ARGS)
 Datum
 atp_pg_dagcbor_hash_extended(PG_FUNCTION_ARGS)
 {
-	AtpPart		part = arg_part(fcinfo, 0);
+	AtpPackedPart		part = arg_part(fcinfo, 0);
 	AtpBytes	cbor = atp_dagcbor_unpack(&part);
 
 	PG_RETURN_UINT64(hash_bytes_extended(cbor.ptr, (int) cbor.len, PG_GETARG_INT64(1)));
+}
+
+/*
+ * SQL: dagcbor_is_intact(value).  Many spoilt values can still be unpacked: the check packs the unpacked bytes again, and
+ * compares.  A change within a text or a hash makes another sound value, which only a CID can tell.
+ */
+Datum
+atp_pg_dagcbor_is_intact(PG_FUNCTION_ARGS)
+{
+	AtpBytes	stored = atp_arg_bytes(fcinfo, 0);
+	size_t		unpacked;
+	size_t		room;
+	AtpErr		err = atp_packed_unpack(stored, NULL, 0, &unpacked);
+	uint8_t    *scratch;
+
+	if (err == ATP_OK)
+	{
+		room = ATP_PACKED_CHECK_ROOM(stored.len, unpacked);
+		scratch = palloc(room);
+		err = atp_packed_check(stored, scratch, room);
+		pfree(scratch);
+	}
+	if (err == ATP_E_PACKED_EDITION)
+		atp_dagcbor_require(err);
+	PG_RETURN_BOOL(err == ATP_OK);
 }

@@ -207,3 +207,11 @@ COMMENT ON OPERATOR || (jsonb, dagcbor) IS 'concatenate, as jsonb';
 
 CREATE OPERATOR || (FUNCTION = dagcbor_concat, LEFTARG = dagcbor, RIGHTARG = dagcbor);
 COMMENT ON OPERATOR || (dagcbor, dagcbor) IS 'concatenate, as jsonb';
+
+-- Whether a disk or a program has spoilt the stored bytes.
+
+CREATE FUNCTION dagcbor_is_intact(dagcbor) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'atp_pg_dagcbor_is_intact' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 20;
+COMMENT ON FUNCTION dagcbor_is_intact(dagcbor) IS
+	'have the stored bytes the form that packing gives?  False: something has spoilt the row.  A change within a text or a hash has this form, too: compare the CID';
