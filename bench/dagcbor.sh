@@ -33,7 +33,7 @@ X
 "${PSQL[@]}" -v runs="$RUNS" -v rows="$ROWS" -f "$HERE/dagcbor.sql" >"$W/tables"
 
 {
-	echo "## The type dagcbor"
+	echo "## Dagcbor"
 	echo
 	echo "\`EVENTS=$EVENTS ACCOUNTS=$ACCOUNTS ROWS=$ROWS RUNS=$RUNS bench/dagcbor.sh\`: $(machine). Medians of one run; load of the machine before it: $LOAD."
 	echo

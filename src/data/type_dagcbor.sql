@@ -214,4 +214,4 @@ CREATE FUNCTION dagcbor_is_intact(dagcbor) RETURNS boolean
 	AS 'MODULE_PATHNAME', 'atp_pg_dagcbor_is_intact' LANGUAGE C
 	IMMUTABLE STRICT PARALLEL SAFE COST 20;
 COMMENT ON FUNCTION dagcbor_is_intact(dagcbor) IS
-	'have the stored bytes the form that packing gives?  False: something has spoilt the row.  A change within a text or a hash has this form, too: compare the CID';
+	'have the stored bytes the form that packing gives? False: something has spoilt the row. A change within a text or a hash has this form, too: compare the CID';
