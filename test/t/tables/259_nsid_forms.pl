@@ -1,7 +1,7 @@
 # 259_nsid_forms.pl
-#		The list of collections with a code grows, so tables have the text of a name that got a code later.  A stream goes
-#		on over half of the rows in this older form, by direct writes and by statements: the tables are what the oracle
-#		says, no key is there twice, and audits, exports and links find the rows of both forms.
+#		The list of collections with a code grows, so tables have the text of a name whose code came later.  A stream goes
+#		on over half of the rows in this older form, by direct writes and by statements: the tables agree with the oracle,
+#		no key is in two rows, and audits, exports and links find the rows of both forms.
 
 use strict;
 use warnings FATAL => 'all';
