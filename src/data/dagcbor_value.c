@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "common/compat.h"
 #include "data/dagcbor_value.h"
 #include "data/json_write.h"
 #include "data/jsonb_write.h"
