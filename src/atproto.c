@@ -41,6 +41,7 @@
 #include "tables/apply/apply.h"
 #include "tables/apply/sweep_end.h"
 #include "tables/export/merge.h"
+#include "tables/records/link_count.h"
 #include "tables/repos/status_request.h"
 #include "tables/repos/held.h"
 #include "tables/repos/multi_source.h"
@@ -70,6 +71,7 @@ _PG_init(void)
 	atp_direct_init();
 	atp_job_init();
 	atp_merge_init();
+	atp_link_count_init();
 	atp_apply_init();
 	atp_sweep_init();
 	atp_status_request_init();

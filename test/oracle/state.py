@@ -187,13 +187,11 @@ class State:
     # --- #account and #identity ---
 
     def is_stranger(self, did):
-        """An account of which a filter by collections has left nothing: a handle, or that it is active, makes no row (H-34)."""
+        """An account of which a filter by collections has left nothing: its handle makes no row (H-34)."""
         return did not in self.repos and self.collections is not None and self.dids is None
 
     def account(self, seq, payload):
         did = payload["did"]
-        if payload["active"] and self.is_stranger(did):
-            return
         repo = self.repo(did)
         repo.active = payload["active"]
         repo.status = payload.get("status")

@@ -10,6 +10,7 @@
                                  jsonb is 12 times as large, under 200 keys
     synth.py erased > FILE       an account with three records that is deleted
     synth.py clock > FILE        accounts that go and come while their server's clock steps back
+    synth.py returns > FILE      accounts that were deleted or deactivated, have come back, and then write; one that is only active
     synth.py missed > FILE       accounts that go and come: with a commit, a #sync to another tree, to the same tree
                                  or a commit with an operation left out meanwhile
     synth.py odd > FILE          the rules of state.py one by one: stale and rejected commits,
@@ -331,6 +332,27 @@ def clock():
     yield s.commit(did(2), tid(2), [("create", key + "b", post("a new beginning"))])
 
 
+def returns():
+    """Each account's old status, all their returns, their commits; at last a commit of another account, and an account that is only active."""
+    s = Stream()
+    was = {did(1): "deleted", did(2): "deactivated", did(3): "takendown"}
+    later = dict.fromkeys([*was, did(4)])
+
+    def account(who, time, active, **status):
+        return s.message("#account", {"did": who, "active": active, "time": f"2026-01-01T{time}:00.000Z", **status})
+
+    for who, status in was.items():
+        yield account(who, "10:00", False, status=status)
+    for who in was:
+        yield account(who, "11:00", True)
+    for n, name in enumerate("ab"):
+        for who in later:
+            rev = tid((12 * 60 + n) * 60_000_000)
+            yield s.commit(who, rev, [("create", "app.bsky.feed.post/" + name, post(name))], time=f"2026-01-01T12:0{n}:00.000Z")
+    yield s.identity(did(5), "handle.example", time="2026-01-01T13:00:00.000Z")
+    yield account(did(5), "13:00", True)
+
+
 # --- the odd ones ---
 
 
@@ -483,6 +505,7 @@ def main():
         "alike": lambda: alike(map(int, sys.argv[2:])),
         "erased": erased,
         "clock": clock,
+        "returns": returns,
         "missed": missed,
         "odd": odd,
     }

@@ -12,13 +12,34 @@
 #include "tables/direct/direct.h"
 #include "tables/records/link_count.h"
 #include "types/types.h"
+#include "utils/guc.h"
 #include "utils/memutils.h"
 
 /*
- * The most differences that a transaction collects.  When there are so many, they are written at once, and further ones
- * later, not in the order of the key any more: only the removal of a very large repository has so many.
+ * A transaction that has noted so many differences writes the differences after the present step of link_rows.c, and
+ * keeps the order of the key only within each part: only the removal of a very large repository does this.
  */
 #define DIFFERENCES_MAX	(1024 * 1024)
+
+#ifdef ATP_INJECTION_POINTS
+
+/* Tests set a small number. */
+static int	differences_max = DIFFERENCES_MAX;
+
+void
+atp_link_count_init(void)
+{
+	DefineCustomIntVariable("atproto.test_link_counts",
+							"For tests: number of differences of counts that are written before the transaction's end.",
+							NULL, &differences_max, DIFFERENCES_MAX, 1, DIFFERENCES_MAX,
+							PGC_SUSET, 0, NULL, NULL, NULL);
+}
+
+#else
+
+#define differences_max		DIFFERENCES_MAX
+
+#endif
 
 static const AtpColumn columns[] = {
 	{"target", ATP_TYPE_ATURI, ATP_KEY, "NOT NULL", "what the records link to, as in link"},
@@ -98,8 +119,6 @@ atp_link_count_note(AtpApply *a, const struct varlena *target, int32 source, int
 		atp_varlena(VARDATA_ANY(target), VARSIZE_ANY_EXHDR(target)), source, n
 	};
 	MemoryContextSwitchTo(old);
-	if (a->ncounts >= DIFFERENCES_MAX)
-		atp_link_counts_write(a);
 }
 
 /* The order of the primary key. */
@@ -241,12 +260,19 @@ atp_link_counts_write(AtpApply *a)
 	MemoryContextDelete(cxt);
 }
 
+void
+atp_link_counts_limit(AtpApply *a)
+{
+	if (a->ncounts >= differences_max)
+		atp_link_counts_write(a);
+}
+
 /* ------------------------------------------------------------------------
  * Rebuild
  * ------------------------------------------------------------------------
  */
 
-/* The counts that the table should have. */
+/* The counts of the links of counted sources. */
 #define COUNTED_LINKS \
 	"(SELECT l.target, l.source, count(*) AS n FROM #.link l WHERE l.source IN (SELECT id FROM #.link_source WHERE counted)" \
 	" GROUP BY l.target, l.source)"

@@ -16,11 +16,23 @@
 
 #include "tables/base/sink.h"
 
-/* Note that the transaction of a has added (removed: -1) so many links. */
+#ifdef ATP_INJECTION_POINTS
+extern void atp_link_count_init(void);
+#else
+#define atp_link_count_init()	((void) 0)
+#endif
+
+/*
+ * Note that the transaction of a has added (removed: -1) so many links.  The function executes no statement, since
+ * link_rows.c calls the function while reading the rows of a statement (SPI_tuptable).
+ */
 extern void atp_link_count_note(AtpApply *a, const struct varlena *target, int32 source, int64 n);
 
-/* Write what was noted.  Called once in a transaction, after all other rows, with the rights to write link. */
+/* Write the noted differences.  The caller has written all other rows of the transaction, and has the right to write link. */
 extern void atp_link_counts_write(AtpApply *a);
+
+/* Write the noted differences if their number has reached the limit. */
+extern void atp_link_counts_limit(AtpApply *a);
 
 /* Make link_count agree with link; the caller keeps the writers of links out. */
 extern void atp_link_counts_rebuild(const char *target);

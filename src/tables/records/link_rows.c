@@ -521,6 +521,7 @@ write_links(Links *l)
 	delete_links(a, gone, counted);
 	put_links(a, kept, counted);
 	insert_links(a, come, counted);
+	atp_link_counts_limit(a);
 }
 
 /* Collect and write the links of changes from "from" on, until a limit is reached; returns the next change. */

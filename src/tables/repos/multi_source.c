@@ -85,6 +85,18 @@ atp_running_subscriptions(const char *target)
 	return list;
 }
 
+bool
+atp_multi_source_is_filled(const AtpApply *a)
+{
+	AtpCaller	caller = atp_as_table_owner("subscription");
+	uint64		n = atp_run("SELECT FROM atproto.subscription WHERE target = $1::name AND name <> $2"
+							" AND atproto.role_may_fill(owner, target, target_owner) LIMIT 1",
+							ATP_ARGS(atp_text_arg(atp_target(a->statements)), atp_text_arg(a->sub->name)));
+
+	atp_owner_end(caller);
+	return n > 0;
+}
+
 /*
  * Has this process just found no subscription with whole commits?  A consumer of a Jetstream that fills its target
  * alone would otherwise read atproto.subscription for each of its events.

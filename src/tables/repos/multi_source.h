@@ -40,6 +40,9 @@ extern List *atp_running_subscriptions(const char *target);
 /* May an event that has waited for a missing commit since this time wait longer? */
 extern bool atp_multi_source_may_wait(TimestampTz since);
 
+/* Does another subscription fill the target's tables, or is paused or stopped? */
+extern bool atp_multi_source_is_filled(const AtpApply *a);
+
 /*
  * Does a second subscription with whole commits run that may bring the commits missing before the event, or the rest
  * of the event's commit?  *others is a cache of the target's subscriptions for one transaction; NIL at first.

@@ -307,7 +307,7 @@ atp_repos_load(AtpApply *apply, int lo, int hi, bool all)
 		if (i == 0 || compare_event_dids(&dids[i - 1], &dids[i]) != 0)
 			s->repos[s->nrepos++].did = dids[i].did;
 		s->of_event[dids[i].event] = &s->repos[s->nrepos - 1];
-		s->repos[s->nrepos - 1].row.needed |= all || atp_repo_makes_row(apply->sub, &events[lo + dids[i].event]);
+		s->repos[s->nrepos - 1].row.needed |= all || atp_repo_makes_row(s, &events[lo + dids[i].event]);
 	}
 	obey_sweep(apply);
 	mark_archived(apply, lo, hi);

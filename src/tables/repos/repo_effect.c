@@ -13,6 +13,7 @@
 #include "stream/stream_time.h"
 #include "tables/records/record.h"
 #include "tables/repos/admission.h"
+#include "tables/repos/multi_source.h"
 #include "tables/repos/repo_paths.h"
 #include "tables/repos/repo_refill.h"
 #include "tables/repos/repo_state.h"
@@ -614,21 +615,38 @@ take_qualified(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effe
 	event->effects.fetch = why_fetched(s, repo, event);
 }
 
-bool
-atp_repo_makes_row(const AtpSubscription *sub, const AtpEvent *event)
+/*
+ * F-15: does an active status make a row?  Without the row, an older status, of a stream that is behind or read again, would count as the
+ * newest status, and an old deletion would remove the records that came after the deletion.  A relay names few accounts without a commit.
+ */
+static bool
+keeps_active(AtpRepos *s)
 {
-	bool		fetches = sub->settings.backfill == ATP_BACKFILL_SEEN || sub->settings.backfill == ATP_BACKFILL_NETWORK;
-	bool		tells_little = event->kind == ATP_REPOS_IDENTITY || (event->kind == ATP_REPOS_ACCOUNT && event->active);
+	if (!s->asked_filled)
+		s->filled = s->apply->sub->source->has_chain || atp_multi_source_is_filled(s->apply);
+	s->asked_filled = true;
+	return s->filled;
+}
 
-	return sub->settings.ncollections < 0 || sub->settings.ndids >= 0 || event->nrows > 0 || event->lacking || event->held != NULL ||
-		(!sub->has_archive && (fetches || !tells_little));
+bool
+atp_repo_makes_row(AtpRepos *s, const AtpEvent *event)
+{
+	const AtpSubscription *sub = s->apply->sub;
+
+	if (sub->settings.ncollections < 0 || sub->settings.ndids >= 0 || event->nrows > 0 || event->lacking || event->held != NULL)
+		return true;
+	if (sub->has_archive)
+		return false;
+	if (sub->settings.backfill == ATP_BACKFILL_SEEN || sub->settings.backfill == ATP_BACKFILL_NETWORK)
+		return true;
+	return event->kind != ATP_REPOS_IDENTITY && (event->kind != ATP_REPOS_ACCOUNT || !event->active || keeps_active(s));
 }
 
 /* H-34: is this an event of an account of which the tables have nothing, and are to have nothing? */
 static bool
 is_of_stranger(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 {
-	repo->row.wanted |= (repo->row.found && !repo->row.added) || (repo->row.needed && atp_repo_makes_row(s->apply->sub, event));
+	repo->row.wanted |= (repo->row.found && !repo->row.added) || (repo->row.needed && atp_repo_makes_row(s, event));
 	return !repo->row.wanted;
 }
 

@@ -143,6 +143,8 @@ struct AtpRepos
 	TimestampTz now;			/* when the identities were read */
 	bool		judged;			/* the events have verdicts already */
 	List	   *others;			/* cache for atp_multi_source_has_other() */
+	bool		asked_filled;	/* is filled set? */
+	bool		filled;			/* H-34: an older status of an account may come after an active status */
 	List	   *followers;		/* cache of proved_claim.c: the running subscriptions of the target; NIL: not read yet */
 };
 
@@ -268,8 +270,8 @@ extern AtpRepoState *atp_repo_of(const AtpRepos *s, struct varlena *did);
  * Does the event make a row of repo, where its account has none?  H-34: a subscription with collections would otherwise make a row
  * for each account of the network, since a Jetstream sends the handles and statuses of all.  A commit makes a row, whatever its
  * collections are (F-14), but a row of an archive does not.  A status that is not active makes a row, because it hides the records
- * that may come; an archive brings the status again, with the records.
+ * that may come; an archive brings the status again, with the records.  An active status makes a row where an older status may follow.
  */
-extern bool atp_repo_makes_row(const AtpSubscription *sub, const AtpEvent *event);
+extern bool atp_repo_makes_row(AtpRepos *s, const AtpEvent *event);
 
 #endif							/* ATP_REPO_STATE_H */

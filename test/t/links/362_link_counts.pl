@@ -174,6 +174,23 @@ $early->query('ROLLBACK');
 $_->quit foreach $session, $early;
 exact('late', 'and nothing is wrong');
 
+# --- so many differences that a transaction writes them before its end ---
+
+query($_) foreach 'ALTER SYSTEM SET atproto.test_link_counts = 3', 'SELECT pg_reload_conf()';
+foreach my $direct (qw(on off))
+{
+	my $name = "many_$direct";
+
+	query($_) foreach "ALTER SYSTEM SET atproto.direct_writes = $direct", 'SELECT pg_reload_conf()';
+	$server->restart;
+	query("CREATE SCHEMA $name; SELECT atproto.create_tables('$name'); SELECT atproto.count_links($named, '$name')");
+	query(subscribe_sql($name, $server, cursor => 0, target => "'$name'", links => "'all'"));
+	wait_for_seq($node, $name, $last);
+	is(exact($name, "$name: each count is the number of links"), $counts, "$name: as many as elsewhere");
+	query("SELECT atproto.unsubscribe('$name')");
+}
+query($_) foreach 'ALTER SYSTEM RESET atproto.test_link_counts', 'ALTER SYSTEM RESET atproto.direct_writes', 'SELECT pg_reload_conf()';
+
 # --- two transactions with the same targets, in opposite orders ---
 
 my @ids = split /\n/, query("SELECT id FROM atproto.dead_letter WHERE subscription = 'late' ORDER BY id");
