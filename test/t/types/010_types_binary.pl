@@ -76,7 +76,7 @@ my %cases = (
 	},
 	'noshuri(strict)' => { valid => ['nosh://1673'], invalid => ['nosh://a.b'] });
 
-# Writes a binary COPY file with one column and these rows.
+# Writes a binary COPY file with a single column and the given rows.
 sub write_binary
 {
 	my ($path, @values) = @_;
