@@ -193,7 +193,7 @@ sub init_node
 		my $data = $node->data_dir;
 		my @how  = (initdb => $node->installed_command('initdb'), grep { $_ ne $data } @args);
 		my $made = made_once(join("\0", @how), sub { my ($to) = @_; $run->('initdb', map { $_ eq $data ? $to : $_ } @args) });
-		$made = made_once(join("\0", "extension, OIDs of users", install_script($node), @how), sub { my ($to) = @_; $run->('cp', '-RPp', $made, $to); create_extension($node, $to) })
+		$made = made_once(join("\0", "extension, OIDs of users", what_is_installed($node), @how), sub { my ($to) = @_; $run->('cp', '-RPp', $made, $to); create_extension($node, $to) })
 		  if $extension;
 		return $run->('cp', '-RPp', $made, $data);
 	};
@@ -201,12 +201,14 @@ sub init_node
 }
 
 # The contents of the extension's scripts: a copy is for these only.
-sub install_script
+# The library has the descriptions of the data tables.
+sub what_is_installed
 {
 	my ($node) = @_;
-	my ($shared) = PostgreSQL::Test::Utils::run_command([ $node->installed_command('pg_config'), '--sharedir' ]);
+	my ($shared)  = PostgreSQL::Test::Utils::run_command([ $node->installed_command('pg_config'), '--sharedir' ]);
+	my ($library) = PostgreSQL::Test::Utils::run_command([ $node->installed_command('pg_config'), '--pkglibdir' ]);
 
-	return md5_hex(map { PostgreSQL::Test::Utils::slurp_file($_) } sort glob "$shared/extension/atproto{.control,--*.sql}");
+	return md5_hex((map { PostgreSQL::Test::Utils::slurp_file($_) } sort glob "$shared/extension/atproto{.control,--*.sql}"), join ' ', (stat "$library/atproto.so")[ 7, 9 ]);
 }
 
 # Without a server that others can ask.

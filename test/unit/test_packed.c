@@ -276,6 +276,12 @@ test_damaged(void)
 		ok(check(stored) == ATP_E_PACKED, "damaged: %s", rows[i].what);
 		free((void *) stored.ptr);
 	}
+	{
+		static const uint8_t twice[] = {ATP_PACKED_EDITION, 0x80, 0x80};
+		AtpPackedPart part;
+
+		ok(atp_part_whole((AtpBytes) {twice, 3}, &part) == ATP_E_PACKED, "bytes behind the value are no part of a value");
+	}
 	for (int edition = ATP_PACKED_EDITION + 1; edition < 256; edition += 127)
 	{
 		const uint8_t stored[] = {(uint8_t) edition, 0x80};
@@ -421,7 +427,10 @@ go(AtpPackedPart *part, const char *path)
 		AtpErr		err = end == path + n ? atp_part_member(part, number, &found) : atp_part_key(part, (AtpSpan) {path, n}, &found);
 
 		if (err != ATP_OK)
+		{
+			ok(false, "%s: %s", path, atp_err_text(err));
 			return false;
+		}
 		path += n + (path[n] == '/');
 	}
 	return found;

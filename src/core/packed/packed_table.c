@@ -87,7 +87,7 @@ find_in_run(AtpSpan wanted, const AtpSpan *list, size_t from, size_t to)
 	return ATP_PACKED_NONE;
 }
 
-/* Later runs may belong to later editions: their numbers are not below end. */
+/* A run belongs to one edition: the runs of later editions begin at end. */
 static uint16_t
 find_entry(AtpSpan wanted, const AtpSpan *list, const uint16_t *runs, size_t nruns, uint16_t end)
 {
@@ -95,7 +95,7 @@ find_entry(AtpSpan wanted, const AtpSpan *list, const uint16_t *runs, size_t nru
 	{
 		uint16_t	number = find_in_run(wanted, list, runs[run], runs[run + 1]);
 
-		if (number < end)
+		if (number != ATP_PACKED_NONE)
 			return number;
 	}
 	return ATP_PACKED_NONE;

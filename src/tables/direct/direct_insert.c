@@ -26,49 +26,10 @@
 static TupleTableSlot *
 slot_of(AtpDirect *d, int i)
 {
+	/* a keyed table has whole rows, since direct_patch.c writes a row's next version into a copy of the row */
 	if (i == d->nslots)
-		d->slots[d->nslots++] = MakeSingleTupleTableSlot(RelationGetDescr(d->rel), &TTSOpsVirtual);
+		d->slots[d->nslots++] = MakeSingleTupleTableSlot(RelationGetDescr(d->rel), d->table->keyed ? &TTSOpsVirtual : &TTSOpsHeapTuple);
 	return ExecClearTuple(d->slots[i]);
-}
-
-/*
- * The slot that goes into the heap for a row: the row's own, or one with a short tuple.  A keyed table has whole rows,
- * since direct_patch.c writes a row's next version into a copy of the row.
- */
-static TupleTableSlot *
-stored_slot(AtpDirect *d, int i, TupleTableSlot *slot)
-{
-	HeapTuple	tuple = d->table->keyed ? NULL : atp_short_tuple(slot);
-	MemoryContext old;
-
-	if (tuple == NULL)
-		return slot;
-	if (d->stored[i] == NULL)
-	{
-		/* the current memory context lasts for a few rows only */
-		old = MemoryContextSwitchTo(d->estate->es_query_cxt);
-		d->stored[i] = MakeSingleTupleTableSlot(RelationGetDescr(d->rel), &TTSOpsHeapTuple);
-		MemoryContextSwitchTo(old);
-	}
-	return ExecStoreHeapTuple(tuple, d->stored[i], true);
-}
-
-/* Put rows into the heap; afterwards each slot has the row's ctid. */
-static void
-insert_heap(AtpDirect *d, Relation rel, TupleTableSlot **slots, int n)
-{
-	TupleTableSlot *stored[ATP_DIRECT_CHUNK];
-
-	for (int i = 0; i < n; i++)
-		stored[i] = stored_slot(d, i, slots[i]);
-	table_multi_insert(rel, stored, n, d->estate->es_output_cid, 0, NULL);
-	for (int i = 0; i < n; i++)
-	{
-		if (stored[i] == slots[i])
-			continue;
-		slots[i]->tts_tid = stored[i]->tts_tid;
-		ExecClearTuple(stored[i]);
-	}
 }
 
 /*
@@ -82,8 +43,12 @@ insert_slots(AtpDirect *d, ResultRelInfo *result, TupleTableSlot **slots, int n)
 	MemoryContext old = MemoryContextSwitchTo(GetPerTupleMemoryContext(d->estate));
 
 	for (int i = 0; i < n; i++)
+	{
 		atp_direct_check(d, result, slots[i]);
-	insert_heap(d, result->ri_RelationDesc, slots, n);
+		if (!d->table->keyed)
+			atp_shorten(slots[i]);
+	}
+	table_multi_insert(result->ri_RelationDesc, slots, n, d->estate->es_output_cid, 0, NULL);
 	MemoryContextSwitchTo(old);
 	for (int i = 0; i < n; i++)
 		atp_direct_note_place(d, slots[i]->tts_values[d->attnums[0] - 1], slots[i]);

@@ -197,9 +197,6 @@ atp_direct_close(AtpDirect *d)
 	}
 	for (int i = 0; i < d->nslots; i++)
 		ExecDropSingleTupleTableSlot(d->slots[i]);
-	for (int i = 0; i < ATP_DIRECT_CHUNK; i++)
-		if (d->stored[i] != NULL)
-			ExecDropSingleTupleTableSlot(d->stored[i]);
 	if (d->partitions != NULL)
 		atp_partitions_close(d->partitions);
 	/* frees slots made by PostgreSQL for triggers, and for partitions with another layout */

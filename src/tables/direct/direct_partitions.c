@@ -121,7 +121,7 @@ atp_partition_of(AtpPartitions *p, TupleTableSlot **slot)
 		return NULL;
 	if (map != NULL)
 	{
-		TupleTableSlot *own = MakeSingleTupleTableSlot(RelationGetDescr(leaf->ri_RelationDesc), &TTSOpsVirtual);
+		TupleTableSlot *own = MakeSingleTupleTableSlot(RelationGetDescr(leaf->ri_RelationDesc), &TTSOpsHeapTuple);
 
 		p->slots = lappend(p->slots, own);
 		*slot = execute_attr_map_slot(map->attrMap, *slot, own);

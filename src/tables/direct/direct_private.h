@@ -39,7 +39,6 @@ struct AtpDirect
 	bool	   *nulls;
 	int			nslots;
 	TupleTableSlot *slots[ATP_DIRECT_CHUNK];
-	TupleTableSlot *stored[ATP_DIRECT_CHUNK];	/* rows without their last columns (direct_short.h); NULL: not made yet */
 	/* for each row of a chunk: the table or partition that gets the row, and the row in the layout of that table */
 	AtpPartitions *partitions;
 	ResultRelInfo *leaves[ATP_DIRECT_CHUNK];

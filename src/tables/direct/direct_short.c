@@ -59,17 +59,21 @@ cut_tuple(HeapTuple tuple, int natts, bool null)
 	}
 }
 
-HeapTuple
-atp_short_tuple(TupleTableSlot *slot)
+void
+atp_shorten(TupleTableSlot *slot)
 {
 	int			natts = slot->tts_tupleDescriptor->natts;
-	int			needed = count_needed(slot);
-	bool		null = has_null(slot, needed);
+	int			needed;
+	bool		null;
 	HeapTuple	tuple;
 
+	/* a trigger may have put a tuple into the slot */
+	slot_getallattrs(slot);
+	needed = count_needed(slot);
+	null = has_null(slot, needed);
 	if (header_size(needed, null) == header_size(natts, needed < natts || null))
-		return NULL;
+		return;
 	tuple = heap_form_tuple(slot->tts_tupleDescriptor, slot->tts_values, slot->tts_isnull);
 	cut_tuple(tuple, needed, null);
-	return tuple;
+	ExecStoreHeapTuple(tuple, slot, true);
 }

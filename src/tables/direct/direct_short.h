@@ -14,9 +14,9 @@
 #include "executor/tuptable.h"
 
 /*
- * Makes the short tuple of a virtual slot, in the current memory context.  NULL: the header of the whole row is no
- * larger.
+ * Puts the short tuple into a slot for heap tuples, if the whole row's header is larger.  The tuple is in the current memory
+ * context: clear the slot before the context is reset.
  */
-extern HeapTuple atp_short_tuple(TupleTableSlot *slot);
+extern void atp_shorten(TupleTableSlot *slot);
 
 #endif							/* ATP_DIRECT_SHORT_H */
