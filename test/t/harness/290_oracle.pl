@@ -1,7 +1,7 @@
 # 290_oracle.pl
 #		Checks the oracle, which other tests believe: its results are compared with values written by hand,
 #		and with the simulator's keys of both curves, rotations and exports.  The second unpacker of the packed form of
-#		DAG-CBOR is compared with the table that unit/test_packed.c reads.
+#		DAG-CBOR is compared with the table of unit/test_packed.c.
 
 use strict;
 use warnings FATAL => 'all';
