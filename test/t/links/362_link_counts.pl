@@ -174,7 +174,7 @@ $early->query('ROLLBACK');
 $_->quit foreach $session, $early;
 exact('late', 'and nothing is wrong');
 
-# --- so many differences that a transaction writes them before its end ---
+# --- a transaction with more differences than the limit ---
 
 query($_) foreach 'ALTER SYSTEM SET atproto.test_link_counts = 3', 'SELECT pg_reload_conf()';
 foreach my $direct (qw(on off))
