@@ -21,7 +21,7 @@ my $node = make_node('forms');
 
 query('CREATE CAST (bytea AS nsid) WITHOUT FUNCTION; CREATE CAST (nsid AS bytea) WITHOUT FUNCTION');
 
-# The number of rows with a code, and of those with the text of such a name.
+# Has the table rows with a code, and rows with the text of a name that has a code?
 sub forms
 {
 	my ($table) = @_;
@@ -31,7 +31,7 @@ sub forms
 		  . " FROM (SELECT collection, octet_length(collection::bytea) AS n FROM $table) c");
 }
 
-# Changes rows to the form of a library that has no codes.
+# Change rows to the form of a library without codes.
 sub make_old
 {
 	my ($table, $condition) = @_;

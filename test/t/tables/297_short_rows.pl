@@ -39,13 +39,13 @@ sub is_sound
 my $differ = 'SELECT count(*) FROM (SELECT did, collection, rkey, cid, rev, value, raw, fault FROM case_direct.record'
   . ' EXCEPT ALL SELECT did, collection, rkey, cid, rev, value, raw, fault FROM case_statement.record) d';
 
-# --- the columns of record alone: value, or raw, is the last that is not null ---
+# --- the columns of record alone: after value, or raw, all columns are null ---
 
 both('plain', "$ROWS; $WHOLE");
 is(headers('case_direct.record'), "7|24\n8|24", 'rows end before raw, or before fault');
 is_sound('plain', 'case_direct.record');
 
-# columns added later: with a value for all rows that are there, and without
+# columns added later, with a value for present rows, and without
 query("ALTER TABLE case_direct.record ADD late int DEFAULT 7, ADD later text; UPDATE case_direct.record SET fault = 'x' WHERE rkey::text < '3'");
 is(query('SELECT DISTINCT late, later IS NULL FROM case_direct.record'), '7|t', 'columns added later are read as in rows of any length');
 is(query("SELECT bool_and((fault IS NULL) = (rkey::text >= '3')) FROM case_direct.record"), 't', 'an UPDATE writes a column that the row lacked');
@@ -80,7 +80,7 @@ both('used', q{CREATE INDEX ON record (fault) WHERE fault IS NULL; ALTER TABLE r
 is(query('SET enable_seqscan = off; SELECT count(*) FROM case_direct.record WHERE fault IS NULL'), query('SELECT count(*) FROM case_direct.record'), 'an index on a column that rows lack has them');
 again();
 
-# --- partitions: one has the columns that may be null first ---
+# --- partitions, of which record2 begins with fault, raw and value ---
 
 both('parts', "$PARTS; $ROWS");
 is(headers('case_direct.record0'), '7|24', 'rows of a partition are short');
