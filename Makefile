@@ -8,7 +8,7 @@ EXTVERSION := $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" atproto.contro
 # Each layer's SQL stands beside its C; the install script is put together from
 # them.  What all types have stands once, in src/types/*.sql.in.
 SQL_TYPES = did handle nsid tid recordkey cidlink aturi noshuri
-SQL_PARTS = src/atproto.sql $(SQL_TYPES:%=src/types/type_%.sql) src/types/try.sql src/types/aturi_from.sql src/types/like.sql src/data/data.sql \
+SQL_PARTS = src/atproto.sql $(SQL_TYPES:%=src/types/type_%.sql) src/types/try.sql src/types/aturi_from.sql src/types/like.sql src/data/data.sql src/data/type_dagcbor.sql \
 	src/config/subscription.sql src/config/web_address.sql src/lexicon/lexicon.sql src/lexicon/valid.sql src/lexicon/bundled.sql \
 	src/identity/identity.sql src/tables/base/tables.sql src/tables/base/history.sql src/tables/records/table_link.sql \
 	src/tables/plc/plc.sql src/tables/plc/plc_request.sql src/tables/out/out.sql src/tables/repos/held.sql src/tables/base/proved.sql src/tables/repos/status_request.sql src/tables/check/check.sql \

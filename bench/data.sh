@@ -41,15 +41,7 @@ X
 {
 	echo "CREATE EXTENSION atproto; CREATE TABLE frame (bytes bytea);"
 	echo "COPY frame FROM STDIN;"
-	python3 -c '
-import struct, sys
-data = open(sys.argv[1], "rb").read()
-at = 0
-while at < len(data):
-    n = struct.unpack_from(">I", data, at)[0]
-    print("\\\\x" + data[at + 4:at + 4 + n].hex())
-    at += 4 + n
-' "$W/capture"
+	python3 "$HERE/frames.py" "$W/capture"
 	echo '\.'
 } | "${PSQL[@]}"
 "${PSQL[@]}" -v runs="$RUNS" -v rows="$ROWS" -f "$HERE/data.sql" >"$W/table"

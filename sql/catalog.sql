@@ -13,9 +13,9 @@ CREATE TEMP TABLE func AS
 SELECT p.*, m.identity FROM pg_proc p JOIN member m ON m.classid = 'pg_proc'::regclass AND m.objid = p.oid;
 CREATE TEMP TABLE oper AS
 SELECT o.*, m.identity FROM pg_operator o JOIN member m ON m.classid = 'pg_operator'::regclass AND m.objid = o.oid;
--- The types with an order of their own
+-- The types with an order of their own; dagcbor has equality and hash only (sql/dagcbor.sql)
 CREATE TEMP TABLE base AS
-SELECT t.*, m.identity FROM pg_type t JOIN member m ON m.classid = 'pg_type'::regclass AND m.objid = t.oid WHERE t.typtype = 'b' AND t.typelem = 0;
+SELECT t.*, m.identity FROM pg_type t JOIN member m ON m.classid = 'pg_type'::regclass AND m.objid = t.oid WHERE t.typtype = 'b' AND t.typelem = 0 AND t.typname <> 'dagcbor';
 SELECT identity FROM base ORDER BY identity COLLATE "C";
 -- That the rules below look at something: kinds of objects there are
 SELECT type FROM member WHERE type IN ('type', 'function', 'aggregate', 'operator', 'operator class', 'operator family', 'cast', 'schema') GROUP BY type HAVING count(*) > 0 ORDER BY type COLLATE "C";
@@ -69,9 +69,10 @@ WHERE f.proleakproof <> (f.proname ~ '_(inside|contains)$' OR f.proname ~ '_(eq|
 -- 6. Operators: those that give boolean have a commutator, an estimate for
 -- restrictions and one for joins; comparisons have the right ones, a negator,
 -- and equality can be hashed and merged.  Those with a text on the right are inlined
--- before anybody estimates, and every type has them.
+-- before anybody estimates, and every type has them.  Parts of a dagcbor are no conditions.
 SELECT 'operator' AS rule, o.identity FROM oper o
-WHERE o.oprkind = 'b' AND NOT (o.oprright = 'text'::regtype AND o.oprcode IN (SELECT f.oid FROM func f JOIN pg_language l ON l.oid = f.prolang WHERE l.lanname = 'sql')) AND (o.oprcom = 0 OR o.oprrest = 0 OR o.oprjoin = 0 OR o.oprresult <> 'boolean'::regtype)
+WHERE o.oprkind = 'b' AND NOT ('dagcbor'::regtype IN (o.oprleft, o.oprright) AND o.oprresult <> 'boolean'::regtype)
+	AND NOT (o.oprright = 'text'::regtype AND o.oprcode IN (SELECT f.oid FROM func f JOIN pg_language l ON l.oid = f.prolang WHERE l.lanname = 'sql')) AND (o.oprcom = 0 OR o.oprrest = 0 OR o.oprjoin = 0 OR o.oprresult <> 'boolean'::regtype)
 	OR (SELECT c.oprcom FROM pg_operator c WHERE c.oid = o.oprcom) <> o.oid;
 SELECT 'LIKE' AS rule, b.identity, n.name
 FROM base b CROSS JOIN (VALUES ('~~', '!~~'), ('!~~', '~~'), ('~~*', '!~~*'), ('!~~*', '~~*')) n (name, negator)
@@ -105,10 +106,11 @@ SELECT 'amvalidate' AS rule, c.opcname FROM pg_opclass c JOIN member m ON m.clas
 
 -- 9. Casts: none to text (output does that, by assignment and explicitly); from text
 -- and varchar to every type, implicitly, by its input.  Implicit are otherwise only those
--- that apply a modifier, and TID to record key; by assignment only what cannot fail.
+-- that apply a modifier, TID to record key, and dagcbor to jsonb, so that jsonb's operators and functions serve dagcbor;
+-- by assignment only what cannot fail, and jsonb to dagcbor.
 SELECT 'cast' AS rule, m.identity, c.castcontext FROM pg_cast c JOIN member m ON m.classid = 'pg_cast'::regclass AND m.objid = c.oid
 WHERE c.casttarget IN ('text'::regtype, 'varchar'::regtype) OR (c.castcontext = 'i') <> (c.castsource = c.casttarget OR c.castsource IN ('text'::regtype, 'varchar'::regtype)
-	OR c.castsource = 'atproto.tid'::regtype AND c.casttarget = 'recordkey'::regtype);
+	OR c.castsource = 'atproto.tid'::regtype AND c.casttarget = 'recordkey'::regtype OR c.castsource = 'dagcbor'::regtype AND c.casttarget = 'jsonb'::regtype);
 SELECT 'no cast' AS rule, b.identity, s FROM base b, unnest('{text,varchar}'::regtype[]) s
 WHERE NOT EXISTS (SELECT FROM pg_cast c WHERE c.castsource = s AND c.casttarget = b.oid AND c.castmethod = 'i' AND c.castcontext = 'i');
 SELECT c.castsource::regtype AS source, c.casttarget::regtype AS target, c.castcontext AS context

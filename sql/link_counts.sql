@@ -43,6 +43,12 @@ SELECT what, object, detail FROM atproto.check('counts') WHERE what ~ 'count' OR
 SELECT * FROM atproto.rebuild_links('counts');
 SELECT * FROM counts.shown ORDER BY 1, 2;
 SELECT what, object, detail FROM atproto.check('counts') WHERE what ~ 'count' ORDER BY 1, 2;
+-- without NOT NULL, which a user may have dropped
+ALTER TABLE counts.link_count ALTER n DROP NOT NULL;
+UPDATE counts.link_count SET n = NULL WHERE target = 'at://did:web:me.example';
+SELECT what, object, detail FROM atproto.check('counts') WHERE what ~ 'count' ORDER BY 1, 2;
+SELECT * FROM atproto.rebuild_links('counts');
+SELECT * FROM counts.shown WHERE target = 'at://did:web:me.example';
 -- the number of rows does not matter
 EXPLAIN (COSTS OFF) SELECT n FROM counts.link_count WHERE target = 'at://did:web:me.example' AND source = 2;
 

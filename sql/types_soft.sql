@@ -34,7 +34,8 @@ FROM (VALUES
 	('cidlink(blessed)', 'bafybeigdyrzt5sfp7udm7hu76uh7y26nf3efuylqabf3oclgtqy55fbzdi'),
 	('aturi', 'at://a'), ('aturi', 'at://a/'), ('aturi(lexicon)', 'at://a'), ('aturi(strict)', 'at://A.b'),
 	('aturi(record)', 'at://a.b'),
-	('noshuri', 'nosh://1'), ('noshuri', 'at://1'), ('noshuri(strict)', 'nosh://a.b')) v (type, input);
+	('noshuri', 'nosh://1'), ('noshuri', 'at://1'), ('noshuri(strict)', 'nosh://a.b'),
+	('dagcbor', '{"a": 1}'), ('dagcbor', '{"a": 1'), ('dagcbor', '\xa0'), ('dagcbor', '\xz0'), ('dagcbor', '\xa1')) v (type, input);
 
 -- Texts that never fail, on all versions; datetimes, which no type of ours stands for
 SELECT type, try_did(v), try_handle(v), try_nsid(v), try_recordkey(v) AS rkey, try_tid(v), try_cidlink(v) IS NOT NULL AS cid, try_aturi(v), try_noshuri(v)

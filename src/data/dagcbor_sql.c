@@ -8,10 +8,11 @@
 #include "utils/builtins.h"
 
 #include "common/compat.h"
-#include "core/codec/json_dagcbor.h"
 #include "data/error.h"
+#include "data/json_read.h"
 #include "data/jsonb_read.h"
 #include "data/jsonb_write.h"
+#include "types/types.h"
 
 PG_FUNCTION_INFO_V1(atp_pg_dagcbor_to_jsonb);
 PG_FUNCTION_INFO_V1(atp_pg_jsonb_to_dagcbor);
@@ -54,20 +55,17 @@ Datum
 atp_pg_json_to_dagcbor(PG_FUNCTION_ARGS)
 {
 	text	   *json = PG_GETARG_TEXT_PP(0);
-	size_t		size = atp_json_dagcbor_room(VARSIZE_ANY_EXHDR(json));
-	uint8_t    *room = MemoryContextAllocHuge(CurrentMemoryContext, size);
+	uint8_t    *room;
 	AtpBytes	cbor;
 	bytea	   *result;
 	size_t		at;
 	AtpErr		err;
 
 	atp_require_utf8();
-	err = atp_json_to_dagcbor_ticking(VARDATA_ANY(json), VARSIZE_ANY_EXHDR(json), room, size, atp_data_tick, &cbor, &at);
+	err = atp_dagcbor_of_json((AtpSpan) {VARDATA_ANY(json), VARSIZE_ANY_EXHDR(json)}, &room, &cbor, &at);
 	if (err != ATP_OK)
 		atp_data_error("cannot convert JSON to DAG-CBOR", err, at);
-	result = palloc(VARHDRSZ + cbor.len);
-	SET_VARSIZE(result, VARHDRSZ + cbor.len);
-	memcpy(VARDATA(result), cbor.ptr, cbor.len);
+	result = atp_varlena(cbor.ptr, cbor.len);
 	pfree(room);
 	PG_FREE_IF_COPY(json, 0);
 	PG_RETURN_BYTEA_P(result);

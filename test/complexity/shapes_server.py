@@ -48,6 +48,8 @@ shape("jsonb-members", RECORD_MAX // 32, 2048, members("'key' || i", "i"), "SELE
 shape("jsonb-nested", RECORD_MAX // 1024, 64, series("(repeat('[', 120) || repeat(']', 120))::jsonb"), "SELECT jsonb_to_dagcbor($1)")
 shape("jsonb-bytes", RECORD_MAX // 64, 0, series("jsonb_build_object('$bytes', 'AAAA')"), "SELECT jsonb_to_dagcbor($1)")
 shape("dagcbor-keys", 70000, 0, "codec/jsonb-keys", "SELECT dagcbor_to_jsonb($1)")
+shape("dagcbor-mixed", 100000, 0, "codec/json-mixed", "SELECT convert_from($1, 'UTF8')::dagcbor::text")
+shape("dagcbor-field", RECORD_MAX // 32, 0, members("'key' || i", "i"), "SELECT ($1::dagcbor)->>'key1'")
 shape("json-mixed", 100000, 0, "codec/json-mixed", "SELECT json_to_dagcbor(convert_from($1, 'UTF8')::json)")
 
 # --- links, tags, texts ---

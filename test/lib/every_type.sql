@@ -9,7 +9,7 @@ CREATE DOMAIN post AS aturi(record) CHECK (aturi_collection(VALUE) = 'app.bsky.f
 
 CREATE TABLE plain (
     n int PRIMARY KEY, did did, handle handle, nsid nsid, rkey recordkey, tid atproto.tid DEFAULT tid_generate(), cid cidlink,
-    uri aturi, nosh noshuri, uris aturi[], tids atproto.tid[], ref strongref, refs strongref[], post post,
+    uri aturi, nosh noshuri, uris aturi[], tids atproto.tid[], ref strongref, refs strongref[], post post, value dagcbor,
     pair text GENERATED ALWAYS AS (did_method(did) || nsid_name(nsid)) STORED
 );
 CREATE TABLE modified (
@@ -21,7 +21,9 @@ CREATE TABLE modified (
 INSERT INTO plain
 SELECT n, d, h, c, k, t, cidlink_of(sha256(n::text::bytea)), aturi(d, c, k), ('nosh://' || n + 1 || '/' || c || '/' || k)::noshuri,
     ARRAY[aturi(d), NULL, aturi(d, c)], ARRAY[t, tid_floor(tid_timestamp(t))],
-    (aturi(h), cidlink_of('\x'))::strongref, ARRAY[(NULL, cidlink_of('\xa0'))]::strongref[], aturi(d, 'app.bsky.feed.post', k)
+    (aturi(h), cidlink_of('\x'))::strongref, ARRAY[(NULL, cidlink_of('\xa0'))]::strongref[], aturi(d, 'app.bsky.feed.post', k),
+    CASE n % 4 WHEN 0 THEN '\xa16166fb3ff8000000000000' WHEN 1 THEN format('{"n": %s, "text": "x\u0000"}', n) WHEN 2 THEN format('{"$link": "%s"}', cidlink_of(n::text::bytea))
+        ELSE format('{"$type": "app.bsky.feed.like", "subject": {"cid": "%s", "uri": "%s"}, "createdAt": "2026-01-01T00:00:00.%sZ"}', cidlink_of('\xa0'), aturi(d, c, k), 100 + n) END::dagcbor
 FROM generate_series(1, 500) n,
     LATERAL (SELECT md5(n::text) AS hex, '2026-01-01 UTC'::timestamptz + n * interval '1.000001 s' AS at) a,
     LATERAL (SELECT CASE n % 5 WHEN 0 THEN 'did:web:' || hex || '.example' WHEN 1 THEN 'did:key:' || hex
@@ -60,6 +62,8 @@ CREATE INDEX ON plain USING hash (tid);
 CREATE INDEX ON plain USING hash (cid);
 CREATE INDEX ON plain USING hash (uri);
 CREATE INDEX ON plain USING hash (nosh);
+CREATE INDEX ON plain USING hash (value);
+CREATE INDEX ON plain USING gin ((value::jsonb) jsonb_path_ops);
 CREATE INDEX ON plain USING brin (did, handle, nsid, rkey, tid, cid, uri, nosh);
 CREATE INDEX ON plain USING brin (did did_bloom_ops, tid atproto_tid_minmax_multi_ops);
 CREATE INDEX ON plain USING brin (cid cidlink_bloom_ops);
@@ -99,6 +103,8 @@ BEGIN
 END $$;
 CREATE FUNCTION found() RETURNS SETOF text LANGUAGE sql SET search_path = every, public SET enable_seqscan = off AS $$
     SELECT concat_ws(' ', count(*), count(DISTINCT u.cid)) FROM plain p JOIN by_uri u USING (uri)
+    UNION ALL
+    SELECT concat_ws(' ', count(*), (SELECT count(*) FROM plain WHERE value @> '{"$type": "app.bsky.feed.like"}')) FROM plain p WHERE value = (SELECT value FROM plain WHERE n = 7)
     UNION ALL
     SELECT count(*)::text FROM by_uri u JOIN plain p ON try_aturi(p.uri::text) = u.uri WHERE p.did LIKE 'did:plc:%'
     UNION ALL

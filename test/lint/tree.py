@@ -220,9 +220,7 @@ AHEAD = {"atp_diddoc_parse",
          "atp_get_blocks_begin", "atp_get_blocks_add", "atp_get_blocks_query", "atp_get_blocks_take",
          # archives
          "atp_segment_blocks_begin", "atp_segment_blocks_next", "atp_segment_name_format", "atp_archive_block_open", "atp_archive_block_next",
-         "atp_archive_row_check", "atp_plan_parse", "atp_plan_request_write",
-         # tables with records of the type dagcbor
-         "atp_packed_store", "atp_packed_check", "atp_part_key", "atp_part_member", "atp_part_text", "atp_part_store"}
+         "atp_archive_row_check", "atp_plan_parse", "atp_plan_request_write"}
 
 
 def declaration_faults(root, files):

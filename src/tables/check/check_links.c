@@ -48,17 +48,17 @@ const AtpInvariant atp_check_links[] = {
 	},
 	{
 		"count of links is wrong", "#.link! #.link_count #.link_source.counted!", ATP_CHECK_PLAIN,
-		"SELECT NULL, format('source %s, %s', c.source, c.target), format('the count is %s, the table link has %s', c.n, CASE WHEN s.counted THEN l.n::text ELSE 'no counted source' END)"
+		"SELECT NULL, format('source %s, %s', c.source, c.target), format('the count is %s, the table link has %s', COALESCE(c.n::text, 'null'), CASE WHEN s.counted THEN l.n::text ELSE 'no counted source' END)"
 		" FROM #.link_count c{sample} LEFT JOIN #.link_source s ON s.id = c.source CROSS JOIN LATERAL"
 		"  (SELECT count(*) AS n FROM #.link l WHERE l.target OPERATOR(@.=) c.target AND l.source = c.source) l"
-		" WHERE s.counted IS NOT TRUE OR c.n <> l.n OR l.n = 0",
+		" WHERE s.counted IS NOT TRUE OR c.n IS DISTINCT FROM l.n OR l.n = 0",
 		REBUILD
 	},
 	{
 		"links without their count", "#.link #.link_count! #.link_source.counted", ATP_CHECK_PLAIN | ATP_CHECK_WHOLE,
 		"SELECT DISTINCT NULL::@.did, " OBJECT("l.target") ", 'link_count has no row'"
 		" FROM #.link l{sample} JOIN #.link_source s ON s.id = l.source AND s.counted"
-		" LEFT JOIN #.link_count c ON c.target OPERATOR(@.=) l.target AND c.source = l.source WHERE c.n IS NULL",
+		" LEFT JOIN #.link_count c ON c.target OPERATOR(@.=) l.target AND c.source = l.source WHERE c.target IS NULL",
 		REBUILD
 	},
 	{NULL}

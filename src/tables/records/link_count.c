@@ -284,5 +284,5 @@ atp_link_counts_rebuild(const char *target)
 								  " OR NOT EXISTS (SELECT FROM #.link l WHERE l.target OPERATOR(@.=) c.target AND l.source = c.source)", target), ATP_NO_ARGS);
 	(void) atp_run(atp_expand_sql("INSERT INTO #.link_count AS c (target, source, n)"
 								  " SELECT target, source, n FROM " COUNTED_LINKS " l ORDER BY target USING OPERATOR(@.<), source"
-								  " ON CONFLICT (target, source) DO UPDATE SET n = excluded.n WHERE c.n <> excluded.n", target), ATP_NO_ARGS);
+								  " ON CONFLICT (target, source) DO UPDATE SET n = excluded.n WHERE c.n IS DISTINCT FROM excluded.n", target), ATP_NO_ARGS);
 }

@@ -1,7 +1,7 @@
 # 290_oracle.pl
-#		Checks the oracle, which other tests believe: its results are compared with values written by hand,
+#		Checks the oracle of the other tests: the results are compared with values written by hand,
 #		and with the simulator's keys of both curves, rotations and exports.  The second unpacker of the packed form of
-#		DAG-CBOR is compared with the table that unit/test_packed.c reads.
+#		DAG-CBOR is compared with the table of unit/test_packed.c.
 
 use strict;
 use warnings FATAL => 'all';
@@ -17,7 +17,7 @@ use Test::More;
 my $python = $ENV{PYTHON} || '/usr/bin/python3';
 my $dir    = PostgreSQL::Test::Utils::tempdir('oracle');
 
-# Runs a program of test/oracle and checks its TAP, with a least number of tests.
+# Runs a program of test/oracle and checks its TAP: a least number of tests must run.
 sub check
 {
 	my ($least, $program, @args) = @_;

@@ -50,6 +50,16 @@ my %cases = (
 			"\x12\x20" . 'x' x 32, "\x01" . "\xff" x 20, "\x01\x71\x12\xff\xff\xff\xff\x7f", "\x01\x55\x00\x70" . 'x' x 112
 		]
 	},
+	'dagcbor' => {
+		valid => [
+			"\xa2\x64text\x65hello\x65\$type\x72app.bsky.feed.post", "\xa1\x65\$link\x05", "\xfb\x3f\xf8" . "\0" x 6, "\x62a\0", "\x1b" . "\xff" x 8,
+			"\xd8\x2a\x58\x25\0$cid", "\x82\x41\0\xf6", "\x81" x 127 . "\x80", "\x79\x27\x10" . 'x' x 10000
+		],
+		invalid => [
+			'', "\0\0", "\x18\x01", "\x9f\xff", "\x61\xff", "\x62a", "\xa2\x61b\0\x61a\0", "\xa2\x61a\0\x61a\0", "\xa1\0\0", "\xf9\x7e\0",
+			"\xfb\x7f\xf0" . "\0" x 6, "\xc0\0", "\xd8\x2a\x41\0", "\xf7", "\x9b" . "\xff" x 8, "\x5b" . "\xff" x 8, "\x81" x 128 . "\x80"
+		]
+	},
 	'cidlink(blessed)' => { valid => [$cid], invalid => [ "\x01\x70\x12\x20" . 'x' x 32 ] },
 	'aturi' => {
 		valid => [ "at://$plc/app.bsky.feed.post/3jwdwj2ctlk26", "at://$plc/app.bsky.feed.post", 'at://a', 'at://a/' . 'b' x 8185 ],
@@ -66,7 +76,7 @@ my %cases = (
 	},
 	'noshuri(strict)' => { valid => ['nosh://1673'], invalid => ['nosh://a.b'] });
 
-# Writes a binary COPY file with one column and these rows.
+# Writes a binary COPY file with a single column and the given rows.
 sub write_binary
 {
 	my ($path, @values) = @_;
@@ -160,7 +170,7 @@ SQL
 	my %kept = map { split /\|/ }
 	  split /\n/,
 	  $node->safe_psql('postgres', "SELECT n, encode("
-		  . ($type eq 'atproto.tid' ? 'int8send(v::text::atproto.tid::bigint)' : ($type eq 'cidlink' ? 'v::bytea' : "convert_to(v::text, 'UTF8')"))
+		  . ($type eq 'atproto.tid' ? 'int8send(v::text::atproto.tid::bigint)' : ($type eq 'cidlink' || $type eq 'dagcbor' ? 'v::bytea' : "convert_to(v::text, 'UTF8')"))
 		  . ", 'hex') FROM random" . ($type eq 'atproto.tid' ? ' WHERE tid_is_canonical(v)' : ''));
 	foreach my $i (0 .. 149)
 	{

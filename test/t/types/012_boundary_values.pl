@@ -59,6 +59,8 @@ my %values = (
 	'nsid[]'           => [ q{'{}'}, q{'{NULL}'}, q{'{a.b.c}'}, q{'{{a.b.c,d.e.f},{a.b.c,d.e.f}}'}, q{array_fill('a.b.c'::nsid, '{3}')} ],
 	recordkey          => [ q{'a'}, q{'3jwdwj2ctlk26'}, q{'jzzzzzzzzzzzz'}, q{':'}, q{repeat('~', 512)} ],
 	cidlink            => [ q{'bafyreidfayvfuwqa7qlnopdjiqrxzs6blmoeu4rujcjtnci5beludirz2a'}, q{'\x01550000'::bytea}, q{('\x0155005e'::bytea || decode(repeat('aa', 94), 'hex'))} ],
+	dagcbor            => [ map { "$_\::dagcbor" } q{'null'}, q{'{}'}, q{'[[], {}]'}, q{'{"abc": "\u0000", "": [1, 2]}'}, q{'\xfb3ff8000000000000'}, q{'\xa165246c696e6b05'},
+		q{'{"$bytes": ""}'}, q{(repeat('[', 128) || repeat(']', 128))}, q{('[' || repeat('null,', 100000) || '0]')} ],
 	aturi              => [ "'at://a'", "'at://$plc'", "'at://$plc/app.bsky.feed.post/3jwdwj2ctlk26'", "'at://$plc/a.b.c/x#/text'", "'at://$plc?#/'",
 		q{'at://did%3Aplc3Aabc'}, q{'at://%64id:plc/..'}, q{('at://' || repeat('~', 8187))}, "('at://$plc/' || repeat('a', 8154))",
 		"('at://$plc#/' || repeat('~', 8153))", q{('at://a' || repeat('/a', 4093))}, q{('at://did:web:' || repeat('a', 2040) || '?')} ],

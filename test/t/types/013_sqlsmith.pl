@@ -28,11 +28,12 @@ ALTER ROLE nobody_special SET statement_timeout = '2s';
 ALTER ROLE nobody_special SET client_min_messages = 'error';
 GRANT CREATE ON SCHEMA public TO nobody_special;
 SET ROLE nobody_special;
-CREATE TABLE one (a aturi, n noshuri, t atproto.tid, d did, h handle, s nsid, r recordkey, c cidlink);
+CREATE TABLE one (a aturi, n noshuri, t atproto.tid, d did, h handle, s nsid, r recordkey, c cidlink, v dagcbor);
 CREATE TABLE two (a aturi(lexicon), n noshuri(strict), d did(blessed), r recordkey('any'), c cidlink(blessed),
 	b bytea, j jsonb, x text, w timestamptz, i int, l strongref, aa aturi[]);
 INSERT INTO one SELECT ('at://' || d || p)::aturi, ('nosh://' || i || p)::noshuri, atproto.tid('2024-01-01Z'::timestamptz + i * interval '1 day', i),
-	d::did, ('h' || i || '.Example.com')::handle, ('com.example.n' || i)::nsid, ('r' || i)::recordkey, cidlink_of(i::text::bytea)
+	d::did, ('h' || i || '.Example.com')::handle, ('com.example.n' || i)::nsid, ('r' || i)::recordkey, cidlink_of(i::text::bytea),
+	format('{"n": %s, "uri": "at://%s"}', i, d)::dagcbor
 FROM generate_series(1, 5) i, unnest('{did:plc:44ybard66vv44zksje25o7dz,did:web:a.b}'::text[]) d,
 	unnest('{"",/app.bsky.feed.post/3jwdwj2ctlk26,/a/b?c#/d}'::text[]) p;
 INSERT INTO two SELECT aturi(d), 'nosh://1/a.b.c', d, r, c, '\xa0', '{}', 'app.bsky.*', now(), 0, ROW(a, c)::strongref, ARRAY[a] FROM one;
