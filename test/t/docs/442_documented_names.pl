@@ -27,7 +27,7 @@ my %others = map { $_ => 1 } (
 	# an option of postgres_fdw, extensions, functions inside PostgreSQL
 	qw(autovacuum_work_mem temp_tablespaces pg_repack autovacuum_freeze_max_age autovacuum_vacuum_insert_scale_factor autovacuum_vacuum_scale_factor
 	  vacuum_freeze_min_age hot_standby_feedback synchronous_standby_names maintenance_work_mem max_slot_wal_keep_size
-	  logical_decoding_work_mem sync_replication_slots safe_wal_size pg_stat_subscription),
+	  logical_decoding_work_mem wal_compression sync_replication_slots safe_wal_size pg_stat_subscription),
 	qw(fetch_size pg_stat_statements pg_trgm heap_update pg_input_is_valid));
 # Variables of foreign programs.
 my %variables_of_others = map { $_ => 1 } qw(PGHOST PGPORT PGUSER PGDATABASE PGPASSWORD PGDATA DATA_SOURCE_NAME ARGS CC CFLAGS CPATH LIBRARY_PATH PATH HOME LC_ALL POSTGRES_PASSWORD);
