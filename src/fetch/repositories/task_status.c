@@ -277,7 +277,10 @@ url_of_status(const Asking *asking)
 	return url.data;
 }
 
-/* Send the request.  False: the server cannot be asked now. */
+/*
+ * Send the request.  False: the server cannot be asked now.  Outside of the transaction that has claimed the row: a second UPDATE of a row
+ * in one transaction checks the row's foreign key, and would wait for a session that removes the subscription and waits for the row.
+ */
 static bool
 start_request(Asking *asking, TimestampTz now)
 {
@@ -545,41 +548,44 @@ take_answers(void)
 	}
 }
 
+static bool
+ask_server(Asking *asking, TimestampTz now)
+{
+	bool		sent;
+
+	atp_begin("asking for the status of an account");
+	sent = atp_extension_lock() == ATP_EXTENSION_READY && start_request(asking, now);
+	atp_commit();
+	return sent;
+}
+
 static void
 start_due_requests(void)
 {
 	TimestampTz now = atp_time_of_day();
 	MemoryContext cxt = CurrentMemoryContext;
 	List	   *claimed = NIL;
-	List	   *gone = NIL;
 	ListCell   *cell;
 
 	atp_begin("looking for accounts that may be active, or deleted");
+	MemoryContextSwitchTo(cxt);
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 		claimed = claim_rows(now);
+	atp_commit();
 	foreach(cell, claimed)
 	{
 		Asking	   *asking = lfirst(cell);
 
 		if (asking->gone)
+			write_result(asking, NULL, false);
+		else if (ask_server(asking, now))
 		{
-			MemoryContext old = MemoryContextSwitchTo(cxt);
-
-			gone = lappend(gone, asking);
-			MemoryContextSwitchTo(old);
-		}
-		else if (start_request(asking, now))
 			*running_of_kind(asking) += 1;
-		else
-			free_asking(asking);
+			continue;
+		}
+		free_asking(asking);
 	}
 	idle = claimed == NIL;
-	atp_commit();
-	foreach(cell, gone)
-	{
-		write_result(lfirst(cell), NULL, false);
-		free_asking(lfirst(cell));
-	}
 }
 
 static long

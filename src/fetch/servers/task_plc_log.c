@@ -12,6 +12,7 @@
 
 #include "catalog/pg_type.h"
 #include "common/clock.h"
+#include "common/injection.h"
 #include "config/extension.h"
 #include "config/spi.h"
 #include "config/transaction.h"
@@ -108,6 +109,19 @@ change_request(const LogRequest *asking, const char *set, AtpArg value, AtpArg m
 				   ATP_ARGS(atp_text_arg(asking->id), atp_did_arg(asking->did), atp_time_arg(asking->requested_at), value, more));
 }
 
+/*
+ * Outside of the transaction that has claimed the row: a second UPDATE of a row in one transaction checks the row's foreign key, and
+ * would wait for a session that removes the subscription and waits for the row.
+ */
+static void
+put_off_request(const LogRequest *asking, TimestampTz now, long wait_ms)
+{
+	atp_begin("putting off a request for a log");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		change_request(asking, "next_try = $4 + $5 * interval '1 ms'", atp_time_arg(now), atp_int8_arg(Min(Max(wait_ms, WAIT_MIN_MS), WAIT_MAX_MS)));
+	atp_commit();
+}
+
 /* False: the directory cannot be asked now. */
 static bool
 ask_directory(LogRequest *asking, TimestampTz now)
@@ -118,23 +132,25 @@ ask_directory(LogRequest *asking, TimestampTz now)
 									   .body_max = ATP_PLC_ANSWER_MAX, .whole_ms = WHOLE_MS, .gzip = true, .http2 = true
 									   }, NULL, &wait_ms);
 
-	if (http != NULL)
-		return true;
-	wait_ms = Min(Max(wait_ms, WAIT_MIN_MS), WAIT_MAX_MS);
-	change_request(asking, "next_try = $4 + $5 * interval '1 ms'", atp_time_arg(now), atp_int8_arg(wait_ms));
-	return false;
+	if (http == NULL)
+		put_off_request(asking, now, wait_ms);
+	return http != NULL;
 }
 
 static void
 ask_directories(void)
 {
 	TimestampTz now = atp_time_of_day();
+	MemoryContext cxt = CurrentMemoryContext;
 	List	   *claimed = NIL;
 	ListCell   *cell;
 
 	atp_begin("looking for logs to ask for");
+	MemoryContextSwitchTo(cxt);
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 		claimed = claim_rows(now);
+	ATP_INJECTION_POINT("logs claimed");
+	atp_commit();
 	foreach(cell, claimed)
 	{
 		LogRequest	   *asking = lfirst(cell);
@@ -145,7 +161,6 @@ ask_directories(void)
 			MemoryContextDelete(asking->cxt);
 	}
 	idle = claimed == NIL;
-	atp_commit();
 }
 
 /* Does the failure say something of this account's log, and not of the host or of the moment? */

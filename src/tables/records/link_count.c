@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "config/extension.h"
 #include "config/spi.h"
 #include "core/syntax/uri.h"
@@ -92,11 +93,12 @@ typedef struct Difference
 } Difference;
 
 /*
- * In the memory of the transaction.  AtpApply has the number of valid differences: so a step that is rolled back
- * (atp_attempt()) takes its differences back.
+ * In memory of its own, which lives as long as the transaction.  AtpApply has the number of valid differences: so a step that is
+ * rolled back (atp_attempt()) takes its differences back.
  */
 struct AtpLinkCounts
 {
+	MemoryContext cxt;
 	Difference *differences;
 	int			max;
 };
@@ -104,16 +106,20 @@ struct AtpLinkCounts
 void
 atp_link_count_note(AtpApply *a, const struct varlena *target, int32 source, int64 n)
 {
-	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
 	struct AtpLinkCounts *counts = a->counts;
+	MemoryContext old;
 
 	if (counts == NULL)
 	{
-		counts = a->counts = palloc(sizeof(struct AtpLinkCounts));
+		MemoryContext cxt = AllocSetContextCreate(TopTransactionContext, "atproto differences of counts", ALLOCSET_DEFAULT_SIZES);
+
+		counts = a->counts = MemoryContextAlloc(cxt, sizeof(struct AtpLinkCounts));
+		counts->cxt = cxt;
 		counts->max = 1024;
-		counts->differences = palloc(sizeof(Difference) * counts->max);
+		counts->differences = MemoryContextAlloc(cxt, sizeof(Difference) * counts->max);
 	}
-	else if (a->ncounts == counts->max)
+	old = MemoryContextSwitchTo(counts->cxt);
+	if (a->ncounts == counts->max)
 		counts->differences = repalloc_huge(counts->differences, sizeof(Difference) * (counts->max *= 2));
 	counts->differences[a->ncounts++] = (Difference) {
 		atp_varlena(VARDATA_ANY(target), VARSIZE_ANY_EXHDR(target)), source, n
@@ -241,6 +247,7 @@ write_differences(AtpApply *a, const Difference *differences, int n)
 void
 atp_link_counts_write(AtpApply *a)
 {
+	MemoryContext noted;
 	MemoryContext cxt;
 	MemoryContext old;
 	Difference *sorted;
@@ -248,9 +255,10 @@ atp_link_counts_write(AtpApply *a)
 
 	if (n == 0)
 		return;
+	noted = a->counts->cxt;
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto counts of links", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(cxt);
-	/* a copy: if this step is rolled back, a former number of the differences is valid again */
+	/* a copy: if this step, a subtransaction, is rolled back, a former number of the differences is valid again */
 	sorted = MemoryContextAllocHuge(cxt, sizeof(Difference) * n);
 	memcpy(sorted, a->counts->differences, sizeof(Difference) * n);
 	a->counts = NULL;
@@ -258,6 +266,8 @@ atp_link_counts_write(AtpApply *a)
 	write_differences(a, sorted, sum_up(sorted, n));
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
+	if (GetCurrentTransactionNestLevel() == 1)
+		MemoryContextDelete(noted);
 }
 
 void

@@ -13,6 +13,7 @@ use lib "$FindBin::RealBin/../../lib";
 use AtprotoTest;
 use AtprotoTest::Network;
 use AtprotoTest::Plc;
+use AtprotoTest::Points;
 use AtprotoTest::Preload;
 use JSON::PP;
 use PostgreSQL::Test::Utils;
@@ -28,7 +29,7 @@ atproto.reconnect_delay = 50ms
 atproto.reconnect_max_delay = 200ms
 atproto.fetch_host_rate = 1000
 atproto.fetch_host_parallel = 8
-atproto.fetch_allow = 'http://plc.example.com, http://plc2.example.com'
+atproto.fetch_allow = 'http://plc.example.com, http://plc2.example.com, http://plc3.example.com'
 CONF
 my $log     = plc_export(operations => 500, wrong => 0, seed => $seed);
 my @entries = plc_entries($log);
@@ -383,6 +384,27 @@ wait_for("SELECT seq >= $first FROM atproto.cursor WHERE subscription = 'race'")
 is(query("SELECT count(*) FROM race.plc_operation WHERE did = '$here' AND seq = $first"), '1', 'M-10: two sources of a target bring an operation at the same moment: one has it stored');
 unlike(slurp_file($node->logfile, $logged), qr/another source of the same tables has written/, '... and no process ends because of that');
 query(q{SELECT atproto.unsubscribe('race'); DROP SCHEMA race CASCADE});
+
+# --- a subscription goes while the fetcher has claimed its requests ---
+
+directory({ log => $log, upto => $entries[ $half - 1 ]{seq} }, 'plc3.example.com');
+my $busy = $network->fault({ host => 'plc3.example.com', path => '/log/audit', status => 429, headers => { 'Retry-After' => '600' } });
+follow('leaves', dids => array($here, $there), host => 'plc3.example.com');
+wait_for(q{SELECT count(*) > 0 FROM atproto.plc_log_request WHERE subscription = 'leaves' AND error IS NOT NULL});
+# the host rests, so that a claimed request is put off
+my $points = AtprotoTest::Points->new($node);
+$points->hold('logs claimed', 'atproto fetcher');
+query(q{SELECT atproto.plc_ask('leaves')});
+$points->wait('logs claimed', 'atproto fetcher');
+my $leaving = $node->background_psql('postgres', on_error_stop => 0);
+$logged = -s $node->logfile;
+$leaving->query_until(qr/begins/, "\\echo begins\nSELECT atproto.unsubscribe('leaves');\n");
+wait_for(q{SELECT count(*) = 1 FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND l.locktype = 'transactionid' AND a.backend_type = 'client backend'});
+$points->release('logs claimed', 'atproto fetcher');
+$leaving->quit;
+is(query(q{SELECT count(*) FROM atproto.subscription WHERE name = 'leaves'}), '0', 'M-11: a subscription is removed while the fetcher has claimed its requests');
+unlike(slurp_file($node->logfile, $logged), qr/deadlock detected/, '... and neither waits for the other');
+$network->unfault($busy);
 
 # --- a recovery comes before what it replaces ---
 
