@@ -322,6 +322,22 @@ atp_identity_log_follow(const AtpSubscription *sub, struct varlena *const *dids,
 	return released;
 }
 
+void
+atp_identity_log_doubt(const AtpSubscription *sub)
+{
+	AtpCaller	caller = atp_as_table_owner("identity");
+	AtpResult	found = atp_query(atp_identity_log_sql("SELECT w.did FROM (SELECT DISTINCT did FROM #.plc_refused) w" NEWEST " WHERE h.doubted"
+													   " UNION SELECT did FROM atproto.dead_letter WHERE subscription = $1 AND did IS NOT NULL", sub->target),
+								  ATP_ARGS(atp_text_arg(sub->name)));
+	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(found.n, 1));
+
+	for (uint64 i = 0; i < found.n; i++)
+		dids[i] = atp_get_copy(atp_result_row(found, i), "did", atp_type("did"));
+	atp_identities_doubt(dids, atp_sort_dids(dids, (int) found.n), sub->owner);
+	atp_result_free(found);
+	atp_owner_end(caller);
+}
+
 /* SQL: atproto.did_key(key) */
 Datum
 atp_did_key(PG_FUNCTION_ARGS)

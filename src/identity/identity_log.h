@@ -63,6 +63,12 @@ extern void atp_identities_complete(struct varlena *const *dids, int n, AtpIdent
 extern List *atp_identity_log_follow(const AtpSubscription *sub, struct varlena *const *dids, int n, TimestampTz now);
 
 /*
+ * M-31: doubts the identities of all accounts of which the log of this subscription may lack an operation, because the directory's
+ * entry was refused or became a dead letter: that may have been while nobody followed.
+ */
+extern void atp_identity_log_doubt(const AtpSubscription *sub);
+
+/*
  * For the functions that read logs (here and in former_key.c), as the owner of atproto.identity: the log of a subscription that is
  * believed, fresh and complete; the list of these logs; the SQL text with @ replaced by the quoted schema of our types and
  * operators, and # by the quoted target, palloc'd.

@@ -542,6 +542,8 @@ follow_operations(const AtpApply *a, const Account *accounts, int naccounts)
 	if (n == 0)
 		return;
 	released = atp_identity_log_follow(a->sub, dids, n, atp_time_of_day());
+	if (n < 0)
+		atp_identity_log_doubt(a->sub);
 	behind = palloc(Max(list_length(released), 1) * sizeof(struct varlena *));
 	for (n = 0; n < list_length(released); n++)
 		behind[n] = list_nth(released, n);

@@ -517,8 +517,10 @@ query(q{SELECT atproto.unsubscribe('broken'); DROP SCHEMA broken CASCADE});
 begin_directory($half);
 # asked for just now: the fetcher removes identities that nobody has asked for
 query("INSERT INTO atproto.identity (did, state, asked_at, resolved_at, log_time) VALUES ('$here', 'invalid', now(), '2020-01-01', '2020-01-01')");
-follow('ids', dids => array($here), identities => 'true');
-log_was_read('ids', $here);
+my $second = $entries[ $later{$here}[1] ]{seq};
+my ($behind) = grep { $_ ne $here && $entries[ $later{$_}[-1] ]{seq} > $second } @late;
+follow('ids', dids => array($here, $behind), identities => 'true');
+log_was_read('ids', $_) foreach $here, $behind;
 is(query("SELECT i.log_time = h.since FROM atproto.identity i, ids.plc_history h WHERE i.did = '$here' AND h.did = i.did AND h.until IS NULL"), 't',
 	'M-30: the identity of an account follows its log, in the transaction that ends the request');
 # a source of the same tables, without identities, brings the operation first
@@ -533,12 +535,17 @@ is(query("SELECT (i.log_time = h.since) || ' ' || o.seq FROM atproto.identity i,
 	"true $first", 'M-30: ... also if another source of the same tables has stored the operation already');
 query(q{SELECT atproto.unsubscribe('ids_too')});
 # the next operation cannot be stored
-my $second = $entries[ $later{$here}[1] ]{seq};
 is(query("SELECT stale FROM atproto.identity WHERE did = '$here'"), 'f', 'M-30: the identity is that of the log ...');
 query("ALTER TABLE ids.plc_operation ADD CHECK (seq <> $second)");
 publish('ids', $second);
 is(query("SELECT count(*) FROM atproto.dead_letter WHERE subscription = 'ids' AND did = '$here'"), '1', '... then an operation becomes a dead letter ...');
 is(query("SELECT stale FROM atproto.identity WHERE did = '$here'"), 't', 'M-31: ... and the key is doubtful from then on');
+# as if nobody had followed when the letter came
+query(q{SELECT atproto.pause('ids')});
+query("UPDATE atproto.identity SET stale = false, said_by = '{}', doubted_by = '{}' WHERE did = '$here'");
+query(q{SELECT atproto.resume('ids')});
+publish('ids', $entries[ $later{$behind}[-1] ]{seq});
+is(query("SELECT stale FROM atproto.identity WHERE did = '$here'"), 't', 'M-31: ... also if the identities follow the log only later');
 query(q{SELECT atproto.unsubscribe('ids')});
 
 $node->stop;
