@@ -34,16 +34,7 @@ FROM (SELECT 'j' AS form, collection, count(*) AS n, round(avg(pg_column_size(v)
 GROUP BY collection ORDER BY collection IS NULL, max(n) DESC;
 \echo
 
--- Microseconds on a processor, so that other programs on the machine count less.
-CREATE FUNCTION busy() RETURNS float8 LANGUAGE sql AS
-	$$ SELECT split_part(pg_read_file('/proc/self/schedstat'), ' ', 1)::float8 / 1e3 $$;
-CREATE FUNCTION took(statement text) RETURNS float8 LANGUAGE plpgsql AS $$
-DECLARE
-	started float8 := busy();
-BEGIN
-	EXECUTE statement;
-	RETURN busy() - started;
-END $$;
+\ir took.sql
 CREATE TABLE result (n int GENERATED ALWAYS AS IDENTITY, line text);
 
 CREATE TABLE jsonb_rows (v jsonb);

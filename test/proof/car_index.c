@@ -19,7 +19,7 @@ any_slot(const AtpCarIndex *index, AtpBytes cid)
 	return cid.ptr[0] % SLOTS;
 }
 
-/* any_slot() needs none. */
+/* In place of the secret numbers of a seed: any_slot() chooses slots without secret numbers. */
 void
 no_secrets(AtpCarIndex *index)
 {

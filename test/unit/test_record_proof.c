@@ -515,7 +515,7 @@ plain(void)
 	atp_commit_put(&w, &commit);
 	ok(w.len <= ATP_COMMIT_PLAIN_MAX && atp_commit_parse(block, w.len, &commit, &at) == ATP_OK && commit.plain, "O-02: of the longest DID");
 
-	/* one more member, whose name sorts last */
+	/* a commit with a further member, behind all others in the order of names */
 	w.len = 0;
 	atp_cbor_put_map(&w, 7);
 	atp_cbor_put_raw(&w, made_block.ptr + 1, made_block.len - 1);

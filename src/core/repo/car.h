@@ -27,7 +27,7 @@ typedef struct AtpCar
 	size_t		roots_at;		/* where the roots array's first member lies */
 } AtpCar;
 
-#define ATP_CAR_HEADER_MAX	1000000 /* bytes; one root takes 60 */
+#define ATP_CAR_HEADER_MAX	1000000 /* bytes; the header of a file with a single root has 60 */
 
 /*
  * Reads a header without the varint before it; sets root, nroots and roots_at.
