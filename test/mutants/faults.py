@@ -43,6 +43,7 @@ fault("packed-depth", "core/packed/packed_unpack.c", "depth == ATP_CBOR_DEPTH_MA
 fault("packed-behind", "core/packed/packed_part.c", "&value) || rest.len > 0)", "&value))", "unit/test_packed")
 fault("packed-cid-bits", "core/packed/packed_cid.c", "bytes[ATP_CID_BLESSED_LEN] != 0 || ", "", "unit/test_packed")
 fault("packed-time-zone", "core/packed/packed_time.c", "!= text.len || memcmp(again, text.ptr, text.len) != 0", "!= text.len", "unit/test_packed")
+fault("packed-collection", "core/packed/packed_uri.c", "number < ATP_PACKED_COLLECTIONS ||", "number <= ATP_PACKED_COLLECTIONS ||", "unit/test_packed")
 fault("packed-uri-part", "core/packed/packed_uri.c", "part->len > 0 && part->len <= PART_MAX", "part->len > 0 && part->len < PART_MAX", "unit/test_packed")
 fault("packed-longer", "core/packed/packed_store.c", "if (p.len > cbor.len + 1)", "if (p.len > cbor.len + 2)", "unit/test_packed")
 fault("packed-reference", "core/packed/packed_store.c", "p->out[keys->values[1]] == ATP_CODE_URI", "p->out[keys->values[1]] >= ATP_CODE_URI", "unit/test_packed")

@@ -94,9 +94,13 @@ class Reader:
     def rest(self):
         return self.take(len(self.data) - self.pos)
 
+    def collection(self):
+        number = self.byte()
+        return TEXTS[number if number < 0x40 else number + 0x40].encode()
+
     def uri(self, flags):
         authority = self.take(self.byte()) if flags & 1 else b"did:plc:" + sortable(int.from_bytes(self.take(15), "big"), 24).encode()
-        collection = self.take(self.byte()) if flags & 2 else TEXTS[self.byte()].encode()
+        collection = self.take(self.byte()) if flags & 2 else self.collection()
         key = self.rest() if flags & 4 else sortable(int.from_bytes(self.take(8), "big"), 13).encode()
         return b"at://" + authority + b"/" + collection + b"/" + key
 

@@ -12,9 +12,10 @@
  * SHAPE	length, the number of a shape, the values
  *
  * An empty array or map has the length 0, and no number.  REF is the strong reference {cid, uri} of a CID of DAG-CBOR and a URI that
- * has the code TEXT_URI.
+ * has the code URI.  A reference to a URI of another form (of a did:web, or with a record key that is no TID) is a shape.
  *
- * Codes 0x5c to 0x5f and numbers of keys from 0xf0 are not used: a later edition may give them a meaning.
+ * Codes 0x5c to 0x5f, numbers of keys from 0xf0, and flags of URI_PARTS from 0x08 are not used.  Only an edition that a library does
+ * not know can give them a meaning, and a library refuses such an edition as a whole.
  */
 #ifndef ATP_PACKED_CODE_H
 #define ATP_PACKED_CODE_H
@@ -23,6 +24,7 @@
 #include "core/syntax/base32.h"
 
 #define ATP_PACKED_ONE_BYTE		0x40	/* texts with the code as number */
+#define ATP_PACKED_COLLECTIONS	0x80	/* from this number on, and below ATP_PACKED_ONE_BYTE, a text may be a URI's collection */
 #define ATP_PACKED_DIGEST		32		/* bytes of SHA-256 */
 #define ATP_PACKED_URI			(ATP_PLC_BYTES + 1 + 8) /* did:plc, collection, TID */
 

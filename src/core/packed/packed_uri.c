@@ -2,7 +2,7 @@
  * packed_uri.c
  *		at:// URIs of three parts in the packed form.
  *
- * The code URI has the usual parts: did:plc, a collection with a number below 256, and a TID.  The code URI_PARTS has a length, flags
+ * The code URI has the usual parts: did:plc, a collection with a number of one byte, and a TID.  The code URI_PARTS has a length, flags
  * for the literal parts, and the parts.  A literal part is a length (one byte) and the text; the last part has no length.
  */
 #include "core/packed/packed_form.h"
@@ -34,6 +34,26 @@ next_part(AtpSpan *rest, bool is_last, AtpSpan *part)
 	return part->len > 0 && part->len <= PART_MAX;
 }
 
+/* The number in one byte of a collection that is a text with a number; or ATP_PACKED_NONE. */
+static uint16_t
+find_collection(AtpSpan text, uint8_t edition)
+{
+	uint16_t	number = atp_packed_find_text(text, edition);
+
+	if (number < ATP_PACKED_ONE_BYTE)
+		return number;
+	return number < ATP_PACKED_COLLECTIONS || number == ATP_PACKED_NONE ? ATP_PACKED_NONE :
+		(uint16_t) (number - (ATP_PACKED_COLLECTIONS - ATP_PACKED_ONE_BYTE));
+}
+
+/* The collection of a number in one byte. */
+static AtpSpan
+collection_text(uint8_t number)
+{
+	return atp_packed_text(number < ATP_PACKED_ONE_BYTE ? number :
+						   (uint16_t) (number + (ATP_PACKED_COLLECTIONS - ATP_PACKED_ONE_BYTE)));
+}
+
 /* The three parts, as texts and as bytes. */
 typedef struct Uri
 {
@@ -59,8 +79,8 @@ split_uri(AtpSpan text, uint8_t edition, Uri *uri)
 	if (uri->authority.len != DID_PLC_CHARS || !atp_span_begins(uri->authority, DID_PLC) ||
 		!atp_plc_pack(uri->authority.ptr + sizeof(DID_PLC) - 1, uri->plc))
 		uri->flags |= AUTHORITY_TEXT;
-	uri->number = atp_packed_find_text(uri->collection, edition);
-	if (uri->number > UINT8_MAX)
+	uri->number = find_collection(uri->collection, edition);
+	if (uri->number == ATP_PACKED_NONE)
 		uri->flags |= COLLECTION_TEXT;
 	if (atp_tid_parse(uri->key.ptr, uri->key.len, &uri->tid, &at) != ATP_OK)
 		uri->flags |= KEY_TEXT;
@@ -162,7 +182,7 @@ put_collection(char *out, AtpBytes *rest, unsigned flags)
 		return take_part(rest, &bytes) ? append_bytes(out, bytes.ptr, bytes.len) : NULL;
 	if (!atp_packed_take(rest, 1, &bytes))
 		return NULL;
-	text = atp_packed_text(bytes.ptr[0]);
+	text = collection_text(bytes.ptr[0]);
 	return text.ptr != NULL ? append_bytes(out, text.ptr, text.len) : NULL;
 }
 
