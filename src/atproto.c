@@ -73,6 +73,7 @@ _PG_init(void)
 	atp_merge_init();
 	atp_link_count_init();
 	atp_apply_init();
+	atp_table_init();
 	atp_sweep_init();
 	atp_status_request_init();
 	atp_multi_source_init();

@@ -209,6 +209,7 @@ from_whole_tuple(AtpTuple row)
 	sub->ca_file = atp_get_text_or_null(row, "ca_file");
 	sub->proxy = atp_get_text_or_null(row, "proxy");
 	read_settings(&sub->settings, row);
+	sub->settings.packs = atp_target_packs(sub->target);
 	sub->headers = atp_get_text(row, "headers");
 	sub->has_archive = sub->source->archive != NULL && strcmp(atp_get_text(row, "history"), "archive") == 0;
 	sub->archive = atp_get_text_or_null(row, "archive_source");

@@ -85,6 +85,7 @@ typedef struct AtpSettings
 	bool		keep_records;
 	AtpEvents	events;
 	bool		keep_raw;
+	bool		packs;			/* no option: values in the target's tables are of the type dagcbor (target.h) */
 	bool		has_links;		/* table link is kept in step ... */
 	int			nlinks;			/* ... with links from these sources; -1: all */
 	AtpLinkFilter *links;

@@ -213,6 +213,24 @@ check_target(const AtpTuple *old, AtpTuple row)
 	return atp_target_check(DatumGetObjectId(atp_get_arg(row, "owner", OIDOID).value), target);
 }
 
+/* As check_target(), when a row is to run: a restored row is stopped, and resume() checks the row. */
+static void
+check_keep_raw(const AtpTuple *old, AtpTuple row, const AtpStreamKind *source)
+{
+	const char *target = atp_get_text_or_null(row, "target");
+	char	   *fault;
+
+	if (!source->by_repo || target == NULL || !atp_is_true(row, "keep_raw") || !is_runnable(row) || (old == NULL && !subscribing) ||
+		SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA)
+		return;
+	if ((fault = atp_target_raw_fault(target)) != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("%s", fault),
+				 errdetail("Such a value is the DAG-CBOR: %s gives the bytes.", "value::bytea"),
+				 errhint("Leave \"%s\" out, or set it to \"%s\".", "keep_raw", "false")));
+}
+
 static Oid
 owner_of_identities(void)
 {
@@ -390,6 +408,7 @@ atp_subscription_check(PG_FUNCTION_ARGS)
 	check_ca_file(old, row);
 	atp_stream_options_check(row, source, ep);
 	check_identities(old, row, source, ep);
+	check_keep_raw(old, row, source);
 	if (source->by_repo && !atp_target_is_renamed())
 		atp_neighbours_warn(old, row);
 	if (source->by_repo && (old != NULL || subscribing))

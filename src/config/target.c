@@ -19,6 +19,7 @@
 #include "catalog/pg_namespace.h"
 #include "commands/dbcommands.h"
 #include "common/compat.h"
+#include "config/extension.h"
 #include "config/target.h"
 #include "fmgr.h"
 #include "lib/stringinfo.h"
@@ -255,6 +256,24 @@ Datum
 atp_role_may_fill_sql(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(atp_role_may_fill(PG_GETARG_OID(0), NameStr(*PG_GETARG_NAME(1)), PG_GETARG_OID(2)));
+}
+
+bool
+atp_target_packs(const char *target)
+{
+	Oid			schema = get_namespace_oid(target, true);
+	Oid			relid = OidIsValid(schema) ? get_relname_relid("record", schema) : InvalidOid;
+	AttrNumber	attnum = OidIsValid(relid) ? get_attnum(relid, "value") : InvalidAttrNumber;
+
+	return attnum != InvalidAttrNumber && getBaseType(get_atttype(relid, attnum)) == atp_type("dagcbor");
+}
+
+/* A value of the type dagcbor is the DAG-CBOR, which the column raw would have a second time. */
+char *
+atp_target_raw_fault(const char *target)
+{
+	return !atp_target_packs(target) ? NULL
+		: psprintf("a subscription with \"%s\" cannot fill schema \"%s\", whose values are of type %s", "keep_raw", target, "dagcbor");
 }
 
 /* ------------------------------------------------------------------------

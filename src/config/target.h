@@ -58,6 +58,15 @@ extern AtpCaller atp_target_begin(const AtpSubscription *sub);
  */
 extern char *atp_target_fault_since(Oid role, const char *target, Oid known);
 
+/*
+ * Are the values of records in this schema of the type dagcbor?  The column value of the table record tells; without the
+ * column the answer is false.  Call inside a transaction.  Reads only the catalog caches.
+ */
+extern bool atp_target_packs(const char *target);
+
+/* Why a subscription of repositories cannot have keep_raw in this target; NULL: it can. */
+extern char *atp_target_raw_fault(const char *target);
+
 /* InvalidOid: the schema is gone. */
 extern Oid	atp_owner_of_schema(Oid schema);
 

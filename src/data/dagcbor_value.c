@@ -28,17 +28,35 @@ atp_dagcbor_require(AtpErr err)
 			 errdetail("%s", atp_err_text(err))));
 }
 
-struct varlena *
-atp_dagcbor_make(AtpBytes cbor, AtpErr *err, size_t *at)
+/* atp_packed_store() or atp_packed_store_record() */
+typedef AtpErr (*StoreFn) (AtpBytes cbor, uint8_t *restrict out, size_t *n, size_t *at);
+
+static struct varlena *
+make_value(StoreFn store, AtpBytes cbor, AtpErr *err, size_t *at)
 {
 	struct varlena *v = palloc(VARHDRSZ + ATP_PACKED_ROOM(cbor.len));
 	size_t		n;
 
-	*err = atp_packed_store(cbor, (uint8_t *) VARDATA(v), &n, at);
+	*err = store(cbor, (uint8_t *) VARDATA(v), &n, at);
 	if (*err != ATP_OK)
+	{
+		pfree(v);
 		return NULL;
+	}
 	SET_VARSIZE(v, VARHDRSZ + n);
 	return v;
+}
+
+struct varlena *
+atp_dagcbor_make(AtpBytes cbor, AtpErr *err, size_t *at)
+{
+	return make_value(atp_packed_store, cbor, err, at);
+}
+
+struct varlena *
+atp_dagcbor_make_record(AtpBytes block, AtpErr *err, size_t *at)
+{
+	return make_value(atp_packed_store_record, block, err, at);
 }
 
 AtpPackedPart

@@ -19,6 +19,9 @@
 /* Packs a value; NULL, with *err and *at: the bytes are not exactly one value in DAG-CBOR. */
 extern struct varlena *atp_dagcbor_make(AtpBytes cbor, AtpErr *err, size_t *at);
 
+/* As atp_dagcbor_make(), for a value that must be a record (core/repo/record_check.h). */
+extern struct varlena *atp_dagcbor_make_record(AtpBytes block, AtpErr *err, size_t *at);
+
 /* The whole value that is stored in these bytes. */
 extern AtpPackedPart atp_dagcbor_whole(AtpBytes stored);
 

@@ -50,7 +50,7 @@ typedef struct AtpRecordRow
 	struct varlena *rkey;
 	uint64		rev;
 	struct varlena *cid;		/* NULL for a deletion, as are the following pointers */
-	Jsonb	   *value;			/* NULL when jsonb cannot represent the record */
+	struct varlena *value;		/* dagcbor with AtpSettings.packs; else jsonb, NULL when jsonb cannot represent the record */
 	bytea	   *raw;			/* set when value is NULL, or when keep_raw asks for the bytes */
 	text	   *fault;			/* the violation of the record's Lexicon; NULL: no violation, or not validated */
 	bool		reread;			/* read again after atproto.refill(): must not replace a row of the same or a newer rev */

@@ -14,6 +14,7 @@
 #include "core/wire/frame.h"
 #include "core/syntax/printable.h"
 #include "core/syntax/tid.h"
+#include "data/dagcbor_value.h"
 #include "data/jsonb_write.h"
 #include "miscadmin.h"
 #include "common/sha256.h"
@@ -115,12 +116,20 @@ atp_make_jsonb(AtpBytes data, bool keep_raw, Jsonb **value, bytea **raw, size_t 
 }
 
 AtpErr
-atp_make_record(AtpBytes block, bool keep_raw, Jsonb **value, bytea **raw, size_t *at)
+atp_make_record(AtpBytes block, const AtpSettings *settings, struct varlena **value, bytea **raw, size_t *at)
 {
 	AtpErr		err;
+	Jsonb	   *jsonb;
 
-	*value = atp_jsonb_from_record(block, &err, at);
-	return keep_raw_bytes(block, err, keep_raw, *value, raw);
+	if (settings->packs)
+	{
+		*raw = NULL;
+		*value = atp_dagcbor_make_record(block, &err, at);
+		return err;
+	}
+	jsonb = atp_jsonb_from_record(block, &err, at);
+	*value = (struct varlena *) jsonb;
+	return keep_raw_bytes(block, err, settings->keep_raw, jsonb, raw);
 }
 
 AtpSigned *

@@ -133,8 +133,11 @@ extern AtpDeadLetter *atp_dead_letter(AtpBatch *batch, const char *stage, const 
  */
 extern AtpErr atp_make_jsonb(AtpBytes data, bool keep_raw, Jsonb **value, bytea **raw, size_t *at);
 
-/* Convert a block to jsonb as atp_make_jsonb() does, but the block has to be a valid record (B-20 to B-28). */
-extern AtpErr atp_make_record(AtpBytes block, bool keep_raw, Jsonb **value, bytea **raw, size_t *at);
+/*
+ * The value of a block that has to be a valid record (B-20 to B-28), of the type that the target's tables have: jsonb as
+ * atp_make_jsonb() makes it, or dagcbor, which holds every record, so that *raw is NULL.
+ */
+extern AtpErr atp_make_record(AtpBytes block, const AtpSettings *settings, struct varlena **value, bytea **raw, size_t *at);
 
 /*
  * Convert JSON to DAG-CBOR.  *cbor lies in *room, which is palloc'd also for invalid JSON; *at is an offset in
@@ -162,7 +165,7 @@ extern bool atp_repos_kind_is_listed(AtpReposKind kind);
 /* For a single operation: do the filters want it; make its dead letter; make its row. */
 extern bool atp_repos_wants(AtpDecoder *decoder, AtpBatch *batch, const AtpOp *op);
 extern void atp_repos_refuse(AtpBatch *batch, AtpEvent *event, const AtpOp *op, AtpErr err, size_t at);
-extern void atp_repos_row(AtpBatch *batch, AtpEvent *event, const AtpOp *op, Jsonb *value, bytea *raw);
+extern void atp_repos_row(AtpBatch *batch, AtpEvent *event, const AtpOp *op, struct varlena *value, bytea *raw);
 
 /*
  * The digest of the signed bytes of a commit or label, and the signature; NULL: no signature of the right

@@ -53,7 +53,7 @@ make_record(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	AtpOp	   *op = &decoder->msg.repos.ops[0];
 	AtpBytes	payload = decoder->archived.payload;
 	uint8_t		cid[ATP_CID_BLESSED_LEN];
-	Jsonb	   *value = NULL;
+	struct varlena *value = NULL;
 	bytea	   *raw = NULL;
 	size_t		at = 0;
 	AtpErr		err;
@@ -67,7 +67,7 @@ make_record(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 		atp_repos_row(batch, event, op, NULL, NULL);
 		return;
 	}
-	err = atp_make_record(payload, decoder->settings->keep_raw, &value, &raw, &at);
+	err = atp_make_record(payload, decoder->settings, &value, &raw, &at);
 	if (err != ATP_OK)
 	{
 		atp_repos_refuse(batch, event, op, err, payload.ptr - event->message.ptr + at);

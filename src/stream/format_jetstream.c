@@ -116,7 +116,7 @@ parse_v2(AtpDecoder *decoder, AtpHead *head, size_t *at)
 
 /* J-27: convert the record of an operation, and check that the result has the operation's CID. */
 static AtpErr
-make_record(AtpDecoder *decoder, const AtpOp *op, Jsonb **value, bytea **raw, size_t *at)
+make_record(AtpDecoder *decoder, const AtpOp *op, struct varlena **value, bytea **raw, size_t *at)
 {
 	uint8_t		cid[ATP_CID_BLESSED_LEN];
 	uint8_t    *room;
@@ -129,7 +129,7 @@ make_record(AtpDecoder *decoder, const AtpOp *op, Jsonb **value, bytea **raw, si
 	atp_cid_of(ATP_CID_CODEC_DAG_CBOR, block.ptr, block.len, atp_sha256, NULL, cid);
 	if (op->cid.len != sizeof(cid) || memcmp(op->cid.ptr, cid, sizeof(cid)) != 0)
 		return ATP_E_JSON_CID;
-	err = atp_make_record(block, decoder->settings->keep_raw, value, raw, at);
+	err = atp_make_record(block, decoder->settings, value, raw, at);
 	/* a fault in the DAG-CBOR has no offset in the JSON text */
 	*at = 0;
 	pfree(room);
@@ -149,7 +149,7 @@ make_operation(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 {
 	AtpOp	   *op = &decoder->msg.repos.ops[0];
 	size_t		body = (const uint8_t *) decoder->jetstream.body.ptr - event->message.ptr;
-	Jsonb	   *value = NULL;
+	struct varlena *value = NULL;
 	bytea	   *raw = NULL;
 	size_t		at = 0;
 	AtpErr		err;

@@ -24,7 +24,7 @@ typedef struct DecodedRecord
 	const AtpCarBlock *block;
 	AtpErr		err;
 	size_t		at;
-	Jsonb	   *value;
+	struct varlena *value;
 	bytea	   *raw;
 } DecodedRecord;
 
@@ -53,7 +53,7 @@ convert_block(AtpDecoder *decoder, Records *records, const AtpCarBlock *block)
 			return &records->list[i];
 	r = &records->list[records->n++];
 	*r = (DecodedRecord) {.block = block};
-	r->err = atp_make_record(block->data, decoder->settings->keep_raw, &r->value, &r->raw, &r->at);
+	r->err = atp_make_record(block->data, decoder->settings, &r->value, &r->raw, &r->at);
 	return r;
 }
 
@@ -75,7 +75,7 @@ atp_repos_refuse(AtpBatch *batch, AtpEvent *event, const AtpOp *op, AtpErr err, 
 }
 
 void
-atp_repos_row(AtpBatch *batch, AtpEvent *event, const AtpOp *op, Jsonb *value, bytea *raw)
+atp_repos_row(AtpBatch *batch, AtpEvent *event, const AtpOp *op, struct varlena *value, bytea *raw)
 {
 	AtpRow	   *row = atp_batch_new_row(batch);
 

@@ -51,10 +51,10 @@ my $test_dir = realpath(dirname(__FILE__) . '/..');
 
 # The columns that the oracle prints, by its modes; %s is the schema.
 my %columns = (
-	record => 'SELECT did, collection, rkey, cid, rev, value FROM %s.record',
+	record => 'SELECT did, collection, rkey, cid, rev, value::jsonb FROM %s.record',
 	repo   => 'SELECT did, rev, "commit", data, active, status, handle FROM %s.repo',
 	count  => 'SELECT collection, count(*) FROM %s.record GROUP BY collection',
-	event  => 'SELECT seq, action, did, collection, rkey, rev, cid, value FROM %s.record_event',
+	event  => 'SELECT seq, action, did, collection, rkey, rev, cid, value::jsonb FROM %s.record_event',
 	label  => 'SELECT src, uri, val, cid, neg, (extract(epoch FROM cts) * 1000000)::bigint,
 		(extract(epoch FROM exp) * 1000000)::bigint, ver, encode(sig, $$hex$$), seq FROM %s.label',
 	message => 'SELECT seq, type, payload FROM %s.message');
@@ -193,7 +193,7 @@ sub init_node
 		my $data = $node->data_dir;
 		my @how  = (initdb => $node->installed_command('initdb'), grep { $_ ne $data } @args);
 		my $made = made_once(join("\0", @how), sub { my ($to) = @_; $run->('initdb', map { $_ eq $data ? $to : $_ } @args) });
-		$made = made_once(join("\0", "extension, OIDs of users", what_is_installed($node), @how), sub { my ($to) = @_; $run->('cp', '-RPp', $made, $to); create_extension($node, $to) })
+		$made = made_once(join("\0", "extension, OIDs of users", what_is_installed($node), $ENV{ATPROTO_VALUE} // 'jsonb', @how), sub { my ($to) = @_; $run->('cp', '-RPp', $made, $to); create_extension($node, $to) })
 		  if $extension;
 		return $run->('cp', '-RPp', $made, $data);
 	};
@@ -216,7 +216,8 @@ sub create_extension
 {
 	my ($node, $data) = @_;
 	my $commands = "CREATE EXTENSION atproto\nSELECT atproto.create_tables('atproto')\n";
-	my @postgres = ($node->installed_command('postgres'), '--single', '-D', $data, '-c', 'fsync=off', '-c', 'shared_preload_libraries=atproto', '-c', 'exit_on_error=on', 'postgres');
+	my @postgres = ($node->installed_command('postgres'), '--single', '-D', $data, '-c', 'fsync=off', '-c', 'shared_preload_libraries=atproto',
+		'-c', 'exit_on_error=on', ($ENV{ATPROTO_VALUE} ? ('-c', "atproto.test_value=$ENV{ATPROTO_VALUE}") : ()), 'postgres');
 
 	my ($out, $err) = ('', '');
 
@@ -238,6 +239,9 @@ sub create_extension
 #
 # ATPROTO_DIRECT_WRITES=off: all rows are written by statements (atproto.direct_writes), in any test; those that
 # are about the direct way fail.
+#
+# ATPROTO_VALUE=dagcbor: the values of records in all targets are of this type, in any test; those that read the column value as
+# jsonb only has it, or the column raw, fail.
 sub make_node
 {
 	my ($name, %o) = @_;
@@ -263,6 +267,7 @@ atproto.databases = '$databases'
 atproto.audits = off
 EOF
 	$node->append_conf('postgresql.conf', "atproto.direct_writes = $ENV{ATPROTO_DIRECT_WRITES}\n") if $ENV{ATPROTO_DIRECT_WRITES};
+	$node->append_conf('postgresql.conf', "atproto.test_value = $ENV{ATPROTO_VALUE}\n") if $ENV{ATPROTO_VALUE};
 	my $distributed = $preload && $ENV{ATPROTO_DISTRIBUTED};
 	$node->append_conf('postgresql.conf', <<"EOF") if $distributed;
 shared_preload_libraries = 'citus,atproto'

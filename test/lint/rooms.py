@@ -18,7 +18,7 @@ ROOMS = {
     "core/codec": ["core", "core/syntax"],
     "core/repo": ["core", "core/syntax", "core/codec"],
     "core/lexicon": ["core", "core/syntax", "core/codec"],
-    "core/packed": ["core", "core/syntax", "core/codec", "core/lexicon"],
+    "core/packed": ["core", "core/syntax", "core/codec", "core/repo", "core/lexicon"],
     "core/wire": ["core", "core/syntax", "core/codec", "core/repo", "core/lexicon"],
     "core/archive": ["core", "core/syntax", "core/codec", "core/repo", "core/wire"],
     "core/plc": ["core", "core/syntax", "core/codec", "core/repo", "core/lexicon"],

@@ -37,6 +37,9 @@
  */
 extern AtpErr atp_packed_store(AtpBytes cbor, uint8_t *restrict out, size_t *n, size_t *at);
 
+/* As atp_packed_store(), for a value that must be a record: the errors of core/repo/record_check.h count as errors of the reader. */
+extern AtpErr atp_packed_store_record(AtpBytes block, uint8_t *restrict out, size_t *n, size_t *at);
+
 /*
  * Unpacks a stored value into room bytes; *n is the number of bytes of its DAG-CBOR, also when this is more than
  * room: then the contents of out are useless.  So room 0 asks for the size.  Only a damaged value gives an error

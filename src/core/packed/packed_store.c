@@ -10,11 +10,13 @@
 #include "core/packed/packed.h"
 #include "core/packed/packed_table.h"
 #include "core/packed/packed_text.h"
+#include "core/repo/record_check.h"
 
 /* len counts all bytes, also bytes beyond cap. */
 typedef struct ValuePacker
 {
 	AtpCborReader reader;
+	AtpRecordView *view;		/* the record that is checked; NULL: any value is packed */
 	uint8_t		edition;
 	uint8_t    *out;
 	size_t		cap;
@@ -69,6 +71,15 @@ put_be64(ValuePacker *p, AtpPackedCode code, uint64_t u)
 	atp_put_be64(bytes, u);
 	put_byte(p, code);
 	put_raw(p, bytes, sizeof(bytes));
+}
+
+static AtpErr
+next_item(ValuePacker *p, AtpCborItem *item, size_t *at)
+{
+	unsigned	before = p->reader.depth;
+	AtpErr		err = atp_cbor_next(&p->reader, item, at);
+
+	return err != ATP_OK || p->view == NULL ? err : atp_record_see(p->view, item, before, p->reader.depth, at);
 }
 
 /* Moves the bytes from "at" on, to leave n bytes free. */
@@ -266,7 +277,7 @@ store_map(ValuePacker *p, uint64_t pairs, size_t *at)
 		uint16_t	number;
 		AtpErr		err;
 
-		if ((err = atp_cbor_next(&p->reader, &key, at)) != ATP_OK)
+		if ((err = next_item(p, &key, at)) != ATP_OK)
 			return err;
 		number = atp_packed_find_key(atp_cbor_span(&key), p->edition);
 		if (may_have_shape && number == ATP_PACKED_NONE)
@@ -295,7 +306,7 @@ static AtpErr
 store_value(ValuePacker *p, size_t *at)
 {
 	AtpCborItem item;
-	AtpErr		err = atp_cbor_next(&p->reader, &item, at);
+	AtpErr		err = next_item(p, &item, at);
 
 	if (err != ATP_OK)
 		return err;
@@ -349,13 +360,15 @@ store_as(ValuePacker *p, uint8_t edition, AtpBytes cbor, uint8_t *out, size_t ca
 	if ((err = store_value(p, at)) != ATP_OK)
 		return err == ATP_E_CBOR_END ? ATP_E_CBOR_TRUNCATED : err;
 	*at = p->reader.pos;
-	return p->reader.pos == cbor.len ? ATP_OK : ATP_E_CBOR_TRAILING;	/* B-09 */
+	if (p->reader.pos != cbor.len)	/* B-09 */
+		return ATP_E_CBOR_TRAILING;
+	return p->view == NULL ? ATP_OK : atp_record_seen(p->view, at);
 }
 
-AtpErr
-atp_packed_store(AtpBytes cbor, uint8_t *restrict out, size_t *n, size_t *at)
+static AtpErr
+store_whole(AtpRecordView *view, AtpBytes cbor, uint8_t *out, size_t *n, size_t *at)
 {
-	ValuePacker		p;
+	ValuePacker		p = {.view = view};
 	AtpErr		err = store_as(&p, ATP_PACKED_EDITION, cbor, out, ATP_PACKED_ROOM(cbor.len), at);
 
 	if (err != ATP_OK)
@@ -370,12 +383,28 @@ atp_packed_store(AtpBytes cbor, uint8_t *restrict out, size_t *n, size_t *at)
 	return ATP_OK;
 }
 
+AtpErr
+atp_packed_store(AtpBytes cbor, uint8_t *restrict out, size_t *n, size_t *at)
+{
+	return store_whole(NULL, cbor, out, n, at);
+}
+
+AtpErr
+atp_packed_store_record(AtpBytes block, uint8_t *restrict out, size_t *n, size_t *at)
+{
+	AtpRecordView view;
+	AtpErr		err = atp_record_view(&view, block.len);
+
+	*at = 0;
+	return err != ATP_OK ? err : store_whole(&view, block, out, n, at);
+}
+
 /* The strict reader alone would do for a plain value, but scratch has room, and a stored value has one check. */
 AtpErr
 atp_packed_check(AtpBytes stored, uint8_t *scratch, size_t size)
 {
 	size_t		cap = stored.len + ATP_PACKED_MARGIN;
-	ValuePacker		p;
+	ValuePacker		p = {.view = NULL};
 	size_t		n;
 	size_t		at;
 	AtpErr		err;

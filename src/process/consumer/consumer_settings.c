@@ -123,7 +123,9 @@ atp_consumer_read_settings(Consumer *c)
 			atp_plc_request_named(sub, false);	/* M-14 */
 		if (sub->source->compress != NULL || sub->source->dictionary_nsid != NULL)
 			dictionary = atp_dictionary_get(sub, c->loop_cxt);
-		if ((fault = atp_target_fault(GetUserId(), sub->target, sub->target_owner)) != NULL)
+		if ((fault = atp_target_fault(GetUserId(), sub->target, sub->target_owner)) == NULL && sub->source->by_repo && sub->settings.keep_raw)
+			fault = atp_target_raw_fault(sub->target);
+		if (fault != NULL)
 			fault = MemoryContextStrdup(cxt, fault);
 		c->gaps = atp_gap_watch(c->name, sub->ep->scope, cursor.lowest);
 		/* other writers of the target see the row of atproto.history before the first row of the archive is applied */

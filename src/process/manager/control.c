@@ -439,7 +439,7 @@ atp_subscribe(PG_FUNCTION_ARGS)
 						" SELECT $1, key, value FROM jsonb_each_text($2)", ATP_ARGS(name, headers));
 	atp_history_begin(TextDatumGetCString(name.value));
 	check_target_schema(NameStr(*PG_GETARG_NAME(3)));
-	atp_create_tables(NameStr(*PG_GETARG_NAME(3)));
+	atp_create_tables(NameStr(*PG_GETARG_NAME(3)), NULL);
 	begin_new(text_to_cstring(PG_GETARG_TEXT_PP(0)), cursor);
 	SPI_finish();
 	PG_RETURN_VOID();

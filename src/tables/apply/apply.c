@@ -205,6 +205,8 @@ begin_locked(AtpApply *a, const char *activity)
 	if (!OidIsValid(a->lock_first))
 	{
 		a->lock_attempts = 0;
+		if (a->sink->uses & ATP_USE_REPOS)
+			atp_require_values(a->statements, &a->sub->settings);
 		return BEGUN;
 	}
 	a->lock_attempts++;

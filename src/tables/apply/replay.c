@@ -188,6 +188,8 @@ process_message(const AtpReplay *replay, const char **why)
 	/* the subscription's filters have changed, and leave the event out now */
 	if (batch->nevents == 0 || batch->events[0].ignored)
 		return ATP_OUTCOME_OBSOLETE;
+	if (a.sink->uses & ATP_USE_REPOS)
+		atp_require_values(a.statements, &a.sub->settings);
 	a.hi = batch->nevents;
 	atp_derived_prepare(&a);
 	outcome = apply_event(&a, replay, why);

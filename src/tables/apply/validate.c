@@ -9,6 +9,7 @@
 #include "common/compat.h"
 #include "core/syntax/nsid.h"
 #include "core/syntax/recordkey.h"
+#include "data/dagcbor_value.h"
 #include "lexicon/judge.h"
 #include "tables/apply/validate.h"
 #include "types/types.h"
@@ -28,6 +29,18 @@ atp_validate_how(const AtpSettings *settings, AtpSpan collection)
 	return ATP_VALIDATE_NONE;
 }
 
+/* The value as jsonb, which the Lexicons are checked against; NULL: jsonb cannot hold the value. */
+static Jsonb *
+jsonb_of(const AtpSettings *settings, struct varlena *value)
+{
+	AtpPackedPart whole;
+
+	if (!settings->packs)
+		return (Jsonb *) value;
+	whole = atp_dagcbor_whole((AtpBytes) {(const uint8_t *) VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value)});
+	return atp_dagcbor_jsonb(&whole);
+}
+
 bool
 atp_validate_row(const AtpSettings *settings, AtpRecordRow *row)
 {
@@ -35,12 +48,13 @@ atp_validate_row(const AtpSettings *settings, AtpRecordRow *row)
 	AtpValidate how = row->value == NULL ? ATP_VALIDATE_NONE : atp_validate_how(settings, collection);
 	char		rkey[ATP_RKEY_MAX];
 	size_t		len;
+	Jsonb	   *value;
 	char	   *why;
 
-	if (how == ATP_VALIDATE_NONE)
+	if (how == ATP_VALIDATE_NONE || (value = jsonb_of(settings, row->value)) == NULL)
 		return true;
 	len = atp_rkey_text((const uint8_t *) VARDATA_ANY(row->rkey), VARSIZE_ANY_EXHDR(row->rkey), rkey);
-	if (atp_lexicon_judge(atp_lexicons_known(), row->value, collection, (AtpSpan) {rkey, len}, &why) != ATP_LEX_INVALID)
+	if (atp_lexicon_judge(atp_lexicons_known(), value, collection, (AtpSpan) {rkey, len}, &why) != ATP_LEX_INVALID)
 		return true;
 	row->fault = cstring_to_text(why);
 	return how != ATP_VALIDATE_DEAD_LETTER;

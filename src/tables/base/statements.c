@@ -19,9 +19,11 @@
 #include "common/compat.h"
 #include "config/extension.h"
 #include "config/spi.h"
+#include "config/target.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "parser/parse_coerce.h"
+#include "storage/lmgr.h"
 #include "tables/base/distributed.h"
 #include "tables/base/key_plan.h"
 #include "tables/base/node_mark.h"
@@ -61,6 +63,7 @@ struct AtpStatements
 	int			writer;
 	ElementType elements[ATP_TYPE_COUNT];
 	bool		loaded;			/* elements[] is filled */
+	bool		packs;			/* loaded: values of records are of the type dagcbor */
 	int			checked;		/* ATP_USE_... of tables with checked columns */
 	List	   *prepared;
 };
@@ -130,10 +133,10 @@ find_type(AtpType type)
 						   ObjectIdGetDatum(type == ATP_TYPE_TID ? get_namespace_oid("atproto", false) : atp_extension_namespace()));
 }
 
-static const ElementType *
-element_type(AtpStatements *set, AtpType type)
+static void
+load_types(AtpStatements *set)
 {
-	for (AtpType t = ATP_TYPE_END + 1; !set->loaded && t < ATP_TYPE_COUNT; t++)
+	for (AtpType t = ATP_TYPE_END + 1; t < ATP_TYPE_VALUE; t++)
 	{
 		ElementType *e = &set->elements[t];
 
@@ -141,8 +144,16 @@ element_type(AtpStatements *set, AtpType type)
 		e->array = get_array_type(e->oid);
 		get_typlenbyvalalign(e->oid, &e->len, &e->byval, &e->align);
 	}
+	set->packs = atp_target_packs(set->target);
 	set->loaded = true;
-	return &set->elements[type];
+}
+
+static const ElementType *
+element_type(AtpStatements *set, AtpType type)
+{
+	if (!set->loaded)
+		load_types(set);
+	return &set->elements[atp_value_type(type, set->packs)];
 }
 
 Oid
@@ -160,21 +171,69 @@ atp_array(AtpStatements *set, AtpType type, Datum *values, bool *nulls, int n)
 	return PointerGetDatum(construct_md_array(values, nulls, 1, &n, &lbound, e->oid, e->len, e->byval, e->align));
 }
 
+static void
+forget_plans(AtpStatements *set)
+{
+	ListCell   *lc;
+
+	foreach(lc, set->prepared)
+		SPI_freeplan(((Prepared *) lfirst(lc))->plan);
+	list_free_deep(set->prepared);
+	set->prepared = NIL;
+	set->checked = 0;
+}
+
+bool
+atp_statements_pack(AtpStatements *set)
+{
+	bool		packs = atp_target_packs(set->target);
+
+	if (set->loaded && packs != set->packs)
+		forget_plans(set);
+	set->packs = packs;
+	return packs;
+}
+
+void
+atp_require_values(AtpStatements *set, const AtpSettings *settings)
+{
+	Oid			relid = atp_target_table(set, atp_record_table.name);
+
+	if (OidIsValid(relid))
+		LockRelationOid(relid, RowExclusiveLock);
+	if (atp_statements_pack(set) != settings->packs)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("the values in schema \"%s\" have become of another type since the settings were read", set->target),
+				 errhint("Try again.")));
+}
+
 /* ------------------------------------------------------------------------
  * Tables
  * ------------------------------------------------------------------------
  */
 
+/* The type that the column must have in this target. */
+static AtpType
+type_of(AtpStatements *set, const AtpColumn *column)
+{
+	if (!set->loaded)
+		load_types(set);
+	return atp_value_type(column->type, set->packs);
+}
+
 /*
  * ERROR if the column is missing (a table that an older version made may lack the column) or has the wrong type.  A
  * column of an extension type has to be of this type or of a domain over the type: an assignment cast to another type
- * could change the value unnoticed.
+ * could change the value unnoticed.  All columns of values have one type: a value of the type dagcbor that jsonb cannot hold
+ * would become NULL by the cast.
  */
 static void
 check_column(AtpStatements *set, const AtpTable *table, const AtpColumn *column)
 {
 	Oid			relid = atp_target_table(set, table->name);
 	AttrNumber	attnum = OidIsValid(relid) ? get_attnum(relid, column->name) : InvalidAttrNumber;
+	AtpType		type;
 	Oid			base;
 
 	if (attnum == InvalidAttrNumber)
@@ -183,14 +242,16 @@ check_column(AtpStatements *set, const AtpTable *table, const AtpColumn *column)
 				 errmsg("schema \"%s\" has no table \"%s\" with a column \"%s\"", set->target, table->name, column->name),
 				 !OidIsValid(relid) || atp_column_can_be_added(column)
 				 ? errhint("Run SELECT atproto.create_tables('%s').", set->target) : 0));
-	if (!atp_type_is_ours(column->type))
-		return;
 	base = getBaseType(get_atttype(relid, attnum));
-	if (base != atp_element(set, column->type))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("column \"%s\" of table \"%s.%s\" is of type %s, not %s",
-						column->name, set->target, table->name, format_type_be(base), atp_type_name(column->type))));
+	type = type_of(set, column);
+	if (base == atp_element(set, type) ||
+		(!atp_type_is_ours(type) && (column->type != ATP_TYPE_VALUE || base != atp_element(set, ATP_TYPE_DAGCBOR))))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH),
+			 errmsg("column \"%s\" of table \"%s.%s\" is of type %s, not %s",
+					column->name, set->target, table->name, format_type_be(base), atp_type_name(type)),
+			 column->type == ATP_TYPE_VALUE ? errdetail("Values have one type in a target, which column \"%s\" of table \"%s\" tells.", "value", "record") : 0));
 }
 
 static void

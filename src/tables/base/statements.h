@@ -7,6 +7,7 @@
 
 #include "postgres.h"
 
+#include "config/subscription.h"
 #include "executor/spi.h"
 #include "tables/base/table.h"
 
@@ -52,6 +53,19 @@ extern bool atp_statement_is_ordinary(AtpStatements *set, const AtpStatement *st
 /* The schema, and the number of the writer. */
 extern const char *atp_target(const AtpStatements *set);
 extern int	atp_writer(const AtpStatements *set);
+
+/*
+ * Are the values of records of the type dagcbor?  Asks the catalog, and forgets the plans made for another type: for the
+ * begin of a transaction, after the tables have been locked.
+ */
+extern bool atp_statements_pack(AtpStatements *set);
+
+/*
+ * An ERROR that passes, unless the values have the type of which values are made by these settings: a user has changed the
+ * column's type since the settings were read.  Locks the table record as an INSERT does, so that the type stays until the end
+ * of the transaction.
+ */
+extern void atp_require_values(AtpStatements *set, const AtpSettings *settings);
 
 /* OID of a table in the schema, or InvalidOid. */
 extern Oid	atp_target_table(const AtpStatements *set, const char *name);

@@ -10,6 +10,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "common/compat.h"
+#include "common/quotable.h"
 #include "config/extension.h"
 #include "config/spi.h"
 #include "config/target.h"
@@ -44,6 +45,7 @@ static const struct
 	[ATP_TYPE_TID] = {"tid"},
 	[ATP_TYPE_HANDLE] = {"handle"},
 	[ATP_TYPE_ATURI] = {"aturi"},
+	[ATP_TYPE_DAGCBOR] = {"dagcbor"},
 	[ATP_TYPE_JSONB] = {"jsonb", JSONBOID},
 	[ATP_TYPE_BYTEA] = {"bytea", BYTEAOID},
 	[ATP_TYPE_BOOL] = {"boolean", BOOLOID},
@@ -54,6 +56,12 @@ static const struct
 	[ATP_TYPE_OID] = {"oid", OIDOID},
 	[ATP_TYPE_CTID] = {"tid", TIDOID},
 };
+
+AtpType
+atp_value_type(AtpType type, bool packs)
+{
+	return type != ATP_TYPE_VALUE ? type : packs ? ATP_TYPE_DAGCBOR : ATP_TYPE_JSONB;
+}
 
 const char *
 atp_type_name(AtpType type)
@@ -176,12 +184,13 @@ atp_expand_statement(const AtpStatement *statement, int nargs, const char *targe
  * ------------------------------------------------------------------------
  */
 static void
-append_column(StringInfo sql, const AtpColumn *column)
+append_column(StringInfo sql, const AtpColumn *column, bool packs)
 {
+	AtpType		type = atp_value_type(column->type, packs);
+
 	/* the type tid is always in the schema atproto */
 	appendStringInfo(sql, "%s %s%s", column->name,
-					 column->type == ATP_TYPE_TID ? "atproto." : atp_type_is_ours(column->type) ? "@." : "",
-					 types[column->type].name);
+					 type == ATP_TYPE_TID ? "atproto." : atp_type_is_ours(type) ? "@." : "", types[type].name);
 	if (column->constraints != NULL)
 		appendStringInfo(sql, " %s", column->constraints);
 }
@@ -197,7 +206,7 @@ append_column_rest(StringInfo sql, const AtpTable *table, const AtpColumn *colum
 }
 
 static void
-create_table(const AtpTable *table, const char *target)
+create_table(const AtpTable *table, const char *target, bool packs)
 {
 	StringInfoData sql;
 
@@ -208,7 +217,7 @@ create_table(const AtpTable *table, const char *target)
 	for (int i = 0; i < table->ncolumns; i++)
 	{
 		appendStringInfoString(&sql, i == 0 ? "" : ", ");
-		append_column(&sql, &table->columns[i]);
+		append_column(&sql, &table->columns[i], packs);
 	}
 	if (table->key != NULL)
 		appendStringInfo(&sql, ", %s", table->key);
@@ -252,7 +261,7 @@ atp_table_is_ours(const AtpTable *table, Oid relid)
 }
 
 static void
-add_columns(const AtpTable *table, Oid relid, const char *target)
+add_columns(const AtpTable *table, Oid relid, const char *target, bool packs)
 {
 	if (!atp_table_is_ours(table, relid))
 		return;
@@ -266,7 +275,7 @@ add_columns(const AtpTable *table, Oid relid, const char *target)
 		initStringInfo(&sql);
 		/* IF NOT EXISTS: a concurrent session may add the column while this session waits for the lock */
 		appendStringInfo(&sql, "ALTER TABLE #.%s ADD COLUMN IF NOT EXISTS ", table->name);
-		append_column(&sql, column);
+		append_column(&sql, column, packs);
 		append_column_rest(&sql, table, column);
 		atp_run_each(atp_expand_sql(sql.data, target));
 	}
@@ -281,10 +290,70 @@ create_view(const AtpTable *table, const char *target)
 	atp_run_each(atp_expand_sql(sql, target));
 }
 
+#ifdef ATP_INJECTION_POINTS
+
+/* For tests: the values of targets that are made without the argument value are of this type. */
+static char *test_value;
+
 void
-atp_create_tables(const char *target)
+atp_table_init(void)
+{
+	DefineCustomStringVariable("atproto.test_value",
+							   "For tests: type of the values in tables that are made without the argument value.",
+							   NULL, &test_value, "jsonb", PGC_SUSET, 0, NULL, NULL, NULL);
+}
+
+static bool
+new_values_pack(void)
+{
+	return strcmp(test_value, "dagcbor") == 0;
+}
+
+#else
+
+#define new_values_pack()	false
+
+#endif
+
+/* Is the column value of the table record there? */
+static bool
+has_values(Oid schema)
+{
+	Oid			relid = get_relname_relid(atp_record_table.name, schema);
+
+	return OidIsValid(relid) && get_attnum(relid, "value") != InvalidAttrNumber;
+}
+
+/*
+ * Are the values to be of the type dagcbor?  The type of an existing table is changed by ALTER TABLE alone, which takes as long
+ * as the table is large: other columns of a target with another type than record.value would not fit their values.
+ */
+static bool
+packs_values(Oid schema, const char *target, const char *value)
+{
+	bool		packs = atp_target_packs(target);
+	bool		wants = value != NULL && strcmp(value, "dagcbor") == 0;
+
+	if (value != NULL && !wants && strcmp(value, "jsonb") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for parameter \"%s\": \"%s\"", "value", atp_quotable(value)),
+				 errhint("The values of records are of type \"%s\" or \"%s\".", "jsonb", "dagcbor")));
+	if (!has_values(schema))
+		return wants || (value == NULL && new_values_pack());
+	if (value != NULL && wants != packs)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the values in schema \"%s\" are of another type than %s", target, value),
+				 errhint("Pause the subscriptions, and ALTER TABLE: the documentation of \"%s\" has the statements.", "dagcbor")));
+	return packs;
+}
+
+void
+atp_create_tables(const char *target, const char *value)
 {
 	Oid			schema = atp_schema_of(target);
+	bool		packs = packs_values(schema, target, value);
 
 	atp_check_logged(target);
 	for (const AtpTable *const *table = atp_tables; *table != NULL; table++)
@@ -293,9 +362,9 @@ atp_create_tables(const char *target)
 
 		Assert(strcmp((*table)->name, atp_target_tables[table - atp_tables]) == 0);
 		if (OidIsValid(relid))
-			add_columns(*table, relid, target);
+			add_columns(*table, relid, target, packs);
 		else
-			create_table(*table, target);
+			create_table(*table, target, packs);
 		if ((*table)->view != NULL && !OidIsValid(get_relname_relid((*table)->view, schema)))
 			create_view(*table, target);
 	}
@@ -325,14 +394,17 @@ create_indexes(const char *target)
 }
 
 /*
- * SQL: atproto.create_tables(schema).  subscribe() does not make missing indexes: it would lock out the consumers that
+ * SQL: atproto.create_tables(schema, value).  subscribe() does not make missing indexes: it would lock out the consumers that
  * fill the tables, for as long as a large table is read.
  */
 Datum
 atp_create_tables_sql(PG_FUNCTION_ARGS)
 {
-	const char *target = NameStr(*PG_GETARG_NAME(0));
+	const char *target;
 
+	if (PG_ARGISNULL(0))
+		PG_RETURN_NULL();
+	target = NameStr(*PG_GETARG_NAME(0));
 	if (!OidIsValid(get_namespace_oid(target, true)))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_SCHEMA),
@@ -342,7 +414,7 @@ atp_create_tables_sql(PG_FUNCTION_ARGS)
 	if (atp_schema_aclcheck(atp_schema_of(target), GetUserId(), ACL_USAGE) != ACLCHECK_OK)
 		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_SCHEMA, target);
 	SPI_connect();
-	atp_create_tables(target);
+	atp_create_tables(target, PG_ARGISNULL(1) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(1)));
 	create_indexes(target);
 	SPI_finish();
 	PG_RETURN_VOID();

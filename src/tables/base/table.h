@@ -23,6 +23,7 @@ typedef enum AtpType
 	ATP_TYPE_TID,
 	ATP_TYPE_HANDLE,
 	ATP_TYPE_ATURI,
+	ATP_TYPE_DAGCBOR,
 	/* types of PostgreSQL */
 	ATP_TYPE_JSONB,
 	ATP_TYPE_BYTEA,
@@ -33,13 +34,15 @@ typedef enum AtpType
 	ATP_TYPE_TIMESTAMP,
 	ATP_TYPE_OID,
 	ATP_TYPE_CTID,
+	/* of the values of records: dagcbor or jsonb, by the target (atp_value_type()) */
+	ATP_TYPE_VALUE,
 	ATP_TYPE_COUNT
 } AtpType;
 
 /* AtpType of an array parameter. */
 #define ATP_ARRAY(type)	(ATP_TYPE_COUNT + (type))
 
-#define atp_type_is_ours(type)	((type) >= ATP_TYPE_DID && (type) <= ATP_TYPE_ATURI)
+#define atp_type_is_ours(type)	((type) >= ATP_TYPE_DID && (type) <= ATP_TYPE_DAGCBOR)
 
 /* How a column gets values. */
 typedef enum AtpWritten
@@ -164,11 +167,21 @@ extern const AtpTable atp_plc_text_table;
 extern const AtpTable atp_plc_operation_table;
 extern const AtpTable atp_plc_refused_table;
 
+#ifdef ATP_INJECTION_POINTS
+/* Define the setting atproto.test_value. */
+extern void atp_table_init(void);
+#else
+#define atp_table_init()	((void) 0)
+#endif
+
 /* All data tables, in the order in which they are made; ends with NULL. */
 extern const AtpTable *const atp_tables[];
 
 /* The columns written with each row, palloc'd. */
 extern const AtpColumn **atp_row_columns(const AtpTable *table, int *n);
+
+/* The type that stands for "type" in a target whose values are of the type dagcbor (packs), or jsonb. */
+extern AtpType atp_value_type(AtpType type, bool packs);
 
 /* Name of a type; OID of a PostgreSQL type (the OID of an extension type differs between databases). */
 extern const char *atp_type_name(AtpType type);
@@ -192,7 +205,10 @@ extern char *atp_expand_sql(const char *sql, const char *target);
 /* The SQL of a statement; the parameters of {arrays} begin after nargs parameters. */
 extern char *atp_expand_statement(const AtpStatement *statement, int nargs, const char *target);
 
-/* Make the data tables missing in schema target, and add columns missing in existing tables; SPI is connected. */
-extern void atp_create_tables(const char *target);
+/*
+ * Make the data tables missing in schema target, and add columns missing in existing tables; SPI is connected.  value is the
+ * type of the values of records, "jsonb" or "dagcbor"; NULL: the type that the table record has already, else jsonb.
+ */
+extern void atp_create_tables(const char *target, const char *value);
 
 #endif							/* ATP_TABLE_H */

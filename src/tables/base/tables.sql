@@ -117,9 +117,9 @@ CREATE TRIGGER dead_letter_truncated AFTER TRUNCATE ON atproto.dead_letter
 
 -- retry(), refill() and load_car() have no SET search_path here: they first fire the caller's pending
 -- deferred triggers, which have to see the caller's search_path, and then set their own.
-CREATE FUNCTION atproto.create_tables(target name) RETURNS void
-    LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_create_tables_sql';
-COMMENT ON FUNCTION atproto.create_tables(name) IS 'make the data tables that the schema lacks, and add columns that existing data tables lack; subscribe() calls this function';
+CREATE FUNCTION atproto.create_tables(target name, value text DEFAULT NULL) RETURNS void
+    LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_create_tables_sql';
+COMMENT ON FUNCTION atproto.create_tables(name, text) IS 'make the data tables that the schema lacks, and add columns that existing data tables lack; subscribe() calls this function; value: type of the values of records, jsonb or dagcbor; NULL: the type that the table record has, jsonb for new tables';
 CREATE FUNCTION atproto.distribute(target name DEFAULT 'atproto', shards integer DEFAULT NULL) RETURNS void
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_distribute';
 COMMENT ON FUNCTION atproto.distribute(name, integer) IS 'have Citus distribute the rows of a schema''s data tables, including the existing rows, among the nodes; returns nothing and reports the steps as notices; shards NULL: 4 for each node';
@@ -205,7 +205,7 @@ REVOKE ALL ON FUNCTION atproto_internal.subscription_audits() FROM PUBLIC;
 
 REVOKE ALL ON PROCEDURE atproto.audit_all(name), atproto.revalidate(name, @extschema@.nsid), atproto.maintain_partitions(name, @extschema@.nsid[], integer, interval, interval) FROM PUBLIC;
 REVOKE ALL ON FUNCTION
-    atproto.audit(@extschema@.did, name, boolean), atproto_internal.dead_letter_removed(), atproto.create_tables(name), atproto.distribute(name, integer), atproto.retry(bigint),
+    atproto.audit(@extschema@.did, name, boolean), atproto_internal.dead_letter_removed(), atproto.create_tables(name, text), atproto.distribute(name, integer), atproto.retry(bigint),
     atproto.partition(name, text, @extschema@.nsid[], integer, interval, interval),
     atproto.refill(text, @extschema@.did[], bigint), atproto.load_car(@extschema@.did, bytea, name, text)
     FROM PUBLIC;

@@ -171,6 +171,7 @@ apply_export(Load *load)
 	AtpMerge   *merge;
 	const char *why;
 
+	atp_require_values(load->statements, &load->sub->settings);
 	repo = atp_repo_export_begin(&a, load->did);
 	if (atp_repo_export_refused(repo, atp_export_head(load->export), false, false, &why) != ATP_REFUSED_NOT)
 		ereport(ERROR,

@@ -234,7 +234,7 @@ put_record(AtpMerge *m, AtpAction action)
 {
 	AtpBytes	block;
 	AtpRecordRow *row;
-	Jsonb	   *value = NULL;
+	struct varlena *value = NULL;
 	bytea	   *raw = NULL;
 	size_t		at;
 	AtpErr		err;
@@ -243,7 +243,7 @@ put_record(AtpMerge *m, AtpAction action)
 		return;
 	if (!atp_export_block(m->export, m->compare.record.cid, &block))
 		atp_export_error(m->export);
-	err = atp_make_record(block, m->sub->settings.keep_raw, &value, &raw, &at);
+	err = atp_make_record(block, &m->sub->settings, &value, &raw, &at);
 	if (err != ATP_OK)
 	{
 		add_letter(m, err, block, at);

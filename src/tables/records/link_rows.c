@@ -18,6 +18,8 @@
 #include "access/htup_details.h"
 #include "core/syntax/recordkey.h"
 #include "core/syntax/nsid.h"
+#include "common/compat.h"
+#include "data/dagcbor_value.h"
 #include "data/links.h"
 #include "miscadmin.h"
 #include "nodes/bitmapset.h"
@@ -153,25 +155,45 @@ found_link(AtpLinkWalk *walk, AtpSpan text, const AtpUri *uri)
 	l->bytes += VARSIZE(target);
 }
 
-/* Find all links of a record: in the jsonb value or, where jsonb cannot hold the record, in its DAG-CBOR. */
+/*
+ * A user may have written any bytes into raw.  A fault ends the walk; dagcbor_links() in SQL finds the same links up to the
+ * fault.
+ */
+static void
+walk_dagcbor(AtpLinkWalk *walk, AtpBytes cbor)
+{
+	size_t		at;
+
+	(void) atp_link_walk_dagcbor(walk, cbor.ptr, cbor.len, &at);
+}
+
+static void
+walk_packed(AtpLinkWalk *walk, AtpBytes stored)
+{
+	AtpPackedPart whole = atp_dagcbor_whole(stored);
+	AtpBytes	cbor = atp_dagcbor_unpack(&whole);
+
+	walk_dagcbor(walk, cbor);
+	pfree(unconstify(uint8_t *, cbor.ptr));
+}
+
+/* Find all links of a record: in the value or, where jsonb cannot hold the record, in its DAG-CBOR. */
 static void
 find_links(Links *l, void (*found) (AtpLinkWalk *walk, AtpSpan text, const AtpUri *uri),
 		   const AtpRecordRow *row, struct varlena *value, struct varlena *raw, bool old)
 {
 	struct varlena *plain = value == NULL && raw == NULL ? NULL : PG_DETOAST_DATUM(PointerGetDatum(value != NULL ? value : raw));
-	size_t		at;
+	AtpBytes	bytes = plain == NULL ? (AtpBytes) {NULL, 0} : (AtpBytes) {(const uint8_t *) VARDATA_ANY(plain), VARSIZE_ANY_EXHDR(plain)};
 
 	l->row = row;
 	l->old = old;
 	atp_link_walk_begin(&l->walk, found, l);
-	if (value != NULL)
+	if (value != NULL && l->apply->sub->settings.packs)
+		walk_packed(&l->walk, bytes);
+	else if (value != NULL)
 		atp_link_walk_jsonb(&l->walk, &((Jsonb *) plain)->root);
 	else if (raw != NULL)
-		/*
-		 * A user may have written any bytes into raw.  A fault ends the walk; dagcbor_links() in SQL finds the same
-		 * links up to the fault.
-		 */
-		(void) atp_link_walk_dagcbor(&l->walk, (const uint8_t *) VARDATA_ANY(plain), VARSIZE_ANY_EXHDR(plain), &at);
+		walk_dagcbor(&l->walk, bytes);
 	if (!old)
 		l->apply->skips[ATP_SKIP_LINK_PATH] += (int64) l->walk.deeper;
 	if (plain != value && plain != raw)
@@ -182,7 +204,7 @@ static void
 look_at_new(Links *l, void (*found) (AtpLinkWalk *walk, AtpSpan text, const AtpUri *uri), const AtpRecordRow *row)
 {
 	if (row->action != ATP_DELETE)
-		find_links(l, found, row, (struct varlena *) row->value, row->raw, false);
+		find_links(l, found, row, row->value, row->raw, false);
 }
 
 /* ------------------------------------------------------------------------

@@ -24,7 +24,7 @@ static const AtpColumn columns[] = {
 	{"cid", ATP_TYPE_CID, ATP_VALUE, "NOT NULL", "CID: hash of the record's DAG-CBOR"},
 	{"rev", ATP_TYPE_TID, ATP_VALUE, "NOT NULL", "revision of the commit that last wrote the record"},
 	{"indexed_at", ATP_TYPE_TIMESTAMP, ATP_APART, "NOT NULL DEFAULT now()", "when this database last wrote the record"},
-	{"value", ATP_TYPE_JSONB, ATP_VALUE, NULL, "the record; NULL where jsonb cannot hold it, see raw"},
+	{"value", ATP_TYPE_VALUE, ATP_VALUE, NULL, "the record; NULL where jsonb cannot hold it, see raw"},
 	{"raw", ATP_TYPE_BYTEA, ATP_VALUE, NULL,
 	"the record's DAG-CBOR, where value is NULL or the subscription keeps the DAG-CBOR"},
 	{"fault", ATP_TYPE_TEXT, ATP_VALUE, NULL,
@@ -81,7 +81,7 @@ static const AtpColumn columns[] = {
 #define CONTENT		"r.cid, r.value, CASE WHEN r.value IS NULL THEN r.raw END"
 #define GONE(seq)	" RETURNING r.did, r.collection, r.rkey, r.rev, " CONTENT ", " seq
 #define GONE_COLUMNS \
-	{ATP_TYPE_DID, ATP_TYPE_NSID, ATP_TYPE_RKEY, ATP_TYPE_TID, ATP_TYPE_CID, ATP_TYPE_JSONB, ATP_TYPE_BYTEA, ATP_TYPE_INT8}
+	{ATP_TYPE_DID, ATP_TYPE_NSID, ATP_TYPE_RKEY, ATP_TYPE_TID, ATP_TYPE_CID, ATP_TYPE_VALUE, ATP_TYPE_BYTEA, ATP_TYPE_INT8}
 
 /* did[], collection[], rkey[], and a fourth parameter */
 #define KEYS_ARGS(type) \
@@ -118,10 +118,10 @@ static const AtpStatement statements[] = {
 	[ATP_OLD_RECORDS] = {
 		OLD_RECORDS " FOR NO KEY UPDATE OF r",
 		SPI_OK_SELECT, KEYS_ARGS(ATP_ARRAY(ATP_TYPE_INT4)),
-		{ATP_TYPE_INT4, ATP_TYPE_TID, ATP_TYPE_CID, ATP_TYPE_JSONB, ATP_TYPE_BYTEA}, &atp_record_table, ATP_BY_KEY,
+		{ATP_TYPE_INT4, ATP_TYPE_TID, ATP_TYPE_CID, ATP_TYPE_VALUE, ATP_TYPE_BYTEA}, &atp_record_table, ATP_BY_KEY,
 		&(const AtpStatement) {
 			OLD_RECORDS, SPI_OK_SELECT, KEYS_ARGS(ATP_ARRAY(ATP_TYPE_INT4)),
-			{ATP_TYPE_INT4, ATP_TYPE_TID, ATP_TYPE_CID, ATP_TYPE_JSONB, ATP_TYPE_BYTEA}, &atp_record_table
+			{ATP_TYPE_INT4, ATP_TYPE_TID, ATP_TYPE_CID, ATP_TYPE_VALUE, ATP_TYPE_BYTEA}, &atp_record_table
 		}
 	},
 	[ATP_LAST_REV] = {

@@ -35,10 +35,10 @@ static const AtpColumn columns[] = {
 	{"rev", ATP_TYPE_TID, ATP_VALUE, "NOT NULL",
 	"revision of the commit or export; for a record removed with its account: the record's own revision"},
 	{"cid", ATP_TYPE_CID, ATP_VALUE, NULL, "CID of the record; NULL: the record was deleted"},
-	{"value", ATP_TYPE_JSONB, ATP_VALUE, NULL, "the record; NULL: deleted, or jsonb cannot hold the record, see raw"},
+	{"value", ATP_TYPE_VALUE, ATP_VALUE, NULL, "the record; NULL: deleted, or jsonb cannot hold the record, see raw"},
 	{"raw", ATP_TYPE_BYTEA, ATP_VALUE, NULL, "the record's DAG-CBOR, as in the table record"},
 	{"old_cid", ATP_TYPE_CID, ATP_VALUE, NULL, "CID of the record in the table record before; NULL: no such record"},
-	{"old_value", ATP_TYPE_JSONB, ATP_VALUE, NULL, "value in the table record before; NULL also where jsonb cannot hold the value"},
+	{"old_value", ATP_TYPE_VALUE, ATP_VALUE, NULL, "value in the table record before; NULL also where jsonb cannot hold the value"},
 	{"received_at", ATP_TYPE_TIMESTAMP, ATP_APART, "NOT NULL DEFAULT now()", "when this database received the event"},
 };
 

@@ -80,7 +80,7 @@ sub reader
 }
 
 my %tables = (
-	record  => 'SELECT did, collection, rkey, cid, rev, value FROM %s.record',
+	record  => 'SELECT did, collection, rkey, cid, rev, value::jsonb FROM %s.record',
 	account => 'SELECT did, active, status, handle FROM %s.repo WHERE NOT active OR status IS NOT NULL OR handle IS NOT NULL',
 	label   => 'SELECT src, uri, val, cid, neg FROM %s.label');
 

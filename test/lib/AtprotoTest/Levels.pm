@@ -38,7 +38,7 @@ our @EXPORT = qw(spoil last_seq truth changes level_matches begin_full begin_epo
 # The columns of the files that levels.py writes; %1$s is the schema, %2$s the subscription.
 my %columns = (
 	audited => q{SELECT did, sync FROM %1$s.repo WHERE rev IS NOT NULL AND status IS DISTINCT FROM 'deleted'},
-	record => 'SELECT did, collection, rkey, cid, rev, value FROM %1$s.record',
+	record => 'SELECT did, collection, rkey, cid, rev, value::jsonb FROM %1$s.record',
 	repo   => 'SELECT did, rev, "commit", data, active, status, handle, sync FROM %1$s.repo',
 	dead   => q{SELECT stage, did, count(*) FROM atproto.dead_letter WHERE subscription = '%2$s' GROUP BY 1, 2},
 	skips  => q{SELECT key, value FROM atproto.stat_subscription, jsonb_each_text(skips)

@@ -1,0 +1,118 @@
+# 514_packed_values.pl
+#		A target whose values are of the type dagcbor has the same records, events, links and faults as a target with jsonb,
+#		and also the records that jsonb cannot hold.  A table with jsonb becomes such a table by ALTER TABLE, also while a
+#		consumer fills the table.  F-03, B-30.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+delete $ENV{ATPROTO_VALUE};
+my $pds    = capture('pds.frames.gz');
+my $node   = make_node('packed_values', conf => "max_worker_processes = 40\n");
+my $server = AtprotoTest::Server->start($pds);
+
+sub make_target
+{
+	my ($target, $value) = @_;
+
+	query("CREATE SCHEMA $target; SELECT atproto.create_tables('$target', '$value')");
+	return;
+}
+
+sub value_types
+{
+	my ($target) = @_;
+
+	return query(qq{SELECT string_agg(format('%s.%s %s', attrelid::regclass, attname, atttypid::regtype), ', ' ORDER BY attrelid::regclass::text, attname)
+		FROM pg_attribute WHERE attrelid IN (SELECT oid FROM pg_class WHERE relnamespace = '$target'::regnamespace AND relname IN ('record', 'record_event'))
+		AND attname IN ('value', 'old_value')});
+}
+
+# The number of rows that only one of the two targets has.
+sub differences
+{
+	my ($select, @targets) = @_;
+	my ($a, $b) = map { $select =~ s/#/$_/gr } @targets;
+
+	return query("SELECT count(*) FROM (($a EXCEPT ALL $b) UNION ALL ($b EXCEPT ALL $a)) d");
+}
+
+# Is each value the DAG-CBOR that the CID tells?  Without a NULL, and without raw.
+sub is_whole
+{
+	my ($target, $name) = @_;
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	is(query("SELECT count(*) > 0, count(*) FILTER (WHERE value IS NULL), count(raw), bool_and(dagcbor_is_intact(value)),"
+			. " bool_and(cid::bytea = '\\x01711220' || sha256(value::bytea)) FROM $target.record"), 't|0|0|t|t', $name);
+	return;
+}
+
+# --- the types of new tables ---
+
+make_target('packed', 'dagcbor');
+is(value_types('packed'), 'packed.record.value dagcbor, packed.record_event.old_value dagcbor, packed.record_event.value dagcbor', 'new tables have values of the type dagcbor');
+is(value_types('atproto'), 'atproto.record.value jsonb, atproto.record_event.old_value jsonb, atproto.record_event.value jsonb', 'without the argument, new tables have values of jsonb');
+
+# Runs a statement that must fail, and gives the error.
+sub refused
+{
+	my ($sql) = @_;
+	my ($rc, $out, $err) = $node->psql('postgres', $sql);
+
+	return $rc == 0 ? 'not refused' : $err;
+}
+
+like(refused(q{SELECT atproto.create_tables('packed', 'json')}), qr/invalid value for parameter "value": "json"/, 'another type is refused');
+like(refused(q{SELECT atproto.create_tables('packed', 'jsonb')}), qr/values in schema "packed" are of another type than jsonb/, 'a type is refused that the table record has not');
+query('DROP TABLE packed.record_event');
+query(q{SELECT atproto.create_tables('packed')});
+is(value_types('packed'), 'packed.record.value dagcbor, packed.record_event.old_value dagcbor, packed.record_event.value dagcbor', 'a table that is made later has the type of record.value');
+
+# --- the same stream into both ---
+
+my %options = (cursor => 0, events => "'keep'", links => "'all'", validate => "'flag'", count_collections => 'true');
+my @events = ('SELECT seq, action, did, collection, rkey, rev, cid, value::jsonb, old_cid, old_value::jsonb FROM #.record_event');
+my @same = (
+	'SELECT did, collection, rkey, cid, rev, value::jsonb, fault FROM #.record',
+	'SELECT target, collection, path, rkey, did FROM #.link l JOIN #.link_source s ON s.id = l.source',
+	'SELECT did, rev, data, active, status, handle, sync FROM #.repo');
+
+query(subscribe_sql('plain', $server, target => "'atproto'", %options));
+query(subscribe_sql('packed', $server, target => "'packed'", %options));
+wait_for_seq($node, $_, $PDS_LAST) foreach 'plain', 'packed';
+tables_match($node, $pds, 'the tables are what the oracle says', schema => 'packed', modes => [ 'record', 'repo', 'event' ]);
+is_whole('packed', 'each value is the DAG-CBOR of its CID');
+is(differences($_, 'atproto', 'packed'), '0', "the same as with jsonb: $_") foreach @same, @events;
+cmp_ok(query('SELECT count(*) FROM packed.record WHERE value::jsonb IS NULL'), '>', 0, 'there are records that jsonb cannot hold');
+cmp_ok(query('SELECT count(*) FROM packed.link'), '>', 0, 'there are links');
+is(query('SELECT count(*) FROM packed.record_event WHERE action <> $$delete$$ AND value IS NULL'), '0', 'each event has its value');
+
+# --- statements, and workers ---
+
+make_target('by_statement', 'dagcbor');
+query(q{ALTER TABLE by_statement.record ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY; CREATE POLICY open ON by_statement.record USING (true)});
+query(subscribe_sql('by_statement', $server, target => "'by_statement'", workers => 2, %options));
+wait_for_seq($node, 'by_statement', $PDS_LAST);
+is_whole('by_statement', 'written by statements, of two workers: each value is the DAG-CBOR of its CID');
+is(differences($_, 'atproto', 'by_statement'), '0', "the same as with jsonb: $_") foreach @same, @events;
+
+# --- keep_raw ---
+
+like(refused(subscribe_sql('raw', $server, target => "'packed'", keep_raw => 'true')), qr/a subscription with "keep_raw" cannot fill schema "packed", whose values are of type dagcbor/, 'keep_raw is refused');
+like(refused(q{UPDATE atproto.subscription SET keep_raw = true WHERE name = 'packed'}), qr/cannot fill schema "packed"/, 'keep_raw is refused for a subscription that runs');
+query(subscribe_sql('labels', $server, nsid => 'com.atproto.label.subscribeLabels', target => "'packed'", keep_raw => 'true'));
+is(query(q{SELECT keep_raw FROM atproto.subscription WHERE name = 'labels'}), 't', 'another stream may have keep_raw in the same target');
+query(q{SELECT atproto.unsubscribe('labels')});
+
+# record_links() does not read values of the type dagcbor yet
+expect_check('link of no record', qr/^link of no record\|(packed|by_statement)\|/, maybe => 1);
+
+done_testing();
