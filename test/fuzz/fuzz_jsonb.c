@@ -9,6 +9,7 @@
 
 #include "core/codec/cid.h"
 #include "core/codec/dagcbor.h"
+#include "core/packed/packed.h"
 #include "data/jsonb_image.h"
 #include "protocol/cbor.h"
 #include "protocol/record.h"
@@ -233,6 +234,26 @@ check_record(const uint8_t *data, size_t size, AtpErr value_err, size_t value_at
 		need(err != ATP_E_JSON_TOKENS && (err == ATP_E_DATA_FLOAT || !is_unfit(err)));
 }
 
+/* Packing a record finds the same fault, at the same byte, and packs the same value as without the check. */
+static void
+check_packed_record(const uint8_t *data, size_t size)
+{
+	uint8_t    *record = malloc(ATP_PACKED_ROOM(size));
+	uint8_t    *value = malloc(ATP_PACKED_ROOM(size));
+	size_t		n;
+	size_t		value_n;
+	size_t		at;
+	size_t		record_at;
+	AtpErr		err = atp_packed_store_record((AtpBytes) {data, size}, record, &n, &at);
+
+	need(record != NULL && value != NULL);
+	need(atp_record_check(data, size, &record_at) == err && (err == ATP_OK || at == record_at));
+	if (err == ATP_OK)
+		need(atp_packed_store((AtpBytes) {data, size}, value, &value_n, &at) == ATP_OK && value_n == n && memcmp(value, record, n) == 0);
+	free(record);
+	free(value);
+}
+
 /* The scan returns the number of tokens, and needs memory for no more. */
 static AtpErr
 scan(const uint8_t *data, size_t size, AtpJsonbToken **tokens, size_t *room)
@@ -246,6 +267,7 @@ scan(const uint8_t *data, size_t size, AtpJsonbToken **tokens, size_t *room)
 	need(at <= size && err != ATP_OK);
 	need((atp_cbor_check(data, size, ATP_CBOR_DEPTH_DEFAULT, &other_at) == ATP_OK) == (err == ATP_E_JSON_TOKENS || is_unfit(err)));
 	check_record(data, size, err, at);
+	check_packed_record(data, size);
 	if (err != ATP_E_JSON_TOKENS)
 		return err;
 	need(n > 0 && n <= size);

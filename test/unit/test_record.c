@@ -3,6 +3,7 @@
  *		The data model: rules B-20 to B-28.
  */
 #include "core/codec/cbor_write.h"
+#include "core/packed/packed.h"
 #include "hex.h"
 #include "protocol/record.h"
 
@@ -13,6 +14,19 @@
 #define BLOB	"65247479706564626c6f62"
 #define MIME	"686d696d6554797065"
 
+/* Packing a record finds the same fault. */
+static void
+check_packing(AtpBytes record, AtpErr expected, size_t expected_at)
+{
+	uint8_t    *out = malloc(ATP_PACKED_ROOM(record.len));
+	size_t		n;
+	size_t		at;
+	AtpErr		err = atp_packed_store_record(record, out, &n, &at);
+
+	ok(err == expected && (err == ATP_OK || at == expected_at), "packed: %s at %zu", atp_err_text(err), at);
+	free(out);
+}
+
 static void
 check(const char *rule, const char *hex, AtpErr expected, size_t expected_at)
 {
@@ -22,6 +36,7 @@ check(const char *rule, const char *hex, AtpErr expected, size_t expected_at)
 
 	ok(err == expected && (err == ATP_OK || at == expected_at),
 	   "%s: %s: %s at %zu", rule, show(hex, strlen(hex)), atp_err_text(err), at);
+	check_packing(b, expected, expected_at);
 	free((void *) b.ptr);
 }
 

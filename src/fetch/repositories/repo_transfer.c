@@ -299,7 +299,7 @@ merge_slice(AtpTransfer *t, bool *more, AtpRefusal *refusal)
 	/* check constraints now: at commit an error could no longer be attributed to this repository */
 	atp_run("SET CONSTRAINTS ALL IMMEDIATE", ATP_NO_ARGS);
 	atp_tables_lock_waiting(t->statements, a.sink->uses | atp_derived_uses(t->sub));
-	atp_require_values(t->statements, &t->sub->settings);
+	atp_require_values(t->statements, &t->sub->settings, a.sink->uses | atp_derived_uses(t->sub));
 	if (t->merge == NULL)
 	{
 		atp_dead_letters_forget_repo(&a, t->job.did);

@@ -206,7 +206,7 @@ begin_locked(AtpApply *a, const char *activity)
 	{
 		a->lock_attempts = 0;
 		if (a->sink->uses & ATP_USE_REPOS)
-			atp_require_values(a->statements, &a->sub->settings);
+			atp_require_values(a->statements, &a->sub->settings, tables_used(a));
 		return BEGUN;
 	}
 	a->lock_attempts++;

@@ -189,7 +189,7 @@ process_message(const AtpReplay *replay, const char **why)
 	if (batch->nevents == 0 || batch->events[0].ignored)
 		return ATP_OUTCOME_OBSOLETE;
 	if (a.sink->uses & ATP_USE_REPOS)
-		atp_require_values(a.statements, &a.sub->settings);
+		atp_require_values(a.statements, &a.sub->settings, a.sink->uses | atp_derived_uses(a.sub));
 	a.hi = batch->nevents;
 	atp_derived_prepare(&a);
 	outcome = apply_event(&a, replay, why);

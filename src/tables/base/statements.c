@@ -194,20 +194,6 @@ atp_statements_pack(AtpStatements *set)
 	return packs;
 }
 
-void
-atp_require_values(AtpStatements *set, const AtpSettings *settings)
-{
-	Oid			relid = atp_target_table(set, atp_record_table.name);
-
-	if (OidIsValid(relid))
-		LockRelationOid(relid, RowExclusiveLock);
-	if (atp_statements_pack(set) != settings->packs)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("the values in schema \"%s\" have become of another type since the settings were read", set->target),
-				 errhint("Try again.")));
-}
-
 /* ------------------------------------------------------------------------
  * Tables
  * ------------------------------------------------------------------------
@@ -271,6 +257,34 @@ check_columns(AtpStatements *set, int uses)
 			atp_check_referrers(atp_target_table(set, (*table)->name));
 		}
 	set->checked |= uses;
+}
+
+/*
+ * The plan of an INSERT casts each value to the type of the column, and a cast from dagcbor to jsonb may give NULL: so the types
+ * are compared in each transaction, and not only when the plan is made.
+ */
+static void
+check_value_columns(AtpStatements *set, int uses)
+{
+	for (const AtpTable *const *table = atp_tables; *table != NULL; table++)
+		for (int i = 0; ((*table)->use & uses) && i < (*table)->ncolumns; i++)
+			if ((*table)->columns[i].type == ATP_TYPE_VALUE)
+				check_column(set, *table, &(*table)->columns[i]);
+}
+
+void
+atp_require_values(AtpStatements *set, const AtpSettings *settings, int uses)
+{
+	Oid			relid = atp_target_table(set, atp_record_table.name);
+
+	if (OidIsValid(relid))
+		LockRelationOid(relid, RowExclusiveLock);
+	if (atp_statements_pack(set) != settings->packs)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("the values in schema \"%s\" have become of another type since the settings were read", set->target),
+				 errhint("Try again.")));
+	check_value_columns(set, uses);
 }
 
 /* ------------------------------------------------------------------------

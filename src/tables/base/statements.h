@@ -63,9 +63,10 @@ extern bool atp_statements_pack(AtpStatements *set);
 /*
  * An ERROR that passes, unless the values have the type of which values are made by these settings: a user has changed the
  * column's type since the settings were read.  Locks the table record as an INSERT does, so that the type stays until the end
- * of the transaction.
+ * of the transaction.  Another ERROR if a column of values in a table of these uses has another type than the column value of
+ * the table record.
  */
-extern void atp_require_values(AtpStatements *set, const AtpSettings *settings);
+extern void atp_require_values(AtpStatements *set, const AtpSettings *settings, int uses);
 
 /* OID of a table in the schema, or InvalidOid. */
 extern Oid	atp_target_table(const AtpStatements *set, const char *name);

@@ -22,6 +22,7 @@
 #include "funcapi.h"
 #include "identity/identity.h"
 #include "miscadmin.h"
+#include "tables/base/derived.h"
 #include "tables/base/error_class.h"
 #include "tables/base/job.h"
 #include "tables/export/export_owner.h"
@@ -171,7 +172,7 @@ apply_export(Load *load)
 	AtpMerge   *merge;
 	const char *why;
 
-	atp_require_values(load->statements, &load->sub->settings);
+	atp_require_values(load->statements, &load->sub->settings, a.sink->uses | atp_derived_uses(load->sub));
 	repo = atp_repo_export_begin(&a, load->did);
 	if (atp_repo_export_refused(repo, atp_export_head(load->export), false, false, &why) != ATP_REFUSED_NOT)
 		ereport(ERROR,

@@ -112,7 +112,47 @@ query(subscribe_sql('labels', $server, nsid => 'com.atproto.label.subscribeLabel
 is(query(q{SELECT keep_raw FROM atproto.subscription WHERE name = 'labels'}), 't', 'another stream may have keep_raw in the same target');
 query(q{SELECT atproto.unsubscribe('labels')});
 
+# --- a table with jsonb becomes such a table, while a consumer fills it ---
+
+# The statements of the documentation.
+my $document = slurp_file(test_dir() . '/../doc/use/data.md');
+my ($alter) = $document =~ /^(BEGIN;\nDROP VIEW atproto\.visible_record;\n.*?^COMMIT;\n)/ms or BAIL_OUT('doc/use/data.md does not have the statements');
+
+my $stepwise = AtprotoTest::Server->start($pds, map { ('--hold-at', $_) } 600, 1200);
+
+make_target('changed', 'jsonb');
+query(subscribe_sql('changed', $stepwise, target => "'changed'", %options));
+wait_for_seq($node, 'changed', 599);
+my $before = query('SELECT count(*) FROM changed.record WHERE value IS NULL');
+cmp_ok($before, '>', 0, 'the table with jsonb has records without a value');
+query($alter =~ s/\batproto\.(record|record_event|visible_record)\b/changed.$1/gr =~ s/'atproto'/'changed'/gr);
+is_whole('changed', 'ALTER TABLE: each value is the DAG-CBOR of its CID');
+$stepwise->release;
+wait_for_seq($node, 'changed', 1199);
+is_whole('changed', 'the consumer goes on, and writes values of the type dagcbor');
+like(slurp_file($node->logfile), qr/the values in schema "changed" have become of another type since the settings were read/, 'after a new start');
+
+# columns of two types
+query('ALTER TABLE changed.record_event ALTER old_value TYPE jsonb USING old_value::jsonb');
+$stepwise->release;
+wait_for(q{SELECT stopped IS NOT NULL FROM atproto.subscription WHERE name = 'changed'});
+like(query(q{SELECT stopped FROM atproto.subscription WHERE name = 'changed'}), qr/column "old_value" of table "changed.record_event" is of type jsonb, not dagcbor/, 'columns of two types stop the subscription');
+query('ALTER TABLE changed.record_event ALTER old_value TYPE dagcbor USING dagcbor(old_value)');
+query(q{SELECT atproto.resume('changed')});
+wait_for_seq($node, 'changed', $PDS_LAST);
+is_whole('changed', 'at the end of the stream, each value is the DAG-CBOR of its CID');
+is(differences($_, 'atproto', 'changed'), '0', "at the end of the stream, the same as with jsonb: $_") foreach @same;
+
+# --- keep_raw, of a table that is changed later ---
+
+make_target('kept', 'jsonb');
+query(subscribe_sql('kept', $stepwise, target => "'kept'", keep_raw => 'true'));
+query(q{BEGIN; DROP VIEW kept.visible_record; ALTER TABLE kept.record ALTER value TYPE dagcbor USING raw::dagcbor; COMMIT});
+wait_for(q{SELECT stopped IS NOT NULL FROM atproto.subscription WHERE name = 'kept'});
+like(query(q{SELECT stopped FROM atproto.subscription WHERE name = 'kept'}), qr/a subscription with "keep_raw" cannot fill schema "kept"/, 'a consumer with keep_raw stops');
+like(refused(q{SELECT atproto.resume('kept')}), qr/cannot fill schema "kept"/, 'resume() refuses');
+
 # record_links() does not read values of the type dagcbor yet
-expect_check('link of no record', qr/^link of no record\|(packed|by_statement)\|/, maybe => 1);
+expect_check('link of no record', qr/^link of no record\|(packed|by_statement|changed)\|/, maybe => 1);
 
 done_testing();
