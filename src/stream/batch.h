@@ -297,7 +297,8 @@ typedef struct AtpEvent
 	 * records follow
 	 */
 	bool		partial;
-	bool		archived;		/* a row of the stream's archive, which may be older than the tables (H-43) */
+	bool		archived;		/* counts as a row of the stream's archive, which may be older than the tables (H-43) */
+	bool		of_archive;		/* the archive has sent this event, not the stream */
 	uint64		path;			/* partial #commit: hash of the operation's path */
 	bool		lacking;		/* some of the event's records became dead letters */
 	bool		omits;			/* S-10: labels of the message qualify, and have no rows */

@@ -85,7 +85,7 @@ atp_archived_make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 
 	if (decoder->archived.kind == ATP_ARCHIVE_POSITION || !atp_repos_begin(decoder, batch, event))
 		return false;
-	event->archived = event->partial = true;
+	event->archived = event->of_archive = event->partial = true;
 	if (event->kind == ATP_REPOS_IDENTITY || event->kind == ATP_REPOS_ACCOUNT)
 	{
 		event->written_at = atp_head_time(&(AtpHead) {.time = msg->time});

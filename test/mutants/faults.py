@@ -445,6 +445,8 @@ fault("filter-strangers", "tables/repos/repo_effect.c", "return event->kind != A
 fault("filter-hidden", "tables/repos/repo_effect.c", "!event->active || keeps_active(s)", "keeps_active(s)", "t/280_union_returns")
 fault("filter-returns", "tables/repos/repo_effect.c", "s->filled = s->apply->sub->source->has_chain || atp", "s->filled = atp", "t/280_union_returns")
 fault("filter-filled", "tables/repos/repo_effect.c", "has_chain || atp_multi_source_is_filled(s->apply);", "has_chain;", "t/280_union_returns")
+fault("filter-archive", "tables/repos/repo_effect.c", "	if (event->of_archive)\n", "	if (sub->has_archive)\n", "t/280_union_returns")
+fault("filter-archived", "tables/repos/repo_effect.c", "	if (event->of_archive)\n", "	if (event->archived)\n", "t/280_union_returns")
 fault("filter-alone", "tables/repos/multi_source.c", " AND name <> $2\"", " AND $2 IS NOT NULL\"", "t/280_union_returns")
 fault("plc-letter-doubts", "tables/plc/plc_sink.c", "if (n > 0 && is_log_of_identities(a))", "if (n > 0 && a->lo < -1 && is_log_of_identities(a))", "t/504_plc_logs")
 fault("plc-json-null", "data/plc_pack_sql.c", "	if (json == NULL)\n\t\tPG_RETURN_NULL();", "	if (json == NULL)\n\t\telog(ERROR, \"no operation\");", "t/504_plc_logs")

@@ -524,7 +524,7 @@ static void
 mark_archived(const AtpSubscription *sub, AtpBatch *batch)
 {
 	for (int i = 0; i < batch->nevents && strcmp(sub->name, archived) == 0; i++)
-		batch->events[i].archived = true;
+		batch->events[i].archived = batch->events[i].of_archive = true;
 }
 
 #else

@@ -635,7 +635,7 @@ atp_repo_makes_row(AtpRepos *s, const AtpEvent *event)
 
 	if (sub->settings.ncollections < 0 || sub->settings.ndids >= 0 || event->nrows > 0 || event->lacking || event->held != NULL)
 		return true;
-	if (sub->has_archive)
+	if (event->of_archive)
 		return false;
 	if (sub->settings.backfill == ATP_BACKFILL_SEEN || sub->settings.backfill == ATP_BACKFILL_NETWORK)
 		return true;

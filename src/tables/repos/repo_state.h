@@ -269,8 +269,9 @@ extern AtpRepoState *atp_repo_of(const AtpRepos *s, struct varlena *did);
 /*
  * Does the event make a row of repo, where its account has none?  H-34: a subscription with collections would otherwise make a row
  * for each account of the network, since a Jetstream sends the handles and statuses of all.  A commit makes a row, whatever its
- * collections are (F-14), but a row of an archive does not.  A status that is not active makes a row, because it hides the records
- * that may come; an archive brings the status again, with the records.  An active status makes a row where an older status may follow.
+ * collections are (F-14), but a row of an archive does not: an archive has statuses of all accounts, and brings a status again, with
+ * the records.  In a stream, also one that follows an archive, a status that is not active makes a row, because it hides the records
+ * that may come; an active status makes a row where an older status may follow.
  */
 extern bool atp_repo_makes_row(AtpRepos *s, const AtpEvent *event);
 

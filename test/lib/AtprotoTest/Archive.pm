@@ -85,6 +85,9 @@ sub serve
 	return $self->do(seal => $o{seal} // 0);
 }
 
+# Ends a hold of the stream (--hold-at).
+sub release { $_[0]{stream}->release; return }
+
 # What happens to the archive: do(seal => 2), do(compact => undef), do(set => { ... }, before => 3).
 sub do    ## no critic
 {

@@ -10,13 +10,15 @@ use FindBin;
 use lib "$FindBin::RealBin/../../lib";
 
 use AtprotoTest;
+use AtprotoTest::Archive;
 use AtprotoTest::Jetstream;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node     = make_node('returns', conf => "max_worker_processes = 20\natproto.reconnect_delay = 50ms");
 my $whole    = make_capture('synth.py', 'returns');
 my @messages = read_capture($whole);
+my $archive  = AtprotoTest::Archive->of(write_capture(PostgreSQL::Test::Utils::tempdir() . '/archived', @messages[ 2 .. $#messages ]));
+my $node     = make_node('returns', start => $archive->preload, conf => $archive->settings);
 my $late     = write_capture(PostgreSQL::Test::Utils::tempdir() . '/late', @messages[ 3 .. $#messages ]);
 my $returned = 'SELECT count(*), bool_and(active), bool_and(rev IS NOT NULL), max(status) FROM %1$s.repo WHERE did < $$' . did('e') . '$$';
 my $written  = 'SELECT count(*), count(DISTINCT did) FROM %1$s.visible_record';
@@ -78,6 +80,46 @@ foreach my $version (qw(v1 v2))
 	follow($version, "behind_$version", $behind);
 	whole($version, "$version: a Jetstream that is behind");
 }
+
+# --- the stream of a Jetstream whose archive is read, during the sweep and after the sweep ---
+
+# The old statuses alone, in a stream that is behind.
+my $old = write_capture(PostgreSQL::Test::Utils::tempdir() . '/old', @messages[ 0 .. 2 ]);
+
+sub follow_archive
+{
+	my ($schema, @stream) = @_;
+
+	# the archive has the first event, of an account without records until then
+	$archive->serve({ block_rows => 1, segment_blocks => 1 }, seal => 1, stream => \@stream);
+	query($archive->subscription_sql("ahead_$schema", target => "'$schema'", collections => q{'{app.bsky.*}'}));
+	return;
+}
+
+sub add_paused
+{
+	my ($schema) = @_;
+	return query(subscribe_sql("paused_$schema", $server, target => "'$schema'") . "; SELECT atproto.pause('paused_$schema')");
+}
+
+query('CREATE SCHEMA sweep; CREATE SCHEMA swept');
+add_paused('sweep');
+follow_archive('sweep');
+$archive->wait_for_end('ahead_sweep');
+is(query(q{SELECT phase FROM atproto.history WHERE subscription = 'ahead_sweep'}), 'seam', 'a sweep beside another subscription');
+follow('sweep', 'behind_sweep', $old);
+is(query(sprintf $returned, 'sweep'), '4|t|f|', 'a sweep: the accounts are active');
+is(query(sprintf $written, 'sweep'), '8|4', '... and have their records');
+query('SELECT atproto.unsubscribe(name) FROM atproto.subscription');
+
+follow_archive('swept', '--hold-at', 2);
+wait_for(q{SELECT phase = 'live' FROM atproto.history WHERE subscription = 'ahead_swept'});
+is(query('SELECT count(*) FROM swept.repo'), '0', 'a row of an archive without records makes no row in repo');
+add_paused('swept');
+$archive->release;
+$archive->wait_for_end('ahead_swept');
+follow('swept', 'behind_swept', $whole);
+whole('swept', 'after a sweep');
 
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'nothing is refused');
 $node->stop;
