@@ -39,7 +39,7 @@ atp_announce_account(const struct varlena *did, int what)
 
 	if (!XLogLogicalInfoActive())
 		return;
-	n = atp_did_text((const void *) VARDATA_ANY(did), VARSIZE_ANY_EXHDR(did), text);
+	n = atp_did_copy(did, text);
 	log_announcement(psprintf(ACCOUNT "%d %.*s", what, (int) n, text));
 }
 

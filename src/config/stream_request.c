@@ -7,11 +7,10 @@
  */
 #include "postgres.h"
 
-#include "common/compat.h"
 #include "config/stream_request.h"
-#include "core/syntax/did.h"
 #include "lib/stringinfo.h"
 #include "source.h"
+#include "types/types.h"
 
 #define TARGET_MAX	8000		/* bytes that servers and proxies accept in the first line of a request */
 #define HELLO_MAX	1000000		/* bytes of the text message with the filters */
@@ -63,7 +62,7 @@ append_parameter(StringInfo query, const char *name, const char *value)
 static const char *
 did_text(const struct varlena *did, char text[ATP_DID_MAX + 1])
 {
-	text[atp_did_text((const uint8_t *) VARDATA_ANY(did), VARSIZE_ANY_EXHDR(did), text)] = '\0';
+	text[atp_did_copy(did, text)] = '\0';
 	return text;
 }
 

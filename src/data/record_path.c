@@ -4,7 +4,6 @@
  */
 #include "postgres.h"
 
-#include "common/compat.h"
 #include "core/syntax/did.h"
 #include "core/syntax/recordkey.h"
 #include "data/record_path.h"
@@ -14,7 +13,7 @@ AtpSpan
 atp_did_span(const struct varlena *did)
 {
 	char	   *text = palloc(ATP_DID_MAX + 1);
-	size_t		n = atp_did_text((const uint8_t *) VARDATA_ANY(did), VARSIZE_ANY_EXHDR(did), text);
+	size_t		n = atp_did_copy(did, text);
 
 	text[n] = '\0';
 	return (AtpSpan) {text, n};
@@ -29,5 +28,5 @@ atp_record_path(const struct varlena *collection, const struct varlena *rkey)
 
 	memcpy(text, name.ptr, n);
 	text[n] = '/';
-	return (AtpSpan) {text, n + 1 + atp_rkey_text((const uint8_t *) VARDATA_ANY(rkey), VARSIZE_ANY_EXHDR(rkey), text + n + 1)};
+	return (AtpSpan) {text, n + 1 + atp_rkey_copy(rkey, text + n + 1)};
 }

@@ -44,7 +44,7 @@ judge_record(FunctionCallInfo fcinfo, AtpLexicons *lexicons, const char *hint)
 	{
 		struct varlena *key = PG_GETARG_VARLENA_PP(2);
 
-		rkey = (AtpSpan) {buf, atp_rkey_text((uint8_t *) VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), buf)};
+		rkey = (AtpSpan) {buf, atp_rkey_copy(key, buf)};
 	}
 	switch (atp_lexicon_judge(lexicons, PG_GETARG_JSONB_P(0), collection, rkey, &why))
 	{

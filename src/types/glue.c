@@ -54,6 +54,15 @@ atp_argument_error(const char *what, const char *s, size_t n, AtpErr err, size_t
 			 errdetail("%.*s (byte %zu).", sentence_length(sentence), sentence, atp_byte_number(at))));
 }
 
+void
+atp_damaged_error(const char *type)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("a stored value of type %s is damaged", type),
+			 errdetail("No input function of the type makes such a value. A damaged page has it, or a cast without a check has made it.")));
+}
+
 const char *
 atp_recv_bytes(FunctionCallInfo fcinfo, size_t *n)
 {

@@ -35,6 +35,12 @@ extern void atp_type_error(const AtpInputContext *source, const char *s, size_t 
 pg_noreturn extern void atp_argument_error(const char *what, const char *s, size_t n,
 										   AtpErr err, size_t at);
 
+/*
+ * Reports a damaged stored value, from a damaged page or a cast without a check.  The error does not quote the value: LEAKPROOF
+ * functions raise the error.
+ */
+pg_noreturn extern void atp_damaged_error(const char *type);
+
 /* The bytes given to a receive function. */
 extern const char *atp_recv_bytes(FunctionCallInfo fcinfo, size_t *n);
 

@@ -48,15 +48,29 @@ AtpSpan
 atp_text_type_arg(FunctionCallInfo fcinfo, int i, const AtpTextType *type)
 {
 	AtpBytes	stored = atp_arg_bytes(fcinfo, i);
-	char	   *text = palloc(stored.len + type->text_growth + 1);
 	size_t		n = stored.len;
+	char	   *text;
 
+	if (!type->fits(stored.ptr, n))
+		atp_damaged_error(type->name);
+	text = palloc(n + type->text_growth + 1);
 	if (type->text != NULL)
 		n = type->text(stored.ptr, stored.len, text);
 	else
 		memcpy(text, stored.ptr, n);
 	text[n] = '\0';
 	return (AtpSpan) {text, n};
+}
+
+AtpSpan
+atp_text_type_checked_arg(FunctionCallInfo fcinfo, int i, const AtpTextType *type)
+{
+	AtpSpan		text = atp_text_type_arg(fcinfo, i, type);
+	size_t		at;
+
+	if (type->check(text.ptr, text.len, &at) != ATP_OK)
+		atp_damaged_error(type->name);
+	return text;
 }
 
 Datum

@@ -17,6 +17,8 @@ typedef struct AtpTextType
 	AtpErr		(*check) (const char *s, size_t n, size_t *at);
 	struct varlena *(*make) (const char *s, size_t n);	/* makes a value from a checked text */
 
+	bool		(*fits) (const uint8_t *stored, size_t n);	/* false: the stored value is damaged */
+
 	/* Only for a type with modifiers: */
 	const char *const *typmods;
 	AtpErr		(*check_typmod) (const char *s, size_t n, int32 typmod, size_t *at);
@@ -28,6 +30,9 @@ typedef struct AtpTextType
 
 /* An argument as text, followed by a NUL. */
 extern AtpSpan atp_text_type_arg(FunctionCallInfo fcinfo, int i, const AtpTextType *type);
+
+/* As atp_text_type_arg(), for a function that reads parts of the text: a damaged value may lack parts. */
+extern AtpSpan atp_text_type_checked_arg(FunctionCallInfo fcinfo, int i, const AtpTextType *type);
 
 extern Datum atp_text_type_in(FunctionCallInfo fcinfo, const AtpTextType *type);
 extern Datum atp_text_type_recv(FunctionCallInfo fcinfo, const AtpTextType *type);

@@ -129,10 +129,8 @@ construct_aturi(FunctionCallInfo fcinfo, AtpSpan authority)
 	}
 	if (PG_NARGS() > 2)
 	{
-		AtpBytes	rkey = atp_arg_bytes(fcinfo, 2);
-
 		APPEND("/", 1);
-		n += atp_rkey_text(rkey.ptr, rkey.len, text + n);
+		n += atp_rkey_copy(PG_GETARG_VARLENA_PP(2), text + n);
 	}
 #undef APPEND
 	PG_RETURN_POINTER(atp_aturi_make(text, n));
@@ -142,9 +140,8 @@ PG_FUNCTION_INFO_V1(atp_pg_aturi_of_did);
 Datum
 atp_pg_aturi_of_did(PG_FUNCTION_ARGS)
 {
-	AtpBytes	did = atp_arg_bytes(fcinfo, 0);
 	char		text[ATP_DID_MAX];
-	size_t		n = atp_did_text(did.ptr, did.len, text);
+	size_t		n = atp_did_copy(PG_GETARG_VARLENA_PP(0), text);
 
 	return construct_aturi(fcinfo, (AtpSpan) {text, n});
 }
@@ -153,7 +150,11 @@ PG_FUNCTION_INFO_V1(atp_pg_aturi_of_handle);
 Datum
 atp_pg_aturi_of_handle(PG_FUNCTION_ARGS)
 {
-	return construct_aturi(fcinfo, atp_arg_span(fcinfo, 0));
+	AtpSpan		handle = atp_arg_span(fcinfo, 0);
+
+	if (handle.len == 0 || handle.len > ATP_HANDLE_MAX)
+		atp_damaged_error("handle");
+	return construct_aturi(fcinfo, handle);
 }
 
 PG_FUNCTION_INFO_V1(atp_pg_aturi_of_text);

@@ -61,8 +61,11 @@ static AtpSpan
 text_of_bytes(AtpBytes bytes)
 {
 	char	   *text = palloc(ATP_CID_TEXT_MAX + 1);
-	size_t		n = atp_cid_format(bytes.ptr, bytes.len, text);
+	size_t		n;
 
+	if (bytes.len > ATP_CID_MAX)
+		atp_damaged_error("cidlink");
+	n = atp_cid_format(bytes.ptr, bytes.len, text);
 	text[n] = '\0';
 	return (AtpSpan) {text, n};
 }
@@ -171,7 +174,7 @@ cid_of_arg(FunctionCallInfo fcinfo, int i)
 	size_t		at;
 
 	if (atp_cid_check(bytes.ptr, bytes.len, &cid, &at) != ATP_OK)
-		elog(ERROR, "stored cidlink is not valid");
+		atp_damaged_error("cidlink");
 	return cid;
 }
 

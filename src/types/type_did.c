@@ -28,6 +28,17 @@ atp_did_make(const char *s, size_t n)
 	return v;
 }
 
+size_t
+atp_did_copy(const struct varlena *did, char text[ATP_DID_MAX])
+{
+	const uint8_t *stored = (const uint8_t *) VARDATA_ANY(did);
+	size_t		n = VARSIZE_ANY_EXHDR(did);
+
+	if (!atp_did_fits(stored, n))
+		atp_damaged_error("did");
+	return atp_did_text(stored, n, text);
+}
+
 int
 atp_compare_dids(const struct varlena *a, const struct varlena *b)
 {
@@ -66,6 +77,7 @@ static const AtpTextType type = {
 	.name = "did",
 	.check = atp_did_check,
 	.make = atp_did_make,
+	.fits = atp_did_fits,
 	.typmods = typmods,
 	.check_typmod = check_typmod,
 	.text = atp_did_text,
@@ -93,7 +105,7 @@ PG_FUNCTION_INFO_V1(atp_pg_did_method);
 Datum
 atp_pg_did_method(PG_FUNCTION_ARGS)
 {
-	AtpSpan		text = atp_text_type_arg(fcinfo, 0, &type);
+	AtpSpan		text = atp_text_type_checked_arg(fcinfo, 0, &type);
 
 	ATP_RETURN_SPAN_TEXT(atp_did_method(text.ptr, text.len));
 }
@@ -102,7 +114,7 @@ PG_FUNCTION_INFO_V1(atp_pg_did_identifier);
 Datum
 atp_pg_did_identifier(PG_FUNCTION_ARGS)
 {
-	AtpSpan		text = atp_text_type_arg(fcinfo, 0, &type);
+	AtpSpan		text = atp_text_type_checked_arg(fcinfo, 0, &type);
 	AtpSpan		method = atp_did_method(text.ptr, text.len);
 	const char *identifier = method.ptr + method.len + 1;
 
@@ -137,7 +149,7 @@ PG_FUNCTION_INFO_V1(atp_pg_did_normalize);
 Datum
 atp_pg_did_normalize(PG_FUNCTION_ARGS)
 {
-	AtpSpan		text = atp_text_type_arg(fcinfo, 0, &type);
+	AtpSpan		text = atp_text_type_checked_arg(fcinfo, 0, &type);
 	char	   *normal = palloc(text.len);
 	size_t		n = atp_did_normalize(text.ptr, text.len, normal);
 

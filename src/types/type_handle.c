@@ -19,10 +19,17 @@ atp_handle_make(const char *s, size_t n)
 	return v;
 }
 
+static bool
+fits_handle(const uint8_t *stored, size_t n)
+{
+	return n > 0 && n <= ATP_HANDLE_MAX;
+}
+
 static const AtpTextType type = {
 	.name = "handle",
 	.check = atp_handle_check,
 	.make = atp_handle_make,
+	.fits = fits_handle,
 };
 
 ATP_TEXT_TYPE_DEFINE(handle, &type, in)

@@ -39,10 +39,22 @@ text_of(const uint8_t *stored, size_t n)
 	return text;
 }
 
+/* Only the length of a text is checked here. */
+static bool
+fits_nsid(const uint8_t *stored, size_t n)
+{
+	return n > 0 && n <= ATP_NSID_MAX;
+}
+
 AtpSpan
 atp_nsid_span(const struct varlena *nsid)
 {
-	return text_of((const uint8_t *) VARDATA_ANY(nsid), VARSIZE_ANY_EXHDR(nsid));
+	const uint8_t *stored = (const uint8_t *) VARDATA_ANY(nsid);
+	size_t		n = VARSIZE_ANY_EXHDR(nsid);
+
+	if (!fits_nsid(stored, n))
+		atp_damaged_error("nsid");
+	return text_of(stored, n);
 }
 
 char *
@@ -99,6 +111,7 @@ static const AtpTextType type = {
 	.name = "nsid",
 	.check = atp_nsid_check,
 	.make = atp_nsid_make,
+	.fits = fits_nsid,
 	.text = copy_text,
 	.text_growth = ATP_NSID_MAX,
 };
@@ -180,7 +193,7 @@ PG_FUNCTION_INFO_V1(atp_pg_nsid_name);
 Datum
 atp_pg_nsid_name(PG_FUNCTION_ARGS)
 {
-	AtpSpan		s = atp_arg_nsid(fcinfo, 0);
+	AtpSpan		s = atp_text_type_checked_arg(fcinfo, 0, &type);
 
 	ATP_RETURN_SPAN_TEXT(atp_nsid_name(s.ptr, s.len));
 }
@@ -190,7 +203,7 @@ PG_FUNCTION_INFO_V1(atp_pg_nsid_authority);
 Datum
 atp_pg_nsid_authority(PG_FUNCTION_ARGS)
 {
-	AtpSpan		s = atp_arg_nsid(fcinfo, 0);
+	AtpSpan		s = atp_text_type_checked_arg(fcinfo, 0, &type);
 	AtpSpan		domain = atp_nsid_domain(s.ptr, s.len);
 	char		normal[ATP_NSID_MAX];
 	struct varlena *result = palloc(VARHDRSZ + domain.len);
@@ -219,7 +232,7 @@ PG_FUNCTION_INFO_V1(atp_pg_nsid_authority_is_resolvable);
 Datum
 atp_pg_nsid_authority_is_resolvable(PG_FUNCTION_ARGS)
 {
-	AtpSpan		s = atp_arg_nsid(fcinfo, 0);
+	AtpSpan		s = atp_text_type_checked_arg(fcinfo, 0, &type);
 
 	PG_RETURN_BOOL(atp_nsid_domain(s.ptr, s.len).len <= DOMAIN_MAX);
 }
@@ -228,7 +241,7 @@ PG_FUNCTION_INFO_V1(atp_pg_nsid_normalize);
 Datum
 atp_pg_nsid_normalize(PG_FUNCTION_ARGS)
 {
-	AtpSpan		s = atp_arg_nsid(fcinfo, 0);
+	AtpSpan		s = atp_text_type_checked_arg(fcinfo, 0, &type);
 	char		normal[ATP_NSID_MAX];
 
 	atp_nsid_normalize(s.ptr, s.len, normal);

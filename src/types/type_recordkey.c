@@ -28,6 +28,17 @@ atp_rkey_make(const char *s, size_t n)
 	return v;
 }
 
+size_t
+atp_rkey_copy(const struct varlena *rkey, char text[ATP_RKEY_MAX])
+{
+	const uint8_t *stored = (const uint8_t *) VARDATA_ANY(rkey);
+	size_t		n = VARSIZE_ANY_EXHDR(rkey);
+
+	if (!atp_rkey_fits(stored, n))
+		atp_damaged_error("recordkey");
+	return atp_rkey_text(stored, n, text);
+}
+
 static AtpErr
 check_typmod(const char *s, size_t n, int32 typmod, size_t *at)
 {
@@ -43,6 +54,7 @@ static const AtpTextType type = {
 	.name = "recordkey",
 	.check = atp_rkey_check,
 	.make = atp_rkey_make,
+	.fits = atp_rkey_fits,
 	.typmods = typmods,
 	.check_typmod = check_typmod,
 	.text = atp_rkey_text,

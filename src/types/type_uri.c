@@ -85,13 +85,23 @@ make_checked(AtpScheme scheme, const AtpInputContext *source, const char *s, siz
 	return v;
 }
 
+void
+atp_uri_require_fit(AtpScheme scheme, AtpBytes stored)
+{
+	if (!atp_uri_fits(scheme, stored.ptr, stored.len))
+		atp_damaged_error(type_name(scheme));
+}
+
 AtpSpan
 atp_uri_arg_text(FunctionCallInfo fcinfo, int i, AtpScheme scheme)
 {
 	AtpBytes	stored = atp_arg_bytes(fcinfo, i);
-	char	   *text = palloc(ATP_URI_TEXT_BOUND(stored.len) + 1);
-	size_t		n = atp_uri_text(scheme, stored.ptr, stored.len, text);
+	char	   *text;
+	size_t		n;
 
+	atp_uri_require_fit(scheme, stored);
+	text = palloc(ATP_URI_TEXT_BOUND(stored.len) + 1);
+	n = atp_uri_text(scheme, stored.ptr, stored.len, text);
 	text[n] = '\0';
 	return (AtpSpan) {text, n};
 }
@@ -104,7 +114,7 @@ atp_uri_arg(FunctionCallInfo fcinfo, int i, AtpScheme scheme)
 
 	arg.text = atp_uri_arg_text(fcinfo, i, scheme);
 	if (atp_uri_parse(scheme, arg.text.ptr, arg.text.len, &arg.uri, &at) != ATP_OK)
-		elog(ERROR, "stored %s is not valid", type_name(scheme));
+		atp_damaged_error(type_name(scheme));
 	return arg;
 }
 
@@ -407,7 +417,7 @@ normal_form(FunctionCallInfo fcinfo, int i, AtpScheme scheme)
 	size_t		n;
 
 	if (atp_uri_normal_form(scheme, text.ptr, text.len, normal, &n) != ATP_OK)
-		elog(ERROR, "stored %s is not valid", type_name(scheme));
+		atp_damaged_error(type_name(scheme));
 	return (AtpSpan) {normal, n};
 }
 

@@ -11,9 +11,6 @@
 
 #include "core/syntax/uri.h"
 
-/* The longest text of a stored form of n bytes: scheme, DID, path and TID are unpacked. */
-#define ATP_URI_TEXT_BOUND(n)	((n) + 64)
-
 /* An argument as text, with its parts (spans of the text). */
 typedef struct AtpUriArg
 {
@@ -28,6 +25,9 @@ typedef enum AtpUriLevel
 	ATP_URI_STRICT,
 	ATP_URI_RECORD
 } AtpUriLevel;
+
+/* ERROR for a damaged stored value, whose text or bound would not fit the buffers. */
+extern void atp_uri_require_fit(AtpScheme scheme, AtpBytes stored);
 
 extern AtpSpan atp_uri_arg_text(FunctionCallInfo fcinfo, int i, AtpScheme scheme);
 extern AtpUriArg atp_uri_arg(FunctionCallInfo fcinfo, int i, AtpScheme scheme);

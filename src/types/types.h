@@ -9,6 +9,8 @@
 #include "postgres.h"
 
 #include "core/atp.h"
+#include "core/syntax/did.h"
+#include "core/syntax/recordkey.h"
 #include "datatype/timestamp.h"
 
 /* A varlena with these bytes: a bytea, a text, or a type's stored form. */
@@ -41,6 +43,13 @@ extern bool atp_try_datetime(const char *s, size_t n, Datum *value);	/* timestam
 
 /* From the Unix epoch, which the protocol uses, to PostgreSQL's epoch, in microseconds. */
 #define ATP_UNIX_TO_POSTGRES	((int64) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
+
+/*
+ * The text of a did or recordkey that is not TOASTed; returns the length.  ERROR for a damaged value, whose text might be longer
+ * than the buffer.
+ */
+extern size_t atp_did_copy(const struct varlena *did, char text[ATP_DID_MAX]);
+extern size_t atp_rkey_copy(const struct varlena *rkey, char text[ATP_RKEY_MAX]);
 
 /* The order of the type did; and the same for elements of an array of pointers, for qsort() and bsearch(). */
 extern int	atp_compare_dids(const struct varlena *a, const struct varlena *b);

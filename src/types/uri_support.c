@@ -46,6 +46,7 @@ upper_bound(AtpScheme scheme, AtpBytes base, bool *exact)
 	AtpUri		uri;
 	size_t		at;
 
+	atp_uri_require_fit(scheme, base);
 	*exact = atp_uri_upper_bound(scheme, base.ptr, base.len, bound, &n);
 	if (*exact)
 		return atp_varlena(bound, n);
@@ -53,7 +54,7 @@ upper_bound(AtpScheme scheme, AtpBytes base, bool *exact)
 	text = palloc(ATP_URI_TEXT_BOUND(base.len));
 	n = atp_uri_text(scheme, base.ptr, base.len, text);
 	if (atp_uri_parse(scheme, text, n, &uri, &at) != ATP_OK)
-		elog(ERROR, "stored URI is not valid");
+		atp_damaged_error("aturi");
 
 	/* The bound of its repository; failing this, a bound above all authorities. */
 	n = atp_uri_store(scheme, text, uri.authority.ptr + uri.authority.len - text, repo);

@@ -163,6 +163,22 @@ test_random(void)
 	   told_apart);
 }
 
+static bool
+fits(const char *stored, size_t n)
+{
+	return atp_did_fits((const uint8_t *) stored, n);
+}
+
+static void
+test_fits(void)
+{
+	char		text[ATP_DID_MAX + 1] = "d";
+
+	ok(fits("did:a:b", 7) && fits("\x01" "123456789012345", 16) && fits(text, ATP_DID_MAX), "lengths of stored DIDs");
+	ok(!fits("", 0) && !fits("\x01" "12345678901234", 15) && !fits("\x01" "1234567890123456", 17) && !fits(text, ATP_DID_MAX + 1),
+	   "lengths of damaged values");
+}
+
 int
 main(void)
 {
@@ -249,6 +265,7 @@ main(void)
 			{"\x01" "1234567890123456", ATP_E_STORED, 0},
 			{"\x02" "123456789012345", ATP_E_DID_PREFIX, 0},
 			{"did:m123:val", ATP_E_DID_METHOD, 5});
+	test_fits();
 	test_hosts();
 	test_random();
 	return done_testing();

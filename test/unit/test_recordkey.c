@@ -82,9 +82,16 @@ test_random(void)
 	ok(packed > 10000, "%d of them packed", packed);
 }
 
+static bool
+fits(const char *stored, size_t n)
+{
+	return atp_rkey_fits((const uint8_t *) stored, n);
+}
+
 int
 main(void)
 {
+	char		longest[ATP_RKEY_MAX + 1];
 	char	   *text;
 	size_t		at;
 
@@ -148,6 +155,9 @@ main(void)
 			{"\x02" "12345678", ATP_E_RKEY_CHAR, 0},
 			{"self\x01", ATP_E_RKEY_CHAR, 4},
 			{"3jzfcijpj2z2a", ATP_E_STORED, 0});
+	memset(longest, 'a', sizeof(longest));
+	ok(fits("self", 4) && fits("\x01" "12345678", 9) && fits(longest, ATP_RKEY_MAX), "lengths of stored keys");
+	ok(!fits("", 0) && !fits("\x01" "1234567", 8) && !fits("\x01" "123456789", 10) && !fits(longest, ATP_RKEY_MAX + 1), "lengths of damaged values");
 	test_random();
 	return done_testing();
 }

@@ -35,6 +35,25 @@ check_stored(const char *s, size_t n, size_t *at)
 	return atp_uri_check_stored(ATP_SCHEME_AT, (const uint8_t *) s, n, at);
 }
 
+static bool
+fits(const char *stored, size_t n)
+{
+	return atp_uri_fits(ATP_SCHEME_AT, (const uint8_t *) stored, n);
+}
+
+static void
+test_fits(void)
+{
+	char		text[ATP_URI_MAX] = "a";
+	char		out[ATP_URI_TEXT_BOUND(40)];
+	const char *most = "\x01" "123456789012345" "\x05" "\x02" "12345678";
+
+	ok(fits("a", 1) && fits("\x01" "123456789012345", 16) && fits("a\x02" "12345678", 10) && fits(text, ATP_URI_MAX - 5), "lengths of stored URIs");
+	ok(!fits("", 0) && !fits("\x01" "12345678901234", 15) && !fits("\x01" "12345678901234\x02", 15) && !fits("a\x02" "1234567", 9) &&
+	   !fits(text, ATP_URI_MAX - 4), "lengths of damaged values");
+	ok(fits(most, 26) && atp_uri_text(ATP_SCHEME_AT, (const uint8_t *) most, 26, out) <= sizeof(out), "the longest text of a value");
+}
+
 static void
 test_stored(void)
 {
@@ -357,6 +376,7 @@ test_random(AtpScheme scheme)
 int
 main(void)
 {
+	test_fits();
 	test_stored();
 	test_order();
 	test_inside();

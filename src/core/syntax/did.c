@@ -81,6 +81,12 @@ atp_did_store(const char *restrict s, size_t n, uint8_t *restrict out)
 	return n;
 }
 
+bool
+atp_did_fits(const uint8_t *stored, size_t n)
+{
+	return n > 0 && n <= ATP_DID_MAX && (stored[0] != ATP_DID_TAG || n == ATP_DID_PLC_STORED);
+}
+
 size_t
 atp_did_text(const uint8_t *restrict stored, size_t n, char *restrict out)
 {

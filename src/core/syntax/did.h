@@ -34,6 +34,12 @@ extern bool atp_did_is_plc(const char *s, size_t n);
 /* Text to stored form: returns its length (never more than n). */
 extern size_t atp_did_store(const char *restrict s, size_t n, uint8_t *restrict out);
 
+/*
+ * Has the value a length that a stored form has?  A value of a damaged page, or of a cast without a check, may have any
+ * bytes; atp_did_text() reads and writes within its bounds only if the length fits.
+ */
+extern bool atp_did_fits(const uint8_t *stored, size_t n);
+
 /* Stored form to text: returns its length; out holds ATP_DID_MAX bytes. */
 extern size_t atp_did_text(const uint8_t *restrict stored, size_t n, char *restrict out);
 

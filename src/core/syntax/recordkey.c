@@ -100,6 +100,12 @@ atp_rkey_store(const char *restrict s, size_t n, uint8_t *restrict out)
 	return ATP_RKEY_TID_STORED;
 }
 
+bool
+atp_rkey_fits(const uint8_t *stored, size_t n)
+{
+	return n > 0 && n <= ATP_RKEY_MAX && (stored[0] != ATP_RKEY_TAG || n == ATP_RKEY_TID_STORED);
+}
+
 size_t
 atp_rkey_text(const uint8_t *restrict stored, size_t n, char *restrict out)
 {

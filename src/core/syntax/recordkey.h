@@ -29,6 +29,7 @@ extern bool atp_rkey_matches(const char *s, size_t n, const char *type, size_t t
 
 /* Stored form, text and order: as the functions for DIDs in did.h. */
 extern size_t atp_rkey_store(const char *restrict s, size_t n, uint8_t *restrict out);
+extern bool atp_rkey_fits(const uint8_t *stored, size_t n);
 extern size_t atp_rkey_text(const uint8_t *restrict stored, size_t n, char *restrict out);	/* ATP_RKEY_MAX */
 extern int	atp_rkey_cmp(const uint8_t *a, size_t an, const uint8_t *b, size_t bn);
 

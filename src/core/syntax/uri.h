@@ -23,6 +23,10 @@
 #include "core/atp.h"
 
 #define ATP_URI_MAX		8192	/* bytes, A-17, D17 */
+
+/* The longest text of a stored form of n bytes: scheme, DID, path and TID are unpacked. */
+#define ATP_URI_TEXT_BOUND(n)	((n) + 64)
+
 #define ATP_URI_TAG_PLC	0x01
 #define ATP_URI_TAG_TID	0x02
 #define ATP_URI_TAG_PATH	0x03
@@ -94,11 +98,13 @@ extern AtpErr atp_uri_normal_form(AtpScheme scheme, const char *restrict s, size
 
 /*
  * Stored form, text and order: as the functions for DIDs in did.h; the text has
- * at most ATP_URI_MAX bytes.  After atp_uri_parse(), atp_uri_store_parsed()
+ * at most ATP_URI_MAX bytes, or ATP_URI_TEXT_BOUND(n) of a value that fits and
+ * is damaged.  After atp_uri_parse(), atp_uri_store_parsed()
  * gives the same as atp_uri_store() without a search.
  */
 extern size_t atp_uri_store(AtpScheme scheme, const char *restrict s, size_t n, uint8_t *restrict out);
 extern size_t atp_uri_store_parsed(const AtpUri *uri, const char *restrict s, size_t n, uint8_t *restrict out);
+extern bool atp_uri_fits(AtpScheme scheme, const uint8_t *stored, size_t n);
 extern size_t atp_uri_text(AtpScheme scheme, const uint8_t *restrict stored, size_t n, char *restrict out);
 extern int	atp_uri_cmp(const uint8_t *a, size_t an, const uint8_t *b, size_t bn);
 

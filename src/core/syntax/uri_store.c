@@ -104,6 +104,25 @@ atp_uri_store(AtpScheme scheme, const char *restrict s, size_t n, uint8_t *restr
 	return store_parts((AtpSpan) {authority, authority_end - authority}, seg2, end, out);
 }
 
+/* The text is at least as long as scheme and stored form together. */
+bool
+atp_uri_fits(AtpScheme scheme, const uint8_t *stored, size_t n)
+{
+	const uint8_t *end = stored + n;
+	const uint8_t *p = stored;
+
+	if (n == 0 || n > ATP_URI_MAX - atp_uri_prefix_len(scheme))
+		return false;
+	if (*p == ATP_URI_TAG_PLC)
+	{
+		if (n < ATP_DID_PLC_STORED)
+			return false;
+		p += ATP_DID_PLC_STORED;
+	}
+	p = memchr(p, ATP_URI_TAG_TID, end - p);
+	return p == NULL || end - p >= ATP_URI_TID_STORED;
+}
+
 size_t
 atp_uri_text(AtpScheme scheme, const uint8_t *restrict stored, size_t n, char *restrict out)
 {

@@ -48,7 +48,7 @@ atp_identity_check_method(struct varlena *did)
 {
 	char		text[ATP_DID_MAX];
 	char		host[ATP_DID_WEB_HOST];
-	size_t		n = atp_did_text((const uint8_t *) VARDATA_ANY(did), VARSIZE_ANY_EXHDR(did), text);
+	size_t		n = atp_did_copy(did, text);
 	size_t		len;
 	size_t		at;
 	AtpErr		err = atp_did_document_host(text, n, host, &len, &at);

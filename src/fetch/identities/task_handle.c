@@ -323,7 +323,7 @@ begin_check(const AtpHandleCheck *due)
 	{
 		check->row.did = MemoryContextAlloc(TopMemoryContext, VARSIZE_ANY(due->did));
 		memcpy(check->row.did, due->did, VARSIZE_ANY(due->did));
-		check->did_len = atp_did_text((const uint8_t *) VARDATA_ANY(due->did), VARSIZE_ANY_EXHDR(due->did), check->did);
+		check->did_len = atp_did_copy(due->did, check->did);
 	}
 	strlcpy(check->handle, due->handle, sizeof(check->handle));
 	check->row.handle = check->handle;

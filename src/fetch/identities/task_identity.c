@@ -133,7 +133,7 @@ make_lookup(struct varlena *did)
 	MemoryContext old = MemoryContextSwitchTo(lookups);
 	char		text[ATP_DID_MAX];
 	char		host[ATP_DID_WEB_HOST];
-	size_t		len = atp_did_text((const uint8_t *) VARDATA_ANY(did), VARSIZE_ANY_EXHDR(did), text);
+	size_t		len = atp_did_copy(did, text);
 	Lookup	   *lookup = palloc0(offsetof(Lookup, text) + len);
 	size_t		host_len;
 	size_t		at;

@@ -84,7 +84,7 @@ read_job(AtpTuple row)
 
 	job->target = atp_get_text(row, "target");
 	job->did = atp_get_copy(row, "did", atp_type("did"));
-	job->did_text = pnstrdup(text, atp_did_text((const uint8_t *) VARDATA_ANY(job->did), VARSIZE_ANY_EXHDR(job->did), text));
+	job->did_text = pnstrdup(text, atp_did_copy(job->did, text));
 	job->subscription = atp_get_text(row, "subscription");
 	job->server = atp_get_text_or_null(row, "server");
 	job->host = atp_get_text_or_null(row, "host");

@@ -120,7 +120,7 @@ static AtpSpan
 did_text(const struct varlena *did)
 {
 	char		text[ATP_DID_MAX];
-	size_t		len = atp_did_text((const uint8_t *) VARDATA_ANY(did), VARSIZE_ANY_EXHDR(did), text);
+	size_t		len = atp_did_copy(did, text);
 
 	return (AtpSpan) {memcpy(palloc(len), text, len), len};
 }

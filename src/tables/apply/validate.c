@@ -53,7 +53,7 @@ atp_validate_row(const AtpSettings *settings, AtpRecordRow *row)
 
 	if (how == ATP_VALIDATE_NONE || (value = jsonb_of(settings, row->value)) == NULL)
 		return true;
-	len = atp_rkey_text((const uint8_t *) VARDATA_ANY(row->rkey), VARSIZE_ANY_EXHDR(row->rkey), rkey);
+	len = atp_rkey_copy(row->rkey, rkey);
 	if (atp_lexicon_judge(atp_lexicons_known(), value, collection, (AtpSpan) {rkey, len}, &why) != ATP_LEX_INVALID)
 		return true;
 	row->fault = cstring_to_text(why);

@@ -78,7 +78,7 @@ struct AtpAuditIndex
 	char		name[ATP_NSID_MAX];
 	int			noff;
 	size_t		off[ATP_NSID_MAX];	/* lengths of the names put off: each is a prefix of name */
-	char		path[ATP_NSID_MAX + 1 + ATP_RKEY_MAX + ATP_TID_TEXT];
+	char		path[ATP_NSID_MAX + 1 + ATP_RKEY_MAX];
 };
 
 /* No policy, child table or table access method that only a statement would handle. */
@@ -348,10 +348,6 @@ next_turn(AtpAuditIndex *x)
 			x->done = true;
 			return;
 		}
-		if (x->at.len > ATP_NSID_MAX)
-			ereport(ERROR,
-					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("a collection in table \"%s\" is longer than an NSID", RelationGetRelationName(x->rel))));
 		memcpy(x->name, x->at.ptr, x->at.len);
 		if (!has_inside(x, x->at.len))
 		{
@@ -392,13 +388,13 @@ is_purged(AtpAuditIndex *x)
 static void
 return_row(AtpAuditIndex *x, AtpAuditRow *row)
 {
-	AtpBytes	rkey = get_bytes(x, RKEY);
+	const struct varlena *rkey = get_value(x, RKEY);
 	bool		isnull = true;
 
 	row->path = (AtpBytes) {NULL, 0};
 	/* from PostgreSQL 18 on, a NOT NULL may be NOT VALID */
-	if (rkey.ptr != NULL && rkey.len <= ATP_RKEY_MAX)
-		row->path = (AtpBytes) {(uint8_t *) x->path, x->len + 1 + atp_rkey_text(rkey.ptr, rkey.len, x->path + x->len + 1)};
+	if (rkey != NULL)
+		row->path = (AtpBytes) {(uint8_t *) x->path, x->len + 1 + atp_rkey_copy(rkey, x->path + x->len + 1)};
 	row->cid = get_bytes(x, CID);
 	row->value = x->attnums[VALUE] == 0 ? (Datum) 0 : get_attribute(x, VALUE, &isnull);
 	row->has_value = !isnull;

@@ -16,6 +16,7 @@
 #include "fmgr.h"
 #include "tables/commands/link_name.h"
 #include "tables/records/table_link.h"
+#include "types/type_uri.h"
 #include "types/types.h"
 #include "utils/builtins.h"
 
@@ -104,19 +105,16 @@ max_of(FunctionCallInfo fcinfo, int i)
 static void
 bind_after(FunctionCallInfo fcinfo, int i, AtpLinkName source, AtpArg *args)
 {
-	struct varlena *stored = PG_GETARG_VARLENA_PP(i);
-	char	   *buf = palloc(ATP_URI_MAX + 1);
-	size_t		n = atp_uri_text(ATP_SCHEME_AT, (const uint8_t *) VARDATA_ANY(stored), VARSIZE_ANY_EXHDR(stored), buf);
+	AtpSpan		text = atp_uri_arg_text(fcinfo, i, ATP_SCHEME_AT);
 	AtpUri		uri;
 	size_t		at;
 
-	buf[n] = '\0';
-	if (atp_uri_parse(ATP_SCHEME_AT, buf, n, &uri, &at) != ATP_OK || atp_uri_check_record(&uri, buf, &at) != ATP_OK ||
+	if (atp_uri_parse(ATP_SCHEME_AT, text.ptr, text.len, &uri, &at) != ATP_OK || atp_uri_check_record(&uri, text.ptr, &at) != ATP_OK ||
 		uri.collection.len != source.collection.len ||
 		memcmp(uri.collection.ptr, source.collection.ptr, source.collection.len) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("after \"%s\" no page can begin", buf),
+				 errmsg("after \"%s\" no page can begin", text.ptr),
 				 errdetail("It is not the URI of a record of collection %.*s.", (int) source.collection.len, source.collection.ptr),
 				 errhint("Use the last \"uri\" of the page before.")));
 	args[0] = arg_of(atp_rkey_make(uri.rkey.ptr, uri.rkey.len), "recordkey");

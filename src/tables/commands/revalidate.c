@@ -115,7 +115,7 @@ fault_of(Revalidation *r, const struct varlena *collection, const struct varlena
 	if (value == NULL || !is_validated(r, name))
 		return NULL;
 	r->validated++;
-	len = atp_rkey_text((const uint8_t *) VARDATA_ANY(rkey), VARSIZE_ANY_EXHDR(rkey), text);
+	len = atp_rkey_copy(rkey, text);
 	if (atp_lexicon_judge(atp_lexicons_known(), value, name, (AtpSpan) {text, len}, &why) != ATP_LEX_INVALID)
 		return NULL;
 	r->faulty++;

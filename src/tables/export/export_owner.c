@@ -8,6 +8,7 @@
 #include "core/syntax/did.h"
 #include "stream/format.h"
 #include "tables/export/export_owner.h"
+#include "types/types.h"
 #include "utils/builtins.h"
 
 const AtpSubscription *
@@ -17,7 +18,7 @@ atp_export_owner_of(const char *target, const struct varlena *did)
 	const AtpSubscription *sub = NULL;
 	ListCell   *name;
 	char		text[ATP_DID_MAX];
-	int			len = (int) atp_did_text((const uint8_t *) VARDATA_ANY(did), VARSIZE_ANY_EXHDR(did), text);
+	int			len = (int) atp_did_copy(did, text);
 
 	foreach(name, names)
 	{

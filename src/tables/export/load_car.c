@@ -270,7 +270,7 @@ atp_load_car(PG_FUNCTION_ARGS)
 	atp_require_utf8();
 	desc = BlessTupleDesc(desc);
 	load.did = PG_GETARG_VARLENA_PP(0);
-	load.did_text[atp_did_text((const uint8_t *) VARDATA_ANY(load.did), VARSIZE_ANY_EXHDR(load.did), load.did_text)] = '\0';
+	load.did_text[atp_did_copy(load.did, load.did_text)] = '\0';
 	load.target = NameStr(*PG_GETARG_NAME(2));
 	SPI_connect();
 	nest = atp_caller_begin();

@@ -241,7 +241,7 @@ read_row(AtpStoredRows *s)
 	memcpy(s->path, collection.ptr, collection.len);
 	s->path[collection.len] = '/';
 	len = collection.len + 1;
-	len += atp_rkey_text((const uint8_t *) VARDATA_ANY(s->row.rkey), VARSIZE_ANY_EXHDR(s->row.rkey), (char *) s->path + len);
+	len += atp_rkey_copy(s->row.rkey, (char *) s->path + len);
 	s->row.path = (AtpBytes) {s->path, len};
 	/*
 	 * a row before the last passed path would be deleted by the caller, although its record was

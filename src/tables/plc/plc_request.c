@@ -110,7 +110,7 @@ named_accounts(const AtpSettings *settings, int *n)
 	{
 		const struct varlena *did = settings->dids[i];
 		char		text[ATP_DID_MAX];
-		size_t		len = atp_did_text((const uint8_t *) VARDATA_ANY(did), VARSIZE_ANY_EXHDR(did), text);
+		size_t		len = atp_did_copy(did, text);
 
 		if (atp_did_is_plc(text, len) && atp_wants_did(settings, did))
 			dids[(*n)++] = settings->dids[i];
