@@ -6,6 +6,7 @@
 #include "core/codec/json_dagcbor.h"
 #include "core/packed/packed.h"
 #include "core/packed/packed_table.h"
+#include "core/packed/packed_text.h"
 #include "hex.h"
 #include "sha.h"
 
@@ -390,8 +391,18 @@ test_lists(void)
 	unsigned	shapes = 0;
 
 	for (; atp_packed_text((uint16_t) texts).ptr != NULL; texts++)
+	{
 		if (atp_packed_find_text(atp_packed_text((uint16_t) texts), ATP_PACKED_EDITION) != texts)
 			ok(false, "the text %u is found", texts);
+		else
+		{
+			uint8_t		out[ATP_FORM_MAX];
+			size_t		n = atp_packed_put_text(atp_packed_text((uint16_t) texts), ATP_PACKED_EDITION, out);
+
+			if (n != (texts < ATP_PACKED_ONE_BYTE ? 1 : 2) || out[0] != (n == 1 ? texts : ATP_CODE_LISTED))
+				ok(false, "the text %u has no form", texts);
+		}
+	}
 	for (; atp_packed_key((uint16_t) keys).ptr != NULL; keys++)
 		if (atp_packed_find_key(atp_packed_key((uint16_t) keys), ATP_PACKED_EDITION) != keys)
 			ok(false, "the key %u is found", keys);

@@ -12,7 +12,6 @@
 #define DIGITS		(ATP_CID_CHARS - 1)
 
 /* The alphabet of CIDs begins with the letters, the alphabet of base32.h with the six digits. */
-#define CID_VALUE(sortable)		(((sortable) + 26) & 31)
 #define SORTABLE(cid_value)		(((cid_value) + 6) & 31)
 
 /* 58 characters have 290 bits: 36 bytes and two zero bits. */
@@ -21,7 +20,7 @@ atp_form_put_cid(AtpSpan text, uint8_t out[ATP_FORM_MAX])
 {
 	uint8_t		bytes[5 * GROUPS];
 	char		padded[8 * GROUPS];
-	unsigned	seen = 0;
+	bool		valid = true;
 
 	if (text.len != ATP_CID_CHARS || text.ptr[0] != 'b')
 		return 0;
@@ -29,19 +28,12 @@ atp_form_put_cid(AtpSpan text, uint8_t out[ATP_FORM_MAX])
 	memcpy(padded, text.ptr + 1, DIGITS);
 	for (int group = 0; group < GROUPS; group++)
 	{
-		uint64_t	bits = 0;
+		uint64_t	bits;
 
-		for (int i = 0; i < 8; i++)
-		{
-			uint8_t		v = atp_base32_value[(uint8_t) padded[8 * group + i]];
-
-			seen |= v;
-			bits = bits << 5 | CID_VALUE(v);
-		}
-		for (int i = 0; i < 5; i++)
-			bytes[5 * group + i] = (uint8_t) (bits >> (32 - 8 * i));
+		valid &= atp_base32_eight(padded + 8 * group, ATP_BASE32_RFC4648, &bits);
+		atp_put_be40(bytes + 5 * group, bits);
 	}
-	if (seen > 31 || bytes[ATP_CID_BLESSED_LEN] != 0 || !atp_cid_is_blessed(bytes, ATP_CID_BLESSED_LEN))
+	if (!valid || bytes[ATP_CID_BLESSED_LEN] != 0 || !atp_cid_is_blessed(bytes, ATP_CID_BLESSED_LEN))
 		return 0;
 	out[0] = bytes[1] == ATP_CID_CODEC_DAG_CBOR ? ATP_CODE_CID : ATP_CODE_CID_RAW;
 	memcpy(out + 1, bytes + ATP_CID_BLESSED_LEN - ATP_PACKED_DIGEST, ATP_PACKED_DIGEST);

@@ -2,37 +2,26 @@
  * packed_list.h
  *		The texts, keys and shapes that the packed form names by numbers, by edition: see packed.h.
  *
- * The numbers are on disk: an entry is never changed, moved or removed.  New entries go to the end of their list, as a
- * run of their own, with the next numbers and in a new edition.  Within a run shorter entries come first, and
- * entries of one length are in the order of their bytes (for keys: the canonical order of DAG-CBOR), because a lookup searches
- * each run by halving.  A test holds a hash of each edition's lists.
+ * The numbers are on disk: an entry is never changed, moved or removed.  New entries go to the end of their list, with the next
+ * numbers and in a new edition.  A test holds a hash of each edition's lists.  After a change, test/tools/packed-index makes
+ * packed_index.h anew, in which the entries are looked up.
  *
  * Texts below ATP_PACKED_ONE_BYTE take one byte, later texts two.  The collection of a packed URI is one byte, which has no number for
  * the texts from ATP_PACKED_ONE_BYTE to ATP_PACKED_COLLECTIONS - 1: none of these is a collection.  So each text that a later edition
- * adds may be one.  Keys are numbered from 1.  A shape is the list of the keys of a map, in canonical order; the order of shapes is
- * that of the lengths, then of the numbers of the keys.
+ * adds may be one.  Keys are numbered from 1.  A shape is the list of the keys of a map, in canonical order.
  *
  * A file that includes this one defines those of these macros that it needs; the file undefines all:
  *
- * ATP_PACKED_TEXT_RUN(first number), ATP_PACKED_TEXT(number, text)
- * ATP_PACKED_KEY_RUN(first number), ATP_PACKED_KEY(number, name, text)
- * ATP_PACKED_SHAPE_RUN(first number), ATP_PACKED_SHAPE(number, KEY_name of each key...)
+ * ATP_PACKED_TEXT(number, text)
+ * ATP_PACKED_KEY(number, name, text)
+ * ATP_PACKED_SHAPE(number, KEY_name of each key...)
  * ATP_PACKED_EDITION_END(edition, texts, keys, shapes): the next number of each list when the edition was made
  */
-#ifndef ATP_PACKED_TEXT_RUN
-#define ATP_PACKED_TEXT_RUN(first)
-#endif
 #ifndef ATP_PACKED_TEXT
 #define ATP_PACKED_TEXT(number, text)
 #endif
-#ifndef ATP_PACKED_KEY_RUN
-#define ATP_PACKED_KEY_RUN(first)
-#endif
 #ifndef ATP_PACKED_KEY
 #define ATP_PACKED_KEY(number, name, text)
-#endif
-#ifndef ATP_PACKED_SHAPE_RUN
-#define ATP_PACKED_SHAPE_RUN(first)
 #endif
 #ifndef ATP_PACKED_SHAPE
 #define ATP_PACKED_SHAPE(number, ...)
@@ -41,7 +30,6 @@
 #define ATP_PACKED_EDITION_END(edition, texts, keys, shapes)
 #endif
 
-ATP_PACKED_TEXT_RUN(0)
 ATP_PACKED_TEXT(0, "de")
 ATP_PACKED_TEXT(1, "en")
 ATP_PACKED_TEXT(2, "es")
@@ -106,7 +94,6 @@ ATP_PACKED_TEXT(60, "app.bsky.feed.postgate#disableRule")
 ATP_PACKED_TEXT(61, "app.bsky.feed.threadgate#mentionRule")
 ATP_PACKED_TEXT(62, "app.bsky.feed.threadgate#followerRule")
 ATP_PACKED_TEXT(63, "app.bsky.feed.threadgate#followingRule")
-ATP_PACKED_TEXT_RUN(64)
 ATP_PACKED_TEXT(64, "all")
 ATP_PACKED_TEXT(65, "bot")
 ATP_PACKED_TEXT(66, "und")
@@ -171,7 +158,6 @@ ATP_PACKED_TEXT(124, "community.lexicon.calendar.rsvp#going")
 ATP_PACKED_TEXT(125, "pub.leaflet.pages.linearDocument#block")
 ATP_PACKED_TEXT(126, "pub.leaflet.blocks.unorderedList#listItem")
 ATP_PACKED_TEXT(127, "community.lexicon.calendar.event#scheduled")
-ATP_PACKED_TEXT_RUN(128)
 ATP_PACKED_TEXT(128, "li.plonk.paste")
 ATP_PACKED_TEXT(129, "one.atpage.page")
 ATP_PACKED_TEXT(130, "sh.tangled.knot")
@@ -318,7 +304,6 @@ ATP_PACKED_TEXT(270, "live.grayhaze.interaction.promotion")
 ATP_PACKED_TEXT(271, "community.lexicon.bookmarks.bookmark")
 ATP_PACKED_TEXT(272, "app.bsky.actor.contentVisibilityDeclaration")
 
-ATP_PACKED_KEY_RUN(1)
 ATP_PACKED_KEY(1, b, "b")
 ATP_PACKED_KEY(2, g, "g")
 ATP_PACKED_KEY(3, r, "r")
@@ -518,7 +503,6 @@ ATP_PACKED_KEY(196, submissionClientAgent, "submissionClientAgent")
 ATP_PACKED_KEY(197, musicServiceBaseDomain, "musicServiceBaseDomain")
 ATP_PACKED_KEY(198, hideFromAlgorithmicRecommendations, "hideFromAlgorithmicRecommendations")
 
-ATP_PACKED_SHAPE_RUN(0)
 ATP_PACKED_SHAPE(0, KEY_uri)
 ATP_PACKED_SHAPE(1, KEY_val)
 ATP_PACKED_SHAPE(2, KEY_type_)
@@ -730,10 +714,7 @@ ATP_PACKED_SHAPE(207, KEY_type_, KEY_artists, KEY_duration, KEY_originUrl, KEY_t
 
 ATP_PACKED_EDITION_END(1, 273, 199, 208)
 
-#undef ATP_PACKED_TEXT_RUN
 #undef ATP_PACKED_TEXT
-#undef ATP_PACKED_KEY_RUN
 #undef ATP_PACKED_KEY
-#undef ATP_PACKED_SHAPE_RUN
 #undef ATP_PACKED_SHAPE
 #undef ATP_PACKED_EDITION_END

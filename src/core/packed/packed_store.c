@@ -7,6 +7,7 @@
  * Both only move written bytes, so that packing takes the time to read the bytes, and to move the bytes once for each level.
  */
 #include "core/codec/cid.h"
+#include "core/codec/dagcbor_next.h"
 #include "core/packed/packed.h"
 #include "core/packed/packed_table.h"
 #include "core/packed/packed_text.h"
@@ -52,7 +53,10 @@ put_number(ValuePacker *p, uint64_t number)
 {
 	uint8_t		varint[ATP_VARINT_MAX];
 
-	put_raw(p, varint, atp_varint_write(number, varint));
+	if (number < 128)
+		put_byte(p, (unsigned) number);
+	else
+		put_raw(p, varint, atp_varint_write(number, varint));
 }
 
 static void
@@ -73,11 +77,11 @@ put_be64(ValuePacker *p, AtpPackedCode code, uint64_t u)
 	put_raw(p, bytes, sizeof(bytes));
 }
 
-static AtpErr
+static ATP_INTO_THE_LOOP AtpErr
 next_item(ValuePacker *p, AtpCborItem *item, size_t *at)
 {
 	unsigned	before = p->reader.depth;
-	AtpErr		err = atp_cbor_next(&p->reader, item, at);
+	AtpErr		err = atp_cbor_read_next(&p->reader, item, at);
 
 	return err != ATP_OK || p->view == NULL ? err : atp_record_see(p->view, item, before, p->reader.depth, at);
 }
@@ -160,7 +164,8 @@ close_container(ValuePacker *p, size_t start)
 	size_t		body = start + 2;
 	size_t		n = atp_varint_write(p->len - body, varint);
 
-	open_gap(p, body, n - 1);
+	if (n > 1)
+		open_gap(p, body, n - 1);
 	if (has_room(p))
 		memcpy(p->out + start + 1, varint, n);
 }
@@ -244,13 +249,14 @@ close_reference(ValuePacker *p, size_t start, const Keys *keys)
 static void
 close_known(ValuePacker *p, size_t start, const Keys *keys)
 {
-	uint16_t	shape = atp_packed_find_shape((AtpSpan) {(const char *) keys->numbers, keys->n}, p->edition);
+	uint16_t	shape;
 
 	if (is_reference(p, keys))
 	{
 		close_reference(p, start, keys);
 		return;
 	}
+	shape = atp_packed_find_shape((AtpSpan) {(const char *) keys->numbers, keys->n}, p->edition);
 	if (shape == ATP_PACKED_NONE)
 		insert_keys(p, keys);
 	else if (has_room(p))
@@ -347,11 +353,12 @@ store_value(ValuePacker *p, size_t *at)
 
 /* Reads and packs exactly one value; p->len is more than p->cap if the packed value is longer than the room. */
 static AtpErr
-store_as(ValuePacker *p, uint8_t edition, AtpBytes cbor, uint8_t *out, size_t cap, size_t *at)
+store_as(ValuePacker *p, AtpRecordView *view, uint8_t edition, AtpBytes cbor, uint8_t *out, size_t cap, size_t *at)
 {
 	AtpErr		err;
 
 	atp_cbor_init(&p->reader, cbor.ptr, cbor.len, ATP_CBOR_DEPTH_DEFAULT);
+	p->view = view;
 	p->edition = edition;
 	p->out = out;
 	p->cap = cap;
@@ -368,8 +375,8 @@ store_as(ValuePacker *p, uint8_t edition, AtpBytes cbor, uint8_t *out, size_t ca
 static AtpErr
 store_whole(AtpRecordView *view, AtpBytes cbor, uint8_t *out, size_t *n, size_t *at)
 {
-	ValuePacker		p = {.view = view};
-	AtpErr		err = store_as(&p, ATP_PACKED_EDITION, cbor, out, ATP_PACKED_ROOM(cbor.len), at);
+	ValuePacker		p;
+	AtpErr		err = store_as(&p, view, ATP_PACKED_EDITION, cbor, out, ATP_PACKED_ROOM(cbor.len), at);
 
 	if (err != ATP_OK)
 		return err;
@@ -404,7 +411,7 @@ AtpErr
 atp_packed_check(AtpBytes stored, uint8_t *scratch, size_t size)
 {
 	size_t		cap = stored.len + ATP_PACKED_MARGIN;
-	ValuePacker		p = {.view = NULL};
+	ValuePacker		p;
 	size_t		n;
 	size_t		at;
 	AtpErr		err;
@@ -414,7 +421,7 @@ atp_packed_check(AtpBytes stored, uint8_t *scratch, size_t size)
 	if ((err = atp_packed_unpack(stored, scratch + cap, size - cap, &n)) != ATP_OK)
 		return err;
 	if (n > size - cap ||
-		store_as(&p, stored.ptr[0] == ATP_PACKED_PLAIN ? ATP_PACKED_EDITION : stored.ptr[0],
+		store_as(&p, NULL, stored.ptr[0] == ATP_PACKED_PLAIN ? ATP_PACKED_EDITION : stored.ptr[0],
 				 (AtpBytes) {scratch + cap, n}, scratch, cap, &at) != ATP_OK)
 		return ATP_E_PACKED;
 	if (stored.ptr[0] != ATP_PACKED_PLAIN && (p.len != stored.len || memcmp(scratch, stored.ptr, p.len) != 0))

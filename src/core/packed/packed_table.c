@@ -2,10 +2,12 @@
  * packed_table.c
  *		Looks up the texts, keys and shapes of packed_list.h.
  *
- * All three are lists of byte strings by number: a shape is the string of the numbers of its keys.  So one search serves all three.
+ * All three are lists of byte strings by number: a shape is the string of the numbers of its keys.  So one search serves all three:
+ * a hash table that stands in packed_index.h.
  */
 #include "core/packed/packed.h"
 #include "core/packed/packed_code.h"
+#include "core/packed/packed_index.h"
 #include "core/packed/packed_table.h"
 
 static const AtpSpan texts[] = {
@@ -25,29 +27,11 @@ static const AtpSpan shapes[] = {
 };
 
 #define COUNT(list)	(sizeof(list) / sizeof((list)[0]))
+#define LONGEST		44			/* bytes of the longest entry */
 
 _Static_assert(COUNT(texts) <= ATP_PACKED_ONE_BYTE + 256, "two bytes have no number for the last texts");
 _Static_assert(COUNT(keys) <= 0xf0, "a byte has no number for the last keys");
 _Static_assert(COUNT(shapes) <= 256, "a byte has no number for the last shapes");
-
-/* The first number of each run, and the end of the last run. */
-static const uint16_t text_runs[] = {
-#define ATP_PACKED_TEXT_RUN(first) first,
-#include "core/packed/packed_list.h"
-	COUNT(texts)
-};
-
-static const uint16_t key_runs[] = {
-#define ATP_PACKED_KEY_RUN(first) first,
-#include "core/packed/packed_list.h"
-	COUNT(keys)
-};
-
-static const uint16_t shape_runs[] = {
-#define ATP_PACKED_SHAPE_RUN(first) first,
-#include "core/packed/packed_list.h"
-	COUNT(shapes)
-};
 
 /* The next numbers of the lists, by edition. */
 static const struct
@@ -60,63 +44,48 @@ static const struct
 #include "core/packed/packed_list.h"
 };
 
-/* Most comparisons need only the lengths. */
-static int
-compare_entries(AtpSpan a, AtpSpan b)
+/* Few bytes of an entry tell it from all others; only their order in the entry counts, so that all processors have one index. */
+static unsigned
+slot_of_entry(AtpSpan entry)
 {
-	if (a.len != b.len)
-		return a.len < b.len ? -1 : 1;
-	return memcmp(a.ptr, b.ptr, a.len);
+	const uint8_t *bytes = (const uint8_t *) entry.ptr;
+	size_t		n = entry.len;
+	uint32_t	mixed = (uint32_t) n * factors[0] + bytes[0] * factors[1] + bytes[n / 2] * factors[2] +
+		bytes[n - 1] * factors[3] + bytes[n - 1 - n / 4] * factors[4];
+
+	return (mixed >> 8) % ATP_PACKED_SLOTS;
 }
 
+/* An entry belongs to the editions whose list ends behind it. */
 static uint16_t
-find_in_run(AtpSpan wanted, const AtpSpan *list, size_t from, size_t to)
+find_entry(AtpSpan wanted, const AtpSpan *list, const uint16_t index[ATP_PACKED_SLOTS], uint16_t end)
 {
-	while (from < to)
-	{
-		size_t		middle = from + (to - from) / 2;
-		int			c = compare_entries(wanted, list[middle]);
+	uint16_t	number;
 
-		if (c == 0)
-			return (uint16_t) middle;
-		if (c < 0)
-			to = middle;
-		else
-			from = middle + 1;
-	}
-	return ATP_PACKED_NONE;
-}
-
-/* A run belongs to one edition: the runs of later editions begin at end. */
-static uint16_t
-find_entry(AtpSpan wanted, const AtpSpan *list, const uint16_t *runs, size_t nruns, uint16_t end)
-{
-	for (size_t run = 0; run + 1 < nruns && runs[run] < end; run++)
-	{
-		uint16_t	number = find_in_run(wanted, list, runs[run], runs[run + 1]);
-
-		if (number != ATP_PACKED_NONE)
-			return number;
-	}
+	if (wanted.len == 0 || wanted.len > LONGEST)
+		return ATP_PACKED_NONE;
+	for (unsigned slot = slot_of_entry(wanted); (number = index[slot]) != ATP_PACKED_NONE; slot = (slot + 1) % ATP_PACKED_SLOTS)
+		if (list[number].len == wanted.len && memcmp(list[number].ptr, wanted.ptr, wanted.len) == 0)
+			return number < end ? number : ATP_PACKED_NONE;
 	return ATP_PACKED_NONE;
 }
 
 uint16_t
 atp_packed_find_text(AtpSpan text, uint8_t edition)
 {
-	return find_entry(text, texts, text_runs, COUNT(text_runs), ends[edition].texts);
+	return find_entry(text, texts, text_index, ends[edition].texts);
 }
 
 uint16_t
 atp_packed_find_key(AtpSpan key, uint8_t edition)
 {
-	return find_entry(key, keys, key_runs, COUNT(key_runs), ends[edition].keys);
+	return find_entry(key, keys, key_index, ends[edition].keys);
 }
 
 uint16_t
 atp_packed_find_shape(AtpSpan wanted, uint8_t edition)
 {
-	return find_entry(wanted, shapes, shape_runs, COUNT(shape_runs), ends[edition].shapes);
+	return find_entry(wanted, shapes, shape_index, ends[edition].shapes);
 }
 
 AtpSpan

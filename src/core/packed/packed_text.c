@@ -5,27 +5,27 @@
 #include "core/packed/packed_table.h"
 #include "core/packed/packed_text.h"
 
+/* No text with a number has a form, so that the order of the attempts changes nothing: the forms refuse most texts by their length. */
 size_t
 atp_packed_put_text(AtpSpan text, uint8_t edition, uint8_t out[ATP_FORM_MAX])
 {
-	uint16_t	number = atp_packed_find_text(text, edition);
+	uint16_t	number;
 	size_t		n;
 
+	if ((n = atp_form_put_cid(text, out)) > 0 || (n = atp_form_put_plc(text, out)) > 0 ||
+		(n = atp_form_put_uri(text, edition, out)) > 0 || (n = atp_form_put_time(text, out)) > 0)
+		return n;
+	number = atp_packed_find_text(text, edition);
 	if (number < ATP_PACKED_ONE_BYTE)
 	{
 		out[0] = (uint8_t) number;
 		return 1;
 	}
-	if (number != ATP_PACKED_NONE)
-	{
-		out[0] = ATP_CODE_LISTED;
-		out[1] = (uint8_t) (number - ATP_PACKED_ONE_BYTE);
-		return 2;
-	}
-	if ((n = atp_form_put_cid(text, out)) > 0 || (n = atp_form_put_plc(text, out)) > 0 ||
-		(n = atp_form_put_uri(text, edition, out)) > 0)
-		return n;
-	return atp_form_put_time(text, out);
+	if (number == ATP_PACKED_NONE)
+		return 0;
+	out[0] = ATP_CODE_LISTED;
+	out[1] = (uint8_t) (number - ATP_PACKED_ONE_BYTE);
+	return 2;
 }
 
 static bool

@@ -2,7 +2,7 @@
  * packed_time.c
  *		Times in the packed form: times since 1970, in the spellings of most programs of the network.
  *
- * A time is stored only if formatting gives back exactly the text: every text of another spelling stays a text.
+ * A time is stored only if putting the time as text gives back exactly the text: every text of another spelling stays a text.
  */
 #include "core/lexicon/datetime.h"
 #include "core/packed/packed_form.h"
@@ -25,6 +25,8 @@ static const TimeForm forms[] = {
 	{ATP_CODE_MICROS_ZERO, 6, 32, "+00:00"},
 	{ATP_CODE_MILLIS_ZERO, 3, 29, "+00:00"},
 };
+
+#define NFORMS	(sizeof(forms) / sizeof(forms[0]))
 
 static void
 put_two(char *out, unsigned n)
@@ -103,39 +105,50 @@ put_time(const TimeForm *form, uint64_t time, char *out)
 	return n + zone;
 }
 
-static uint64_t
-time_of_micros(const TimeForm *form, int64_t micros)
+/* The number of the form of texts of this length; or the number of all forms. */
+static size_t
+form_of_length(size_t n)
 {
-	return (uint64_t) micros / (form->digits == 0 ? 1000000 : form->digits == 3 ? 1000 : 1);
+	size_t		i = 0;
+
+	while (i < NFORMS && forms[i].chars != n)
+		i++;
+	return i;
+}
+
+/*
+ * Does putting the time give back this valid datetime?  The datetime has the length of the form, so that the zone of the form at the end
+ * leaves exactly the digits of the form.  A leap second is the second after it.
+ */
+static bool
+is_spelled_so(AtpSpan text, const TimeForm *form)
+{
+	size_t		zone = strlen(form->zone);
+
+	return text.ptr[SECOND_CHARS - 2] < '6' && memcmp(text.ptr + text.len - zone, form->zone, zone) == 0;
 }
 
 size_t
 atp_form_put_time(AtpSpan text, uint8_t out[ATP_FORM_MAX])
 {
-	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
-	{
-		const TimeForm *form = &forms[i];
-		size_t		size = atp_packed_fixed_size(form->code);
-		char		again[ATP_TIME_CHARS];
-		int64_t		micros;
-		uint64_t	time;
-		size_t		at;
+	size_t		number = form_of_length(text.len);
+	const TimeForm *form = &forms[number];
+	uint64_t	time;
+	int64_t		micros;
+	size_t		size;
+	size_t		at;
 
-		if (text.len != form->chars)
-			continue;
-		if (text.ptr[4] != '-' || atp_datetime_parse(text.ptr, text.len, &micros, &at) != ATP_OK || micros < 0)
-			return 0;
-		time = time_of_micros(form, micros);
-		if (time >> (8 * size) != 0)
-			return 0;
-		if (put_time(form, time, again) != text.len || memcmp(again, text.ptr, text.len) != 0)
-			return 0;
-		out[0] = form->code;
-		for (size_t k = 0; k < size; k++)
-			out[1 + k] = (uint8_t) (time >> (8 * (size - 1 - k)));
-		return 1 + size;
-	}
-	return 0;
+	if (number == NFORMS || text.ptr[4] != '-' || !is_spelled_so(text, form) ||
+		atp_datetime_parse(text.ptr, text.len, &micros, &at) != ATP_OK || micros < 0)
+		return 0;
+	size = atp_packed_fixed_size(form->code);
+	time = (uint64_t) micros / (form->digits == 0 ? 1000000 : form->digits == 3 ? 1000 : 1);
+	if (time >> (8 * size) != 0)
+		return 0;
+	out[0] = form->code;
+	for (size_t k = 0; k < size; k++)
+		out[1 + k] = (uint8_t) (time >> (8 * (size - 1 - k)));
+	return 1 + size;
 }
 
 size_t

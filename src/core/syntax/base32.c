@@ -21,24 +21,17 @@ const char	atp_base32_digit[33] = "234567abcdefghijklmnopqrstuvwxyz";
 bool
 atp_plc_pack(const char *restrict s, uint8_t out[restrict ATP_PLC_BYTES])
 {
-	unsigned	seen = 0;
+	bool		valid = true;
 
 	/* 8 characters of 5 bits make 5 bytes. */
 	for (int group = 0; group < ATP_PLC_CHARS / 8; group++)
 	{
-		uint64_t	bits = 0;
+		uint64_t	bits;
 
-		for (int i = 0; i < 8; i++)
-		{
-			uint8_t		v = atp_base32_value[(uint8_t) *s++];
-
-			seen |= v;
-			bits = bits << 5 | (v & 31);
-		}
-		for (int i = 0; i < 5; i++)
-			*out++ = (uint8_t) (bits >> (32 - 8 * i));
+		valid &= atp_base32_eight(s + 8 * group, ATP_BASE32_SORTABLE, &bits);
+		atp_put_be40(out + 5 * group, bits);
 	}
-	return seen <= 31;
+	return valid;
 }
 
 void
