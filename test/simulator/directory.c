@@ -101,9 +101,9 @@ directory_tell(Network *net, const Account *a, int64_t from, bool lags)
 			"\"verificationMethod\":[{\"id\":\"%s#atproto\",\"type\":\"Multikey\",\"controller\":\"%s\","
 			"\"publicKeyMultibase\":\"%s\"}],\"service\":[{\"id\":\"#atproto_pds\","
 			"\"type\":\"AtprotoPersonalDataServer\",\"serviceEndpoint\":\"https://pds%u.example.com\"}]}}\n",
-			(long long) from, lags ? "true" : "false", a->did, a->did, handle, a->did, a->did,
+			(long long) net->options->after + from, lags ? "true" : "false", a->did, a->did, handle, a->did, a->did,
 			multibase(key, sizeof key, text), a->host);
-	fprintf(keys, "%s\t%lld\t", a->did, (long long) from);
+	fprintf(keys, "%s\t%lld\t", a->did, (long long) net->options->after + from);
 	put_hex(keys, key, sizeof key);
 	putc('\t', keys);
 	put_hex(keys, a->secret, sizeof a->secret);
@@ -111,10 +111,10 @@ directory_tell(Network *net, const Account *a, int64_t from, bool lags)
 }
 
 void
-directory_forget(const Account *a, int64_t from)
+directory_forget(const Network *net, const Account *a, int64_t from)
 {
 	if (documents != NULL)
-		fprintf(documents, "{\"seq\":%lld,\"lags\":false,\"did\":\"%s\",\"document\":null}\n", (long long) from, a->did);
+		fprintf(documents, "{\"seq\":%lld,\"lags\":false,\"did\":\"%s\",\"document\":null}\n", (long long) net->options->after + from, a->did);
 }
 
 void

@@ -18,7 +18,7 @@ extern void directory_open(const Options *o);
 extern void directory_tell(Network *net, const Account *account, int64_t from, bool lags);
 
 /* It is gone. */
-extern void directory_forget(const Account *account, int64_t from);
+extern void directory_forget(const Network *net, const Account *account, int64_t from);
 
 extern void directory_close(void);
 

@@ -31,7 +31,7 @@ void
 message_put_seq(Network *net, AtpCborWriter *w)
 {
 	atp_cbor_put_key(w, "seq");
-	atp_cbor_put_uint(w, (uint64_t) ++net->seq);
+	atp_cbor_put_uint(w, net->options->after + (uint64_t) ++net->seq);
 }
 
 void

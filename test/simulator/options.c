@@ -38,7 +38,9 @@ static const char usage[] =
 "  --directory DIR         write DID documents and keys there; see README.md\n"
 "  --exports DIR           write the repositories at each change, and at the end\n"
 "  --export DID,REV,FILE   write one repository as it was at a revision\n"
-"  --no-sign               signatures are 64 random bytes: several times faster\n"
+"  --after SEQ             sequence numbers go on after this number (0)\n"
+	"  --leave FILE            a DID in each line: these accounts of an earlier network are deleted first\n"
+	"  --no-sign               signatures are 64 random bytes: several times faster\n"
 "  --expect DIR            write there what tables must contain in the end\n"
 "  --output FILE           instead of standard output\n";
 
@@ -46,7 +48,7 @@ enum
 {
 	OPT_EVENTS = 256, OPT_ACCOUNTS, OPT_SEED, OPT_HISTORY, OPT_TEXT, OPT_BATCHES, OPT_MIX,
 	OPT_P256, OPT_EPOCH, OPT_ROTATIONS, OPT_MIGRATIONS, OPT_DIRECTORY, OPT_EXPORTS, OPT_EXPORT,
-	OPT_NO_SIGN, OPT_EXPECT, OPT_OUTPUT, OPT_SOCIAL, OPT_START, OPT_SPAN, OPT_HELP
+	OPT_NO_SIGN, OPT_EXPECT, OPT_OUTPUT, OPT_SOCIAL, OPT_START, OPT_SPAN, OPT_AFTER, OPT_LEAVE, OPT_HELP
 };
 
 static const struct option longopts[] = {
@@ -67,6 +69,8 @@ static const struct option longopts[] = {
 	{"directory", required_argument, NULL, OPT_DIRECTORY},
 	{"exports", required_argument, NULL, OPT_EXPORTS},
 	{"export", required_argument, NULL, OPT_EXPORT},
+	{"after", required_argument, NULL, OPT_AFTER},
+	{"leave", required_argument, NULL, OPT_LEAVE},
 	{"no-sign", no_argument, NULL, OPT_NO_SIGN},
 	{"expect", required_argument, NULL, OPT_EXPECT},
 	{"output", required_argument, NULL, OPT_OUTPUT},
@@ -211,6 +215,12 @@ options_parse(Options *o, int argc, char **argv)
 				break;
 			case OPT_EXPORT:
 				o->export = optarg;
+				break;
+			case OPT_AFTER:
+				o->after = number("after", optarg, 0, UINT64_C(1) << 52);
+				break;
+			case OPT_LEAVE:
+				o->leave = optarg;
 				break;
 			case OPT_NO_SIGN:
 				o->sign = false;

@@ -51,6 +51,8 @@ typedef struct Options
 	const char *exports;		/* directory for all repositories at each of them and at the end, or NULL */
 	const char *export;			/* DID,REV,FILE: one repository as it was, or NULL */
 	bool		sign;
+	uint64_t	after;			/* the last sequence number of an earlier network, whose stream goes on with this network */
+	const char *leave;			/* file with a DID in each line: accounts of an earlier network, deleted before all else; or NULL */
 	const char *expect;			/* directory, or NULL */
 	const char *output;			/* file; NULL: standard output */
 } Options;

@@ -4,6 +4,7 @@
  *		What comes next is decided here.
  */
 #include "commit.h"
+#include "departure.h"
 #include "directory.h"
 #include "epoch.h"
 #include "expect.h"
@@ -86,7 +87,7 @@ end_for_good(Simulation *s, Account *a)
 	a->status = "deleted";
 	s->net.nactive--;
 	account_clear(a);
-	directory_forget(a, epoch_next(&s->net));
+	directory_forget(&s->net, a, epoch_next(&s->net));
 	s->greetings = newcomer_messages(s);
 }
 
@@ -168,6 +169,8 @@ next_message(Simulation *s, AtpCborWriter *w)
 	Kind		kind = choose(s);
 
 	pass_time(net);
+	if (departure_write(net, w))
+		return;
 	if (epoch_begins(net))
 	{
 		export_all(net, (uint64_t) net->seq / net->options->epoch);
@@ -236,10 +239,12 @@ main(int argc, char **argv)
 	if (options.output != NULL && (f = fopen(options.output, "wb")) == NULL)
 		die("cannot write %s", options.output);
 	network_start(&s.net, &options);
+	departure_open(&options);
 	directory_open(&options);
 	for (uint32_t i = 0; i < s.net.naccounts; i++)
 		directory_tell(&s.net, &s.net.accounts[i], 1, false);
 	write_capture(&s, f);
+	departure_close();
 	export_all(&s.net, options.epoch == 0 ? 1 : (options.events + options.epoch - 1) / options.epoch);
 	directory_close();
 	if (fclose(f) != 0)
