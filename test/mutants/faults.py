@@ -902,6 +902,7 @@ fault("partition-attempt", "tables/commands/partition_lock.c", "ATTEMPT_MS		500"
 fault("partition-deadlock", "tables/commands/partition_lock.c", "return locking->in_transaction && attempts % DEADLOCK_EVERY == 0;", "return false;", "t/233_partition_months")
 fault("partition-lock-kept", "tables/commands/partition_keep.c", "atp_parting_lock_after(w, true, remove_last_links, &d);", "remove_last_links(&d);\n\tatp_parting_lock_after(w, true, NULL, NULL);", "t/233_partition_months")
 fault("partition-settings", "tables/commands/partition.c", "{\"default_tablespace\", \"\"}, ", "", "t/233_partition_listeners")
+fault("partition-claims", "tables/commands/partition_claims.c", "sync = CASE WHEN sync = 'synchronized' THEN 'partial' ELSE sync END,\"", "sync = sync,\"", "t/315_years")
 fault("partition-keep", "tables/commands/partition_keep.c", "month \" + interval '1 month' <= now()", "month \" <= now()", "t/233_partition")
 fault("partition-links", "tables/commands/partition_keep.c", "if (n > 0 && links)", "if (n < 0 && links)", "t/233_partition")
 fault("partition-left", "tables/commands/partition_keep.c", "from + PAGES, \"true\", STAYING)", "from, \"true\", STAYING)", "t/233_partition_months")

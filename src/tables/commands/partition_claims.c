@@ -45,3 +45,9 @@ atp_parting_withdraw(AtpParting *w, const char *dids)
 	atp_run(atp_expand_sql(psprintf(atp_is_distributed(atp_parting_relid(w, "repo")) ? APART : IN_ORDER, dids), w->schema), ATP_NO_ARGS);
 	atp_rev_cache_forget_at_commit();
 }
+
+const char *
+atp_parting_unclaimed(AtpParting *w)
+{
+	return has_claims(w) ? "NOT EXISTS (SELECT FROM #.repo p WHERE p.did OPERATOR(@.=) r.did AND " CLAIMS ")" : "true";
+}

@@ -41,9 +41,15 @@
 	" WHERE i.inhparent = $1 AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = $1)" \
 	" AND CASE WHEN c.relname ~ ('^' || $2 || '_[0-9]{4}_(0[1-9]|1[0-2])$') THEN " IS_OVER("to_date(right(c.relname, 7), 'YYYY_MM')") " END ORDER BY 1"
 
-/* Rows of some pages that are not locked: their ctids, and the whole keys of their links. */
+/* Rows of some pages: the accounts; and of rows that are not locked, the ctids, and the whole keys of their links. */
+#define OF_PAGES \
+	" FROM ONLY #.%s r WHERE r.ctid >= '(%u,0)'::pg_catalog.tid AND r.ctid < '(%u,0)'::pg_catalog.tid AND %s"
+#define ACCOUNTS_SQL \
+	"SELECT DISTINCT r.did" OF_PAGES
+#define ALL_ACCOUNTS_SQL \
+	"SELECT DISTINCT r.did FROM ONLY #.%s r"
 #define SOME_ROWS \
-	"SELECT r.ctid AS place, r.* FROM ONLY #.%s r WHERE r.ctid >= '(%u,0)'::pg_catalog.tid AND r.ctid < '(%u,0)'::pg_catalog.tid AND %s FOR UPDATE SKIP LOCKED"
+	"SELECT r.ctid AS place, r.*" OF_PAGES " AND %s FOR UPDATE SKIP LOCKED"
 #define PLACES_SQL \
 	"SELECT array_agg(place) AS places FROM (" SOME_ROWS ") g"
 #define LINKING_SQL \
@@ -117,6 +123,7 @@ static uint64
 remove_some(AtpParting *w, const char *part, BlockNumber from, BlockNumber to, const char *condition, KeepWay way)
 {
 	bool		links = has_links(w);
+	const char *unclaimed = "true";
 	AtpResult	result;
 	AtpTuple	found;
 	Datum	   *places;
@@ -125,7 +132,13 @@ remove_some(AtpParting *w, const char *part, BlockNumber from, BlockNumber to, c
 
 	if (links)
 		atp_run(atp_expand_sql("LOCK TABLE #.link IN ROW EXCLUSIVE MODE", w->schema), ATP_NO_ARGS);
-	result = query_all_rows(atp_expand_sql(psprintf(links ? LINKING_SQL : PLACES_SQL, part, from, to, condition), w->schema));
+	/* the rows of repositories are locked before those of records, as consumers lock them */
+	if (way != STAYING)
+	{
+		atp_parting_withdraw(w, psprintf(ACCOUNTS_SQL, part, from, to, condition));
+		unclaimed = atp_parting_unclaimed(w);
+	}
+	result = query_all_rows(atp_expand_sql(psprintf(links ? LINKING_SQL : PLACES_SQL, part, from, to, condition, unclaimed), w->schema));
 	found = atp_result_row(result, 0);
 	n = Max(atp_get_array(found, "places", TIDOID, &places, &nulls), 0);
 	if (n > 0 && way == AS_DROPPED)
@@ -223,6 +236,15 @@ goes_in_steps(AtpParting *w, const char *part)
 	return steps;
 }
 
+/* Most repositories of a month become partial before the table is locked, which readers would notice. */
+static void
+withdraw_claims(AtpParting *w, const char *part)
+{
+	atp_parting_begin(w);
+	atp_parting_withdraw(w, psprintf(ALL_ACCOUNTS_SQL, part));
+	atp_parting_end(w);
+}
+
 /* Remove the rows while sessions still read and write the partition. */
 static void
 remove_month(AtpParting *w, const char *part)
@@ -293,6 +315,8 @@ drop_partition(AtpParting *w, const char *part)
 	/* the first links of all may have been written since */
 	if (!d.links && has_links(w))
 		remove_all_links(w, part);
+	/* an export may have brought rows since, and made its repository synchronized */
+	atp_parting_withdraw(w, psprintf(ALL_ACCOUNTS_SQL, part));
 	atp_announce_drop(atp_parting_relid(w, part));
 	/* fails if a foreign key refers to a row of the partition */
 	atp_run(psprintf("ALTER TABLE %s DETACH PARTITION %s", w->name, name), ATP_NO_ARGS);
@@ -357,6 +381,7 @@ atp_remove_months(AtpParting *w, const char *keep)
 	{
 		char	   *part = lfirst(cell);
 
+		withdraw_claims(w, part);
 		if (goes_in_steps(w, part))
 			remove_month(w, part);
 		drop_partition(w, part);

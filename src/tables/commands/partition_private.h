@@ -111,6 +111,17 @@ extern void atp_make_rest(AtpParting *w);
  */
 extern void atp_remove_months(AtpParting *w, const char *keep);
 
+/* --- partition_claims.c --- */
+
+/*
+ * Repositories that lose records of a month are no longer synchronized or proven: dids is SQL, a query of their DIDs.  The
+ * rows of the repositories stay locked until the end of the step, as while a consumer writes records of the repositories.
+ */
+extern void atp_parting_withdraw(AtpParting *w, const char *dids);
+
+/* SQL: does row r belong to no repository that claims to be synchronized?  "true" if the rows are of a table without claims. */
+extern const char *atp_parting_unclaimed(AtpParting *w);
+
 /* --- partition_links.c --- */
 
 /*

@@ -27,11 +27,16 @@ my @applying = ('atproto consumer', 'atproto apply worker');
 
 # Lines of the log that kills, broken connections and restarts explain: what the line says, without its head.
 my @known = (
-	qr/^(LOG|DETAIL|HINT|STATEMENT|CONTEXT):/,
+	qr/^LOG:  atproto subscription "years" ((dis)?connected|follows) /,
+	qr/^DETAIL:  Last event \d+; trying again in /,
+	qr/^LOG:  (starting PostgreSQL|listening on|database system|shutting down|aborting any active|received (fast|immediate) shutdown|redo |invalid record length)/,
+	qr/^LOG:  (all server processes terminated|terminating any other active server processes|server process|logical replication launcher)/,
+	qr/^LOG:  background worker "(atproto [^"]+|logical replication launcher)" \(PID \d+\) (exited with exit code|was terminated by signal 9)/,
 	qr/^WARNING:  terminating connection because of crash of another server process/,
+	qr/^DETAIL:  The postmaster has commanded this server process to roll back/,
+	qr/^HINT:  In a moment you should be able to reconnect/,
 	qr/^FATAL:  terminating background worker "atproto [^"]+" due to administrator command/,
-	qr/^FATAL:  (the database system is|terminating connection due to)/,
-	qr/^WARNING:  atproto: "years": (the connection was lost|connection)/);
+	qr/^FATAL:  (the database system is|terminating connection due to)/);
 
 my $ticks = POSIX::sysconf(&POSIX::_SC_CLK_TCK);
 
