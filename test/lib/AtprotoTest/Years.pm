@@ -32,6 +32,9 @@ my @known = (
 	qr/^LOG:  (starting PostgreSQL|listening on|database system|shutting down|aborting any active|received (fast|immediate) shutdown|redo |invalid record length)/,
 	qr/^LOG:  (all server processes terminated|terminating any other active server processes|server process|logical replication launcher)/,
 	qr/^LOG:  background worker "(atproto [^"]+|logical replication launcher)" \(PID \d+\) (exited with exit code|was terminated by signal 9)/,
+	qr/^LOG:  automatic (analyze|vacuum|aggressive vacuum) of table /,
+	qr/^CONTEXT:  (applying events \d+ to \d+ of subscription "years"|SQL statement ")/,
+	qr/^DETAIL:  (Consistent recovery state has not been yet reached|Failed process was running: applying events)/,
 	qr/^WARNING:  terminating connection because of crash of another server process/,
 	qr/^DETAIL:  The postmaster has commanded this server process to roll back/,
 	qr/^HINT:  In a moment you should be able to reconnect/,
@@ -206,14 +209,14 @@ sub _median
 	return $sorted[ @sorted / 2 ];
 }
 
-# The numbers of a long run: the seasons around a tenth of the run beside the last ones.  The disturbed seasons have restarts of
-# processes, which read their caches anew, so the late seasons are compared with the quickest early ones.
+# The numbers of a long run: the second tenth of the seasons, but none before the first month was dropped, beside the last tenth.
 sub figures_hold
 {
 	my ($self, $seasons) = @_;
 	my @all   = @{ $self->{seasons} };
 	my $tenth = POSIX::ceil($seasons / 10);
-	my @early = @all[ $tenth .. 2 * $tenth - 1 ];
+	my $first_dropped = 6;
+	my @early = @all[ map { $_ + ($tenth > $first_dropped ? $tenth : $first_dropped) } 0 .. $tenth - 1 ];
 	my @late  = @all[ -$tenth .. -1 ];
 	my @old   = @all[ POSIX::ceil(0.6 * $seasons) .. $#all ];
 	my ($before, $after) = map { _median(map { $_->{micros} } @$_) } \@early, \@late;
