@@ -128,6 +128,10 @@ SQL_SOURCES = $(SQL_PARTS) src/types/include.awk $(wildcard src/types/*.sql.in)
 atproto--$(EXTVERSION).sql: $(SQL_SOURCES) src/config/install_script.sql
 	awk -v dir=src/types -f src/types/include.awk $(SQL_PARTS) $(if $(SCRIPT_DIGEST),src/config/install_script.sql) | sed 's/@DIGEST@/$(SCRIPT_DIGEST)/' > $@.tmp && mv $@.tmp $@
 
+# Objects with the version in them are compiled anew after a change of the version.
+VERSION_OBJS := $(patsubst %.c,%.o,$(shell grep -l ATP_EXTVERSION $(SRCS)))
+$(VERSION_OBJS) $(VERSION_OBJS:.o=.bc): atproto.control
+
 ifdef SCRIPT_DIGEST
 src/config/extension.o src/config/extension.bc: $(SQL_SOURCES)
 src/config/extension.o src/config/extension.bc: override CPPFLAGS += -DATP_SCRIPT_DIGEST='"$(SCRIPT_DIGEST)"'
@@ -142,11 +146,14 @@ check-tap:
 # The page that says what the catalogue does (test/tools/reference).
 reference:
 	ATPROTO_REFERENCE=write $(MAKE) check-tap PROVE_TESTS=test/t/docs/441_reference.pl
+# The list of the stable objects, at a release (test/tools/promises).
+promises:
+	ATPROTO_PROMISES=write $(MAKE) check-tap PROVE_TESTS=test/t/docs/445_promises.pl
 
 # Tests of src/core without a server, under sanitizers; fuzz inputs replayed.
 check-unit:
 	$(MAKE) -C test check-unit
 
-.PHONY: check-regress check-tap check-unit reference
+.PHONY: check-regress check-tap check-unit reference promises
 
 endif

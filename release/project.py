@@ -5,6 +5,7 @@
     release/project.py version 1.0.1            enters a version in META.json first
     release/project.py address https://forge.example/owner/atproto 'Name <name@example.org>'
                                                 enters the address and the maintainer in META.json first
+    release/project.py released                 takes what says "not released" out of META.json and both changelogs
     release/project.py show version             prints version, sql (the version of the SQL interface), maintainer or address
 
 The other files are atproto.control, debian/control.in, debian/control, debian/copyright and the newest entry of
@@ -118,10 +119,19 @@ def enter_address(address, maintainer):
     write(META, text)
 
 
+def enter_release():
+    """The version is released: META.json and both changelogs say so."""
+    write(META, re.sub(r'^(    "release_status": )".*?"', r'\1"stable"', read(".", META), flags=re.M))
+    write("CHANGELOG.md", re.sub(r"^(## \S+) \(not released\)$", r"\1", read(".", "CHANGELOG.md"), count=1, flags=re.M))
+    write("debian/changelog", re.sub(r"\A(atproto \(\S+\)) UNRELEASED;", r"\1 unstable;", read(".", "debian/changelog")))
+
+
 def main():
     match sys.argv[1:]:
         case []:
             pass
+        case ["released"]:
+            enter_release()
         case ["show", ("version" | "sql" | "maintainer" | "address") as what]:
             print(getattr(Project(read(".", META)), what) or "")
             return

@@ -102,10 +102,10 @@ COMMENT ON COLUMN atproto.subscription.backfill IS 'which repositories are put i
 COMMENT ON COLUMN atproto.subscription.list_source IS 'scheme and host of the server whose lists of repositories are read; NULL: the server of url';
 COMMENT ON COLUMN atproto.subscription.list_hosts IS 'with backfill network: read the server''s list of hosts, and the list of repositories of each host, instead of the server''s own list of repositories';
 COMMENT ON COLUMN atproto.subscription.repo_source IS 'the server of repositories: pds, each account''s own server; upstream, the server of url; scheme and host of a mirror of all repositories. NULL: pds at level full and for a Jetstream, else upstream';
-COMMENT ON COLUMN atproto.subscription.fetch_as IS 'how a repository is fetched if the subscription names collections: whole; sparse, only these collections, with proof that no record is missing; auto, sparse where that is cheaper and the host can, else whole';
-COMMENT ON COLUMN atproto.subscription.history IS 'archive: the archive of the stream''s server, a Jetstream of version 2, is read before the stream, from the cursor on; none: the stream alone';
-COMMENT ON COLUMN atproto.subscription.archive_source IS 'scheme and host of the archive''s server; NULL: the server of url';
-COMMENT ON COLUMN atproto.subscription.identities IS 'of a did:plc directory: atproto.identity follows the log, and look-ups of accounts in the log are answered from the log while the log is fresh; only for owners with the rights of the extension''s owner, and only while no other role may write the tables of the log';
+COMMENT ON COLUMN atproto.subscription.fetch_as IS 'how a repository is fetched if the subscription names collections: whole; sparse, only these collections, with proof that no record is missing; auto, sparse where that is cheaper and the host can, else whole. Experimental.';
+COMMENT ON COLUMN atproto.subscription.history IS 'archive: the archive of the stream''s server, a Jetstream of version 2, is read before the stream, from the cursor on; none: the stream alone. Experimental.';
+COMMENT ON COLUMN atproto.subscription.archive_source IS 'scheme and host of the archive''s server; NULL: the server of url. Experimental.';
+COMMENT ON COLUMN atproto.subscription.identities IS 'of a did:plc directory: atproto.identity follows the log, and look-ups of accounts in the log are answered from the log while the log is fresh; only for owners with the rights of the extension''s owner, and only while no other role may write the tables of the log. Experimental.';
 COMMENT ON COLUMN atproto.subscription.max_held_events IS 'limit of a repository''s held events; further events are dropped and counted';
 COMMENT ON COLUMN atproto.subscription.max_held_bytes IS 'limit of the bytes of all held events; above it, events of the repositories with most bytes are dropped; a repository may have a 64th of this';
 COMMENT ON COLUMN atproto.subscription.allow_insecure IS 'allows plain ws:// to hosts other than this machine';
@@ -133,7 +133,7 @@ CREATE TABLE atproto.request_header (
     PRIMARY KEY (subscription, archive, name)
 );
 COMMENT ON TABLE atproto.request_header IS 'HTTP headers sent with the upgrade request, or with the requests to the archive, such as Authorization';
-COMMENT ON COLUMN atproto.request_header.archive IS 'true: sent with the requests to the archive only; false: with the upgrade request only';
+COMMENT ON COLUMN atproto.request_header.archive IS 'true: sent with the requests to the archive only; false: with the upgrade request only. Experimental.';
 COMMENT ON COLUMN atproto.request_header.subscription IS 'the subscription whose requests have the header';
 COMMENT ON COLUMN atproto.request_header.name IS 'name of the header';
 COMMENT ON COLUMN atproto.request_header.value IS 'value of the header';

@@ -103,30 +103,30 @@ CREATE FUNCTION atproto.plc_check(log jsonb, OUT n integer, OUT did did, OUT cid
 	AS 'MODULE_PATHNAME', 'atp_pg_plc_check'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10000 ROWS 10;
 COMMENT ON FUNCTION atproto.plc_check(jsonb) IS
-	'the log of a did:plc account, as a directory answers /did:plc:…/log/audit, judged entry by entry without a network: verdict is valid, nullified (then nullified_by is the row of the recovery), or refused with a reason';
+	'the log of a did:plc account, as a directory answers /did:plc:…/log/audit, judged entry by entry without a network: verdict is valid, nullified (then nullified_by is the row of the recovery), or refused with a reason. Experimental.';
 
 CREATE FUNCTION atproto.plc_state(operation bytea, OUT key text, OUT label_key text, OUT server text, OUT handle text, OUT gone boolean)
 	AS 'MODULE_PATHNAME', 'atp_pg_plc_state'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
 COMMENT ON FUNCTION atproto.plc_state(bytea) IS
-	'what a signed operation (DAG-CBOR) says of its account: signing keys, server, claimed handle, as written, whether or not they are keys, addresses or handles; gone: a tombstone; all NULL: no operation';
+	'what a signed operation (DAG-CBOR) says of its account: signing keys, server, claimed handle, as written, whether or not they are keys, addresses or handles; gone: a tombstone; all NULL: no operation. Experimental.';
 
 CREATE FUNCTION atproto.plc_json(operation bytea) RETURNS jsonb
 	AS 'MODULE_PATHNAME', 'atp_pg_plc_json'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
 COMMENT ON FUNCTION atproto.plc_json(bytea) IS
-	'a signed operation (DAG-CBOR) as JSON: not by the data model of records, so "$link" is a key like others; NULL: no operation';
+	'a signed operation (DAG-CBOR) as JSON: not by the data model of records, so "$link" is a key like others; NULL: no operation. Experimental.';
 
 CREATE FUNCTION atproto.plc_texts(packed bytea) RETURNS integer[]
 	AS 'MODULE_PATHNAME', 'atp_pg_plc_texts'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
-COMMENT ON FUNCTION atproto.plc_texts(bytea) IS 'ids of the rows of plc_text that a packed operation refers to, in their order';
+COMMENT ON FUNCTION atproto.plc_texts(bytea) IS 'ids of the rows of plc_text that a packed operation refers to, in their order. Experimental.';
 
 CREATE FUNCTION atproto.plc_unpack(packed bytea, prev cidlink, texts text[]) RETURNS bytea
 	AS 'MODULE_PATHNAME', 'atp_pg_plc_unpack'
 	LANGUAGE C IMMUTABLE PARALLEL SAFE COST 20;
 COMMENT ON FUNCTION atproto.plc_unpack(bytea, cidlink, text[]) IS
-	'the signed operation (DAG-CBOR) that was packed into plc_operation.packed; prev: CID of the operation before, without which the reference to it is empty; texts: those of plc_texts(); NULL: not a packed operation, or a text is missing';
+	'the signed operation (DAG-CBOR) that was packed into plc_operation.packed; prev: CID of the operation before, without which the reference to it is empty; texts: those of plc_texts(); NULL: not a packed operation, or a text is missing. Experimental.';
 
 CREATE FUNCTION atproto.invert(blocks bytea, ops jsonb) RETURNS cidlink
 	AS 'MODULE_PATHNAME', 'atp_pg_invert'
@@ -173,4 +173,4 @@ CREATE FUNCTION atproto.verify_record_proof(car bytea, did did, collection nsid,
 	AS 'MODULE_PATHNAME', 'atp_pg_verify_record_proof'
 	LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
 COMMENT ON FUNCTION atproto.verify_record_proof(bytea, did, nsid, recordkey, text) IS
-	'what a CAR file (of record_proof(), com.atproto.sync.getRecord or getRepo) proves of a record, without a network; key: the account''s (did:key or Multikey); answer is there, absent, or no proof, never null: then why has the reason; rev, cid and value are proven; value is NULL where the record is invalid or jsonb cannot hold it';
+	'what a CAR file (of record_proof(), com.atproto.sync.getRecord or getRepo) proves of a record, without a network; key: the account''s (did:key or Multikey); answer is there, absent, or no proof, never null: then why has the reason; rev, cid and value are proven; value is NULL where the record is invalid or jsonb cannot hold it. Experimental.';

@@ -31,7 +31,7 @@ CREATE TYPE dagcbor (
 	ALIGNMENT = int4,
 	STORAGE = extended
 );
-COMMENT ON TYPE dagcbor IS 'AT Protocol: a value of the data model, such as a record, in fewer bytes than as jsonb or as DAG-CBOR';
+COMMENT ON TYPE dagcbor IS 'AT Protocol: a value of the data model, such as a record, in fewer bytes than as jsonb or as DAG-CBOR. Experimental.';
 
 -- Casts.
 

@@ -34,7 +34,7 @@ atp_identity_log_init(void)
 {
 	DefineCustomIntVariable("atproto.plc_lag",
 							"How far the log of a did:plc directory may lag behind to be asked in place of the directory.",
-							"An event whose key is not known, or does not fit, waits so long for the log.",
+							"An event whose key is not known, or does not fit, waits so long for the log. Experimental.",
 							&atp_plc_lag_ms, 10000, 0, 3600 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 }

@@ -1626,6 +1626,8 @@ fault("grant-to-come", "process/manager/grants.c", "strcmp(c->target, \"atproto\
 fault("grant-own", "process/manager/grants.c", "ELSE \" owner \" <> $3 END\"", "ELSE \" owner \" IS NOT NULL END\"", "t/266_grants")
 fault("grant-foreign-table", "process/manager/grants.c", "if (OidIsValid(relid) && !foreign)", "if (OidIsValid(relid) && (foreign || !foreign))", "t/266_grants")
 fault("grant-partition-to-come", "tables/commands/partition_swap.c", "o.grantee = a.grantee AND o.privilege_type = a.privilege_type)", "o.grantee = a.grantee AND false)", "t/266_grants")
+fault("version-other", "config/extension.c", "if (strcmp(version, ATP_EXTVERSION) != 0)", "if (version[0] == '\\0')", "t/235_upgrade_columns")
+fault("version-again", "process/manager/manager.c", "if (extension == ATP_EXTENSION_OTHER_VERSION && !warned)", "if (extension == ATP_EXTENSION_OTHER_VERSION)", "t/235_upgrade_standby")
 fault("script-other", "config/extension.c", "return is_from_own_script() ?", "return is_from_own_script() || version[0] != '\\0' ?", "t/235_upgrade")
 
 # --- mistakes that a model must find in the transactions of a test, whatever the test itself finds ---

@@ -9,7 +9,7 @@ CREATE TABLE atproto.proof_sample (
         CHECK (share > 0 AND share <= 1),
     asked_at timestamptz NOT NULL DEFAULT now()
 );
-COMMENT ON TABLE atproto.proof_sample IS 'which accounts of a target prove() has asked for: those whose hash, with this seed, is below the share';
+COMMENT ON TABLE atproto.proof_sample IS 'which accounts of a target prove() has asked for: those whose hash, with this seed, is below the share. Experimental.';
 COMMENT ON COLUMN atproto.proof_sample.target IS 'schema of the tables';
 COMMENT ON COLUMN atproto.proof_sample.seed IS 'chosen at random by the first prove() of the target, and kept: a larger share contains the accounts of a smaller share';
 COMMENT ON COLUMN atproto.proof_sample.share IS 'the largest share so far';
@@ -52,7 +52,7 @@ CREATE TABLE atproto.proof_result (
 CREATE INDEX proof_result_due ON atproto.proof_result (next_try) WHERE state <> 'done';
 CREATE INDEX proof_result_new ON atproto.proof_result (next_try) WHERE state <> 'done' AND host IS NULL;
 CREATE INDEX proof_result_subscription ON atproto.proof_result (subscription);
-COMMENT ON TABLE atproto.proof_result IS 'proofs, one for each account: whether the table record has exactly the records of the account''s repository; asked for by prove()';
+COMMENT ON TABLE atproto.proof_result IS 'proofs, one for each account: whether the table record has exactly the records of the account''s repository; asked for by prove(). Experimental.';
 COMMENT ON COLUMN atproto.proof_result.target IS 'schema of the tables';
 COMMENT ON COLUMN atproto.proof_result.did IS 'the account';
 COMMENT ON COLUMN atproto.proof_result.subscription IS 'subscription whose settings and owner count for the proof';
@@ -89,7 +89,7 @@ CREATE POLICY owner ON atproto.proof_sample
 
 CREATE FUNCTION atproto.prove(target name DEFAULT 'atproto', share double precision DEFAULT 1, collections text[] DEFAULT NULL) RETURNS bigint
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_prove';
-COMMENT ON FUNCTION atproto.prove(name, double precision, text[]) IS 'have the fetcher compare the rows of a target''s accounts with the accounts'' own repositories, record by record; share: only of this share of the accounts, a sample that contains all smaller samples; collections: only these, NULL: those of the subscription. Returns the number of accounts. Results are in atproto.proof and atproto.proof_result';
+COMMENT ON FUNCTION atproto.prove(name, double precision, text[]) IS 'have the fetcher compare the rows of a target''s accounts with the accounts'' own repositories, record by record; share: only of this share of the accounts, a sample that contains all smaller samples; collections: only these, NULL: those of the subscription. Returns the number of accounts. Results are in atproto.proof and atproto.proof_result. Experimental.';
 
 CREATE FUNCTION atproto_internal.proof_share(k bigint, n bigint, upper boolean) RETURNS double precision
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'atp_proof_share';
@@ -131,7 +131,7 @@ CREATE VIEW atproto.proof WITH (security_barrier) AS
         LEFT JOIN atproto.proof_sample m ON m.target = p.target
         CROSS JOIN LATERAL atproto_internal.proof_accounts(p.target, p.subscription, p.proved_set) a
     WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE');
-COMMENT ON VIEW atproto.proof IS 'what prove() has found, for each target, subscription and set of collections: a statement about the accounts that the target knows, and about no other account';
+COMMENT ON VIEW atproto.proof IS 'what prove() has found, for each target, subscription and set of collections: a statement about the accounts that the target knows, and about no other account. Experimental.';
 COMMENT ON COLUMN atproto.proof.target IS 'schema of the tables';
 COMMENT ON COLUMN atproto.proof.subscription IS 'subscription whose settings and owner count for the proofs';
 COMMENT ON COLUMN atproto.proof.collections IS 'the compared collections; {*}: all';
@@ -155,7 +155,7 @@ COMMENT ON COLUMN atproto.proof.reasons IS 'why accounts could not be compared, 
 
 CREATE PROCEDURE atproto.await_proof(target name DEFAULT 'atproto', timeout interval DEFAULT NULL)
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_await_proof';
-COMMENT ON PROCEDURE atproto.await_proof(name, interval) IS 'wait until each account that prove() has asked for was compared, or could not be compared; prints the progress; an ERROR after this time';
+COMMENT ON PROCEDURE atproto.await_proof(name, interval) IS 'wait until each account that prove() has asked for was compared, or could not be compared; prints the progress; an ERROR after this time. Experimental.';
 
 REVOKE ALL ON FUNCTION atproto.prove(name, double precision, text[]) FROM PUBLIC;
 REVOKE ALL ON PROCEDURE atproto.await_proof(name, interval) FROM PUBLIC;

@@ -47,11 +47,11 @@ atp_consumer_history_init(void)
 {
 	DefineCustomIntVariable("atproto.history_memory",
 							"Bytes of an archive that a consumer receives ahead; a decoded block comes on top.",
-							NULL, &history_memory_kb, 65536, 4096, 1048576,
+							"Experimental.", &history_memory_kb, 65536, 4096, 1048576,
 							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("atproto.history_block_max",
 							"Bytes of a decoded block of an archive; a larger block stops the reading, until the setting is increased.",
-							NULL, &history_block_max_kb, 262144, 64, 1048576,
+							"Experimental.", &history_block_max_kb, 262144, 64, 1048576,
 							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
 }
 

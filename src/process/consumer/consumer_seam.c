@@ -38,7 +38,7 @@ atp_consumer_seam_init(void)
 {
 	DefineCustomIntVariable("atproto.history_interval",
 							"Time after which a consumer asks the archive again about rows that it had not sealed.",
-							NULL, &history_interval_s, 3600, 1, 86400,
+							"Experimental.", &history_interval_s, 3600, 1, 86400,
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 }
 

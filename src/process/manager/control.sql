@@ -39,7 +39,7 @@ CREATE FUNCTION atproto.subscribe(
     identities boolean DEFAULT false
 ) RETURNS void
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_subscribe';
-COMMENT ON FUNCTION atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text, text, text, text, boolean, text, boolean, boolean, text, text, text, text, text, text, text, text, boolean) IS 'follow an event stream; cursor NULL: from now on, 0: from the oldest event the server has, n: from the event after n; verify NULL: chain, but hash where the stream allows no more; archive_token becomes a row of atproto.request_header; for the other parameters see the columns of atproto.subscription';
+COMMENT ON FUNCTION atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text, text, text, text, boolean, text, boolean, boolean, text, text, text, text, text, text, text, text, boolean) IS 'follow an event stream; cursor NULL: from now on, 0: from the oldest event the server has, n: from the event after n; verify NULL: chain, but hash where the stream allows no more; archive_token becomes a row of atproto.request_header; for the other parameters see the columns of atproto.subscription. Experimental: history, archive_source, archive_token, fetch_as, identities.';
 CREATE FUNCTION atproto.unsubscribe(name text) RETURNS void
     LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_unsubscribe';
 COMMENT ON FUNCTION atproto.unsubscribe(text) IS 'remove a subscription, its cursor, gaps and dead letters; the repositories of the dead letters become desynchronized; records stay, and so do gaps about held events or dead letters that were dropped';
@@ -54,10 +54,10 @@ CREATE FUNCTION atproto.set_cursor(name text, seq bigint) RETURNS void
 COMMENT ON FUNCTION atproto.set_cursor(text, bigint) IS 'continue after event seq of the present URL; NULL: from now on, 0: from the oldest event';
 CREATE FUNCTION atproto.history_again(name text, after bigint DEFAULT 0) RETURNS void
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_history_again_sql';
-COMMENT ON FUNCTION atproto.history_again(text, bigint) IS 'read the archive again, from the row after this sequence number on, and then the stream; with a number ahead of the position, the rows between are skipped, and become a gap';
+COMMENT ON FUNCTION atproto.history_again(text, bigint) IS 'read the archive again, from the row after this sequence number on, and then the stream; with a number ahead of the position, the rows between are skipped, and become a gap. Experimental.';
 CREATE PROCEDURE atproto.await_history(name text, timeout interval DEFAULT NULL)
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_await_history';
-COMMENT ON PROCEDURE atproto.await_history(text, interval) IS 'wait until a subscription has read the archive up to its end, with a notice every five seconds; an error after the timeout, or when the subscription is paused or has stopped';
+COMMENT ON PROCEDURE atproto.await_history(text, interval) IS 'wait until a subscription has read the archive up to its end, with a notice every five seconds; an error after the timeout, or when the subscription is paused or has stopped. Experimental.';
 CREATE FUNCTION atproto.close_gap(id bigint, how text DEFAULT NULL) RETURNS void
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_close_gap';
 COMMENT ON FUNCTION atproto.close_gap(bigint, text) IS 'note that the missing events of a gap are in the tables now, and how they got there; the row stays, with the time';
@@ -235,7 +235,7 @@ CREATE VIEW atproto.stat_directory WITH (security_barrier) AS
             FROM atproto.cursor k WHERE k.subscription = s.name AND k.endpoint = s.endpoint) c
         CROSS JOIN (SELECT current_setting('atproto.plc_lag', true)::interval AS lag) l
     WHERE s.identities AND (pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE'));
-COMMENT ON VIEW atproto.stat_directory IS 'one row for each subscription to a did:plc directory with identities: whether the log answers look-ups, that is, is believed, fresh and complete';
+COMMENT ON VIEW atproto.stat_directory IS 'one row for each subscription to a did:plc directory with identities: whether the log answers look-ups, that is, is believed, fresh and complete. Experimental.';
 COMMENT ON COLUMN atproto.stat_directory.name IS 'the subscription';
 COMMENT ON COLUMN atproto.stat_directory.target IS 'schema of the log';
 COMMENT ON COLUMN atproto.stat_directory.whole IS 'the log has all accounts: neither dids nor slice restricts it';
@@ -414,7 +414,7 @@ CREATE VIEW atproto.history_progress WITH (security_barrier) AS
         LEFT JOIN (SELECT subscription, endpoint, min(seq) AS seq FROM atproto.cursor GROUP BY subscription, endpoint) c
             ON c.subscription = h.subscription AND c.endpoint = h.endpoint
     WHERE pg_catalog.pg_has_role(s.owner, 'USAGE') OR pg_catalog.pg_has_role('pg_monitor', 'USAGE');
-COMMENT ON VIEW atproto.history_progress IS 'how far the archives of subscriptions are read; members of pg_monitor see those of all roles';
+COMMENT ON VIEW atproto.history_progress IS 'how far the archives of subscriptions are read; members of pg_monitor see those of all roles. Experimental.';
 COMMENT ON COLUMN atproto.history_progress.subscription IS 'the subscription';
 COMMENT ON COLUMN atproto.history_progress.phase IS 'plan, rows, markers: the archive is read; seam: the stream has begun, and its beginning is still to be compared with the archive; live: all is done';
 COMMENT ON COLUMN atproto.history_progress.position IS 'rows up to this sequence number are in the tables';

@@ -49,11 +49,11 @@ atp_sweep_init(void)
 {
 	DefineCustomIntVariable("atproto.sweep_max_deletions",
 							"Number of deletions that are kept in a target while an archive is read.",
-							"Above it those of accounts with more than a twentieth are dropped, then all, and \"atproto.history.incomplete\" says so.",
+							"Above it those of accounts with more than a twentieth are dropped, then all, and \"atproto.history.incomplete\" says so. Experimental.",
 							&sweep_max_deletions, 10000000, 0, INT_MAX, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("atproto.sweep_max_age",
 							"How long deletions are kept while an archive is read, and how long the end waits for other subscriptions.",
-							NULL, &sweep_max_age_s, 14 * 24 * 3600, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+							"Experimental.", &sweep_max_age_s, 14 * 24 * 3600, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 }
 
 /* Note in the rows of all sweeps of the target (name NULL), or of one subscription, that the tables may lack deletions; the first reason stays. */

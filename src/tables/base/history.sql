@@ -48,7 +48,7 @@ CREATE TABLE atproto.history (
         CHECK (incomplete IN ('number', 'age', 'behind', 'joined')),
     incomplete_at timestamptz
 );
-COMMENT ON TABLE atproto.history IS 'archives that are read before a stream (option history): one row for each subscription. The position is in atproto.cursor';
+COMMENT ON TABLE atproto.history IS 'archives that are read before a stream (option history): one row for each subscription. The position is in atproto.cursor. Experimental.';
 COMMENT ON COLUMN atproto.history.subscription IS 'the subscription';
 COMMENT ON COLUMN atproto.history.endpoint IS 'the stream whose archive is read, as in atproto.cursor';
 COMMENT ON COLUMN atproto.history.phase IS 'plan: the server is asked what to read; rows: rows up to tip are read; markers: then changes of accounts, if they are read apart; seam: the stream has begun, and the rows around its beginning are still to be compared with the archive; live: all is done';

@@ -22,7 +22,7 @@ CREATE TABLE atproto.plc_log_request (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX plc_log_request_due ON atproto.plc_log_request (subscription, next_try) WHERE answer IS NULL;
 CREATE INDEX plc_log_request_answered ON atproto.plc_log_request (subscription, answered_at) WHERE answer IS NOT NULL;
-COMMENT ON TABLE atproto.plc_log_request IS 'accounts whose logs the subscription''s did:plc directory is asked for; the fetcher asks, the subscription''s consumer stores what the answer has, with the entries of the account in plc_refused that wait for the answer';
+COMMENT ON TABLE atproto.plc_log_request IS 'accounts whose logs the subscription''s did:plc directory is asked for; the fetcher asks, the subscription''s consumer stores what the answer has, with the entries of the account in plc_refused that wait for the answer. Experimental.';
 COMMENT ON COLUMN atproto.plc_log_request.subscription IS 'the subscription: its directory is asked, and the answer is stored with the rights of its owner';
 COMMENT ON COLUMN atproto.plc_log_request.did IS 'the account';
 COMMENT ON COLUMN atproto.plc_log_request.why IS 'prev: the stream brought an operation that follows an unknown one; dids: the subscription names the account';
@@ -53,5 +53,5 @@ CREATE FUNCTION atproto.plc_ask(subscription text, did @extschema@.did DEFAULT N
 	AS 'MODULE_PATHNAME', 'atp_plc_ask'
 	LANGUAGE C;
 COMMENT ON FUNCTION atproto.plc_ask(text, @extschema@.did) IS
-	'asks the directory of a subscription for the log of an account; without an account, for the logs of all accounts in dids, or, without dids, of accounts with entries in plc_refused that follow an unknown operation; returns the number of accounts';
+	'asks the directory of a subscription for the log of an account; without an account, for the logs of all accounts in dids, or, without dids, of accounts with entries in plc_refused that follow an unknown operation; returns the number of accounts. Experimental.';
 REVOKE ALL ON FUNCTION atproto.plc_ask(text, @extschema@.did) FROM PUBLIC;

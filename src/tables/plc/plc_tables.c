@@ -134,13 +134,13 @@ const AtpTable atp_plc_operation_table = {
 	.columns = operation_columns,
 	.ncolumns = lengthof(operation_columns),
 	.key = "PRIMARY KEY (did, n)",
-	.comment = "operations of did:plc accounts that hold, nullified ones included",
+	.comment = "operations of did:plc accounts that hold, nullified ones included. Experimental.",
 	.whole = true,
 	.view = "plc_history",
 	.view_query = "SELECT o.did, o.n, o.created_at AS since, lead(o.created_at) OVER (PARTITION BY o.did ORDER BY o.n) AS until,"
 	" s.key, s.label_key, s.server, s.handle, s.gone FROM #.plc_operation o, LATERAL atproto.plc_state(" ATP_PLC_UNPACKED("o.packed", "NULL") ") s"
 	" WHERE o.nullified_by IS NULL",
-	.view_comment = "what each did:plc account said of itself, and when, by the chain that holds now: signing key, server, claimed handle",
+	.view_comment = "what each did:plc account said of itself, and when, by the chain that holds now: signing key, server, claimed handle. Experimental.",
 	.view_more = "COMMENT ON COLUMN #.plc_history.since IS 'when the operation came, by the directory''s word';"
 	"COMMENT ON COLUMN #.plc_history.until IS 'when the next operation of the chain came, from which time on that operation counts; NULL: the present state';"
 	"COMMENT ON COLUMN #.plc_history.key IS 'signing key of commits, as written, also what is no did:key; NULL: none';"
@@ -158,7 +158,7 @@ const AtpTable atp_plc_refused_table = {
 	.columns = refused_columns,
 	.ncolumns = lengthof(refused_columns),
 	.key = "PRIMARY KEY (did, digest)",
-	.comment = "entries of a did:plc directory that do not hold, with the reason",
+	.comment = "entries of a did:plc directory that do not hold, with the reason. Experimental.",
 	.whole = true,
 	.statements = refused_statements,
 	.nstatements = lengthof(refused_statements),

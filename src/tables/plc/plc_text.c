@@ -55,7 +55,7 @@ const AtpTable atp_plc_text_table = {
 	.columns = columns,
 	.ncolumns = lengthof(columns),
 	.whole = true,
-	.comment = "texts that operations of several did:plc accounts have; plc_operation.packed refers to the rows",
+	.comment = "texts that operations of several did:plc accounts have; plc_operation.packed refers to the rows. Experimental.",
 	.statements = statements,
 	.nstatements = lengthof(statements),
 };

@@ -76,7 +76,7 @@ const AtpTable atp_link_count_table = {
 	.key = "PRIMARY KEY (target, source)",
 	/* room for HOT updates of popular targets */
 	.options = " WITH (fillfactor = 80)",
-	.comment = "number of links to each target, from the sources that count_links() has named",
+	.comment = "number of links to each target, from the sources that count_links() has named. Experimental.",
 	.statements = statements,
 	.nstatements = lengthof(statements),
 };

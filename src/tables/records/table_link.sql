@@ -22,7 +22,7 @@ CREATE FUNCTION atproto.count_links(
     sources text[], target name DEFAULT 'atproto'
 ) RETURNS void
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_count_links';
-COMMENT ON FUNCTION atproto.count_links(text[], name) IS 'keep the number of links to each target in the table link_count, for these sources ("collection:path") and no others; the links that exist are counted at once, as the owner of the table link; sessions that write links wait meanwhile, sessions that read links do not';
+COMMENT ON FUNCTION atproto.count_links(text[], name) IS 'keep the number of links to each target in the table link_count, for these sources ("collection:path") and no others; the links that exist are counted at once, as the owner of the table link; sessions that write links wait meanwhile, sessions that read links do not. Experimental.';
 
 -- Look-ups of backlinks.  The functions run with the caller's privileges on the tables.
 CREATE FUNCTION atproto.backlinks(

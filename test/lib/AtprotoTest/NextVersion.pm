@@ -5,6 +5,7 @@
 #		my $next = AtprotoTest::NextVersion->new;
 #		PostgreSQL::Test::Cluster->new('name', install_path => $next->install_path);
 #		$next->install;		# before: the present version
+#		AtprotoTest::NextVersion->new('columns');	# a next version with further columns of tables
 #		$next->before, $next->version, $next->released
 
 package AtprotoTest::NextVersion;
@@ -21,9 +22,9 @@ use Test::More;
 
 sub new
 {
-	my ($class) = @_;
+	my ($class, @what) = @_;
 	my $self = $class->SUPER::new;
-	my $versions = `'$AtprotoTest::Installation::tree/test/tools/next-version' '$self->{sources}'`;
+	my $versions = `'$AtprotoTest::Installation::tree/test/tools/next-version' '$self->{sources}' @what`;
 
 	@$self{qw(before version)} = split ' ', $versions;
 	BAIL_OUT('no next version') unless defined $self->{version};

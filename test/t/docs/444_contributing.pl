@@ -56,7 +56,7 @@ sub file_of_test
 	return "test/fuzz/fuzz_$1.c" if $name =~ m{^replay/(\w+)$};
 	return "test/complexity/shapes_$1." . ($1 eq 'server' ? 'py' : 'c') if $name =~ m{^complexity/(\w+)$};
 	return "sql/$1.sql" if $name =~ m{^sql/(\w+)$};
-	return 'test/tools/reference' if $name eq 'reference';
+	return "test/tools/$name" if $name =~ /^(reference|promises)$/;
 	my ($file) = glob("$copy/test/t/*/$name.pl");
 	return $file ? $file =~ s{^\Q$copy\E/}{}r : "test/t/*/$name.pl";
 }

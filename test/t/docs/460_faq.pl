@@ -24,7 +24,7 @@ my %of_others = map { $_ => 1 } (
 my %of_builds = (
 	'ERROR:  signatures by secp256k1 are not supported by this build' => 'signatures by secp256k1 are not supported by this build',
 	'ERROR:  handles are not verified by this build'                  => 'handles are not verified by this build',
-	'LOG:  extension "atproto" of database "mydb" is not at version 1.0, which is this library\'s' => 'extension \"atproto\" of database \"%s\" is not at version %s, which is this library\'s');
+	'LOG:  extension "atproto" of database "mydb" is not at version 0.9, which is this library\'s' => 'extension \"atproto\" of database \"%s\" is not at version %s, which is this library\'s');
 # Errors of subscriptions, provoked by other tests.
 my %elsewhere = (
 	'Could not resolve host: '                     => '147_dns',
@@ -63,7 +63,7 @@ try_it("SELECT atproto.subscribe('network', '$nobody')", node => $bare);
 # V-02: a warning: no process reads documents
 try_it("SELECT atproto.unsubscribe('network'); SELECT atproto.subscribe('network', '$nobody', verify => 'full')", node => $bare);
 try_it("SELECT atproto.unsubscribe('network'); SELECT atproto.subscribe('network', '$nobody', backfill => 'repair')", node => $bare);
-try_it("BEGIN; UPDATE pg_extension SET extversion = '0.9' WHERE extname = 'atproto'; SELECT atproto.subscribe('network', '$nobody'); ROLLBACK");
+try_it("BEGIN; UPDATE pg_extension SET extversion = '0.8' WHERE extname = 'atproto'; SELECT atproto.subscribe('network', '$nobody'); ROLLBACK");
 query("CREATE DATABASE ascii TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'", node => $node);
 $node->safe_psql('ascii', 'CREATE EXTENSION atproto');
 try_it("SELECT dagcbor_to_jsonb('\\xa0')", database => 'ascii');

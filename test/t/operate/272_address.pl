@@ -66,10 +66,12 @@ my $log = slurp_file("$dir/debian/changelog");
 like($log, qr/\Aatproto \(2\.7\.18-1\) UNRELEASED;/, 'debian/changelog: the version');
 is(scalar(() = $log =~ /^atproto /mg), scalar(() = $before{'debian/changelog'} =~ /^atproto /mg), 'in the entry that was not released');
 
-# After a release, the next version begins an entry, and the entry of the release stays.
-open(my $fh, '>', "$dir/debian/changelog") or BAIL_OUT($!);
-print $fh $log =~ s/UNRELEASED/unstable/r;
-close $fh;
+# A release: what says that the version is not released goes.  Then the next version begins an entry, and the entry of
+# the release stays.
+like(slurp_file("$dir/CHANGELOG.md"), qr/^## \S+ \(not released\)$/m, 'CHANGELOG.md: not released');
+is(project('released'), 0, 'a release');
+is(decode_json(slurp_file("$dir/META.json"))->{release_status}, 'stable', 'META.json: stable');
+unlike(slurp_file("$dir/CHANGELOG.md"), qr/not released/, 'CHANGELOG.md: released');
 is(project(), 0, 'copied after the release');
 like(slurp_file("$dir/debian/changelog"), qr/\Aatproto \(2\.7\.18-1\) unstable;/, 'debian/changelog: a release is not changed');
 is(project('version', '2.7.19'), 0, 'the next version');
