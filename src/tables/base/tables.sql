@@ -119,7 +119,7 @@ CREATE TRIGGER dead_letter_truncated AFTER TRUNCATE ON atproto.dead_letter
 -- deferred triggers, which have to see the caller's search_path, and then set their own.
 CREATE FUNCTION atproto.create_tables(target name, value text DEFAULT NULL) RETURNS void
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_create_tables_sql';
-COMMENT ON FUNCTION atproto.create_tables(name, text) IS 'make the data tables that the schema lacks, and add columns that existing data tables lack; subscribe() calls this function; value: type of the values of records, jsonb or dagcbor; NULL: the type that the table record has, jsonb for new tables';
+COMMENT ON FUNCTION atproto.create_tables(name, text) IS 'make the data tables that the schema lacks, and add columns that existing data tables lack; subscribe() calls this function; value: type of the values of records, jsonb or dagcbor; NULL: the type that the table record has, jsonb for new tables. Experimental: value.';
 CREATE FUNCTION atproto.distribute(target name DEFAULT 'atproto', shards integer DEFAULT NULL) RETURNS void
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_distribute';
 COMMENT ON FUNCTION atproto.distribute(name, integer) IS 'have Citus distribute the rows of a schema''s data tables, including the existing rows, among the nodes; returns nothing and reports the steps as notices; shards NULL: 4 for each node';
