@@ -685,7 +685,7 @@ fault("passes-accounts", "process/consumer/consumer_history.c", "	if (found == N
 fault("passes-second", "process/consumer/consumer_history.c", "(c->history.passes == 2 && c->history.phase == ATP_HISTORY_ROWS)))", "false))", "t/413_history_passes")
 fault("passes-next", "process/consumer/consumer_history.c", "(c->more_accounts || ", "(", "t/413_history_passes")
 fault("passes-workers", "process/workers/shard_worker.c", " || from->set_back", "", "t/413_history_passes")
-fault("passes-fewer", "process/consumer/consumer_history.c", "		c->group = (int) c->filter.ndids / 2;\n", "		return false;\n", "t/413_history_passes")
+fault("passes-fewer", "process/consumer/consumer_plan.c", "		c->group = (int) c->filter.ndids / 2;\n", "		return false;\n", "t/413_history_passes")
 fault("archive-block-done", "archive/archive_reader.c", "	t->done = (step = open_block(a, t, t->block)) == ATP_ARCHIVE_ROW;\n", "	t->done = true;\n	step = open_block(a, t, t->block);\n", "t/410_history")
 fault("archive-hash", "archive/archive_reader.c", "	if (a->bad != NULL || atp_unzstd_push", "	if (atp_unzstd_push", "t/410_history")
 fault("archive-block-max", "archive/archive_reader.c", "atp_unzstd_new_for_blocks(options->block_max)", "atp_unzstd_new_for_blocks(Max(options->block_max, 1000000))", "t/410_history")
@@ -695,7 +695,7 @@ fault("seam-pieces", "tables/apply/stream_progress.c", "	return seq == p->next ?
 fault("same-rev", "tables/apply/repos_sink.c", "	return atp_records_same(a, rows, n, event->rev);\n", "	return atp_records_same(a, rows, 0, event->rev);\n", "t/410_history")
 fault("same-first", "tables/records/record_same.c", "!atp_keyset_add(keys, (AtpKey) {{record->did, record->collection, record->rkey}}) || ", "(!atp_keyset_add(keys, (AtpKey) {{record->did, record->collection, record->rkey}}) && record == NULL) || ", "t/410_history")
 fault("same-removed", "tables/records/sweep_deletion.c", " AND \" ATP_SQL_NOT_SAME(\"$5\", \"$6\") \" LIMIT $4\"", " LIMIT $4\"", "t/410_history")
-fault("passes-events", "process/consumer/consumer_history.c", "settings->events == ATP_EVENTS_NONE && ", "", "t/413_history_passes")
+fault("passes-events", "process/consumer/consumer_plan.c", "settings->events == ATP_EVENTS_NONE && ", "", "t/413_history_passes")
 
 # --- src/types ---
 

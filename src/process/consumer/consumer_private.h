@@ -4,7 +4,7 @@
  *
  * consumer.c begins and ends the process; consumer_loop.c has the loop, consumer_state.c the states;
  * consumer_settings.c follows the subscription's row; consumer_stream.c has the connection, consumer_pages.c the pages of
- * a directory; consumer_history.c reads the archive before the stream; consumer_passed.c knows which time the stream has passed;
+ * a directory; consumer_history.c reads the archive before the stream, consumer_plan.c decides what the archive is asked for; consumer_passed.c knows which time the stream has passed;
  * consumer_batch.c applies received events, or passes them to the workers.
  */
 #ifndef ATP_CONSUMER_PRIVATE_H
@@ -313,6 +313,23 @@ extern void atp_consumer_heard(Consumer *c, bool messages);
 
 /* If the stream has been silent for long, write the time that the stream has passed. */
 extern void atp_consumer_note_quiet(Consumer *c);
+
+/* --- consumer_plan.c --- */
+
+/* The subscription's filter as spans, as far as the server is asked to apply the filter. */
+extern AtpPlanRequest atp_consumer_plan_filter(Consumer *c);
+
+/* The filter of this phase: of some accounts, in phase markers or if the filter has more accounts than a request. */
+extern void atp_consumer_set_filter(Consumer *c);
+
+/* H-27: write the filters that the server is not asked to apply into atproto.history. */
+extern void atp_consumer_note_filtered(Consumer *c);
+
+/* The server has refused a request: ask for less; false: the request had no list. */
+extern bool atp_consumer_ask_for_less(Consumer *c);
+
+/* H-26: the first page of a cycle has come; true: the number of passes is decided, and the page is of the first pass. */
+extern bool atp_consumer_decide_passes(Consumer *c, const AtpPlan *plan, int *passes);
 
 /* --- consumer_history.c --- */
 
