@@ -239,6 +239,22 @@ extern void atp_repo_revive(const AtpRepos *s, AtpRepoState *repo, const AtpEven
 /* Take the status of an #account event, unless a newer status is known.  What a deletion does to records is left to the caller. */
 extern bool atp_repo_take_status(AtpRepos *s, AtpRepoState *repo, AtpEvent *event);
 
+/* Take an #account event: the status, and what a deletion does to records and held events. */
+extern void atp_repo_take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect);
+
+/*
+ * Has the table records of an export that was given up, and no commit that tells whether they are still the account's?
+ * Also while records of a deleted account are being removed: some of them may be of such an export (erase_export()).
+ */
+extern bool atp_repo_has_remains(AtpRepos *s, const AtpRepoState *repo);
+
+/*
+ * Delete the records of the repository.  The tables may have records newer than the repository's revision: the slices of
+ * an export write such records, and they stay if the fetch is given up before its last slice.  task_status.c has the same
+ * rule for deletions that are confirmed later.
+ */
+extern void atp_repo_erase(const AtpRepoState *repo, AtpEffect *effect);
+
 /* Take the handle of an #identity event. */
 extern void atp_repo_take_identity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event);
 
@@ -274,5 +290,8 @@ extern AtpRepoState *atp_repo_of(const AtpRepos *s, struct varlena *did);
  * that may come; an active status makes a row where an older status may follow.
  */
 extern bool atp_repo_makes_row(AtpRepos *s, const AtpEvent *event);
+
+/* H-34: is this an event of an account of which the tables have nothing, and are to have nothing? */
+extern bool atp_repo_is_stranger(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event);
 
 #endif							/* ATP_REPO_STATE_H */
