@@ -19,7 +19,7 @@ LOAD=$(cut -d' ' -f1 /proc/loadavg)
 # Frames of about 5 kB, without a server.
 gzip -dc "$HERE/../test/data/pds.frames.gz" >"$W/capture"
 build() {
-	${CC:-cc} -std=gnu11 -O2 -DATP_SECP256K1 -I"$HERE/shim" -I"$HERE/../src" -I"$HERE/../test" -o "$W/$1" "$HERE/$1.c" "$HERE"/../src/core/*.c "$HERE"/../src/core/*/*.c \
+	${CC:-cc} -std=gnu11 -O2 -DATP_SECP256K1 -I"$HERE/shim" -I"$HERE/../src" -I"$HERE/../test" -o "$W/$1" "$HERE/$1.c" "$HERE/made_frame.c" "$HERE"/../src/core/*.c "$HERE"/../src/core/*/*.c \
 		"$HERE"/../test/protocol/*.c "$HERE/../src/data/jsonb_image.c" "$HERE/../src/common/sha256.c" "$HERE/../src/common/signature.c" -lcbor -lcrypto -lsecp256k1
 }
 build make_frames

@@ -11,6 +11,8 @@
 
 const char *const made_collections[MADE_COLLECTIONS] = {"app.bsky.feed.like", "app.bsky.feed.post", "app.bsky.graph.follow", "exchange.recipe.recipe"};
 
+uint64_t	made_subjects = 0;
+
 void
 made_die(const char *what)
 {
@@ -55,7 +57,32 @@ made_did(uint64_t account, char did[MADE_DID_LEN + 1])
 	did[MADE_DID_LEN] = '\0';
 }
 
-/* What somebody else has written. */
+uint64_t
+made_mix(uint64_t a, uint64_t b)
+{
+	uint64_t	state = a;
+
+	state = made_number(&state) ^ b;
+	return made_number(&state);
+}
+
+void
+made_spread_did(uint64_t account, char did[MADE_DID_LEN + 1])
+{
+	made_did(made_mix(account, UINT64_C(0xd1d)), did);
+}
+
+/* The cube of a random number: an eighth of the accounts gets half of the likes. */
+static void
+subject_did(uint64_t *state, char did[MADE_DID_LEN + 1])
+{
+	uint64_t	number = made_number(state);
+	double		share = (double) (number >> 11) / (double) (UINT64_C(1) << 53);
+
+	made_did(made_subjects == 0 ? number : (uint64_t) (share * share * share * (double) made_subjects), did);
+}
+
+/* What somebody else has written: with made_subjects, one of 16 posts of an account. */
 static void
 put_subject(AtpCborWriter *w, uint64_t *state)
 {
@@ -66,8 +93,8 @@ put_subject(AtpCborWriter *w, uint64_t *state)
 
 	for (int i = 4; i < ATP_CID_BLESSED_LEN; i++)
 		cid[i] = (uint8_t) made_number(state);
-	made_did(made_number(state), did);
-	atp_tid_format(MADE_FIRST_TID + (made_number(state) & 0xffffffff) * 1024, rkey);
+	subject_did(state, did);
+	atp_tid_format(MADE_FIRST_TID + (made_number(state) & (made_subjects == 0 ? 0xffffffff : 15)) * 1024, rkey);
 	snprintf(uri, sizeof(uri), "at://%s/app.bsky.feed.post/%.13s", did, rkey);
 	atp_cbor_put_key(w, "subject");
 	atp_cbor_put_map(w, 2);
@@ -112,7 +139,7 @@ made_record(AtpCborWriter *w, MadeCollection collection, uint64_t *state)
 		put_subject(w, state);
 	else
 	{
-		made_did(made_number(state), did);
+		subject_did(state, did);
 		atp_cbor_put_key(w, "subject");
 		atp_cbor_put_key(w, did);
 	}

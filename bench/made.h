@@ -25,10 +25,19 @@ typedef enum MadeCollection
 /* Sorted. */
 extern const char *const made_collections[MADE_COLLECTIONS];
 
+/* So many accounts are named by records, some much more often than others; 0, the default: any account, each once. */
+extern uint64_t made_subjects;
+
 /* The next number of a generator (splitmix64). */
 extern uint64_t made_number(uint64_t *state);
 
 extern void made_did(uint64_t account, char did[MADE_DID_LEN + 1]);
+
+/* A DID that looks like one of chance: accounts with neighbouring numbers are no neighbours. */
+extern void made_spread_did(uint64_t account, char did[MADE_DID_LEN + 1]);
+
+/* A number that follows from two others. */
+extern uint64_t made_mix(uint64_t a, uint64_t b);
 
 /* A record of up to MADE_RECORD_MAX bytes. */
 extern void made_record(AtpCborWriter *w, MadeCollection collection, uint64_t *state);

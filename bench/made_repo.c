@@ -33,6 +33,8 @@ struct MadeRepo
 	size_t		max;
 	uint8_t    *scratch;
 	uint64_t	order;			/* of the blocks */
+	uint8_t		root[ATP_CID_BLESSED_LEN];
+	uint8_t		commit_cid[ATP_CID_BLESSED_LEN];
 };
 
 MadeRepo *
@@ -121,24 +123,65 @@ write_file(const char *path, MadeRepo *repo, AtpBytes root)
 }
 
 void
-made_repo_write(MadeRepo *repo, uint64_t account, const char *did, uint64_t rev, uint64_t hosts, const char *dir)
+made_repo_commit(MadeRepo *repo, const char *did, uint64_t rev)
 {
 	static const uint8_t sig[ATP_COMMIT_SIG_LEN];
-	uint8_t		root[ATP_CID_BLESSED_LEN];
-	uint8_t		cid[ATP_CID_BLESSED_LEN];
 	uint8_t		buf[MADE_RECORD_MAX];
 	AtpCborWriter w = {.buf = buf, .cap = sizeof(buf)};
-	char		path[4096];
 
-	if (atp_mst_build(repo->items, repo->n, made_sha256, NULL, repo->scratch, NODE_ROOM, keep_block, repo, root) != ATP_OK)
+	if (atp_mst_build(repo->items, repo->n, made_sha256, NULL, repo->scratch, NODE_ROOM, keep_block, repo, repo->root) != ATP_OK)
 		made_die("the tree does not fit");
-	atp_commit_put(&w, &(AtpCommit) {.did = {did, strlen(did)}, .data = {root, sizeof(root)}, .sig = {sig, sizeof(sig)}, .rev = rev});
-	atp_cid_of(ATP_CID_CODEC_DAG_CBOR, buf, w.len, made_sha256, NULL, cid);
-	keep_block(repo, cid, buf, w.len);
+	atp_commit_put(&w, &(AtpCommit) {.did = {did, strlen(did)}, .data = made_repo_root(repo), .sig = {sig, sizeof(sig)}, .rev = rev});
+	atp_cid_of(ATP_CID_CODEC_DAG_CBOR, buf, w.len, made_sha256, NULL, repo->commit_cid);
+	keep_block(repo, repo->commit_cid, buf, w.len);
 	if (repo->bytes.len > repo->bytes.cap)
 		made_die("the blocks do not fit");
+}
+
+size_t
+made_repo_records(const MadeRepo *repo)
+{
+	return repo->n;
+}
+
+size_t
+made_repo_blocks(const MadeRepo *repo)
+{
+	return repo->nblocks;
+}
+
+AtpBytes
+made_repo_section(const MadeRepo *repo, size_t block)
+{
+	return (AtpBytes) {repo->bytes.buf + repo->sections[block].start, repo->sections[block].len};
+}
+
+AtpMstLeaf
+made_repo_record(const MadeRepo *repo, size_t record)
+{
+	return (AtpMstLeaf) {.key = repo->items[record].key, .value = repo->items[record].value};
+}
+
+AtpBytes
+made_repo_root(const MadeRepo *repo)
+{
+	return (AtpBytes) {repo->root, sizeof(repo->root)};
+}
+
+AtpBytes
+made_repo_commit_cid(const MadeRepo *repo)
+{
+	return (AtpBytes) {repo->commit_cid, sizeof(repo->commit_cid)};
+}
+
+void
+made_repo_write(MadeRepo *repo, uint64_t account, const char *did, uint64_t rev, uint64_t hosts, const char *dir)
+{
+	char		path[4096];
+
+	made_repo_commit(repo, did, rev);
 	snprintf(path, sizeof(path), "%s/h%llu.localhost", dir, (unsigned long long) (account % hosts));
 	(void) mkdir(path, 0755);
 	snprintf(path, sizeof(path), "%s/h%llu.localhost/%s.car", dir, (unsigned long long) (account % hosts), did);
-	write_file(path, repo, (AtpBytes) {cid, sizeof(cid)});
+	write_file(path, repo, made_repo_commit_cid(repo));
 }

@@ -1,6 +1,6 @@
 /*
  * make_archive.c
- *		The archive of a Jetstream that does not exist: make_archive EVENTS ACCOUNTS HOSTS PLANTED DIR writes it into DIR.
+ *		The archive of a Jetstream that does not exist: make_archive EVENTS ACCOUNTS HOSTS PLANTED DIR [SUBJECTS] writes it into DIR.
  *
  *	seg_*.jss	segments of 100 blocks of 4,096 rows
  *	index		what bench/archive_server knows of them, a line for each segment and block
@@ -10,7 +10,7 @@
  *
  * The first half of the events are the records of one repository after another, as a server reads them when it begins. Then
  * accounts write in random order: 4 of 100 records are deleted by the account's next event, 6 are changed, and 1 event of
- * 100 is about an account or its handle.  Nothing is compacted.  The same arguments give the same bytes.
+ * 100 is about an account or its handle.  With SUBJECTS, records name so many accounts, some much more often than others.  Nothing is compacted.  The same arguments give the same bytes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,20 +115,10 @@ close_file(FILE *f)
 		made_die("cannot write a file");
 }
 
-/* A number that follows from two others. */
-static uint64_t
-mix(uint64_t a, uint64_t b)
-{
-	uint64_t	state = a;
-
-	state = made_number(&state) ^ b;
-	return made_number(&state);
-}
-
 static MadeCollection
 collection_of(uint64_t account, uint32_t record)
 {
-	uint64_t	n = mix(account, record) % 100;
+	uint64_t	n = made_mix(account, record) % 100;
 
 	return n < 50 ? MADE_LIKE : n < 75 ? MADE_POST : n < 99 ? MADE_FOLLOW : MADE_RECIPE;
 }
@@ -136,7 +126,7 @@ collection_of(uint64_t account, uint32_t record)
 static Fate
 fate_of(uint64_t account, uint32_t record)
 {
-	uint64_t	n = record < first_records ? 100 : mix(account, record) / 100 % 100;
+	uint64_t	n = record < first_records ? 100 : made_mix(account, record) / 100 % 100;
 
 	return n < 4 ? DELETED : n < 10 ? CHANGED : KEPT;
 }
@@ -150,12 +140,6 @@ planted_at(uint64_t account, uint32_t record)
 	if (record > 0 || distance == 0 || account % distance != 0 || account / distance >= nplanted)
 		return NOTHING;
 	return (Planted) (MISSING + account / distance % 3);
-}
-
-static void
-write_did(uint64_t account, char did[MADE_DID_LEN + 1])
-{
-	made_did(mix(account, UINT64_C(0xd1d)), did);
 }
 
 static uint64_t
@@ -267,7 +251,7 @@ begin_row(uint64_t account, AtpArchiveKind kind)
 	RowTexts   *t = &texts[nrows];
 
 	seq++;
-	write_did(account, t->did);
+	made_spread_did(account, t->did);
 	*row = (AtpArchiveRow) {.seq = seq, .witnessed_at = START + (int64_t) seq * 2000, .kind = kind, .did = {t->did, MADE_DID_LEN}};
 	return row;
 }
@@ -285,7 +269,7 @@ add_record(uint64_t account, uint32_t record, AtpArchiveKind kind, uint64_t rev,
 	AtpArchiveRow *row = begin_row(account, kind);
 	RowTexts   *t = &texts[nrows];
 	MadeCollection collection = collection_of(account, record);
-	uint64_t	state = mix(account, record) + version;
+	uint64_t	state = made_mix(account, record) + version;
 	AtpCborWriter w = {.buf = t->payload, .cap = sizeof(t->payload)};
 
 	row->collection = (AtpSpan) {made_collections[collection], strlen(made_collections[collection])};
@@ -350,7 +334,7 @@ add_first_records(uint64_t account, FILE *planted)
 			char		did[MADE_DID_LEN + 1];
 			char		rkey[ATP_TID_TEXT];
 
-			write_did(account, did);
+			made_spread_did(account, did);
 			atp_tid_format(tid(a->records), rkey);
 			fprintf(planted, "%s\t%s\t%s\t%.*s\n", did, planted_words[what], made_collections[collection_of(account, a->records)], ATP_TID_TEXT, rkey);
 		}
@@ -397,7 +381,7 @@ write_stream(void)
 	uint8_t		head[4];
 	int			len;
 
-	write_did(0, did);
+	made_spread_did(0, did);
 	len = snprintf(text, sizeof(text),
 				   "{\"$type\":\"message\",\"payload\":{\"$type\":\"network.bsky.jetstream.subscribeEvents#identity\",\"seq\":%llu,\"did\":\"%s\","
 				   "\"time\":\"2026-11-01T00:00:00.000000Z\",\"identity\":{\"did\":\"%s\",\"handle\":\"a0.example.com\",\"seq\":%llu,\"time\":\"2026-11-01T00:00:00.000Z\"}}}",
@@ -419,7 +403,7 @@ add_to_repo(MadeRepo *repo, uint64_t account, uint32_t record)
 {
 	bool		is_done = accounts[account].pending != record + 1;
 	Fate		fate = is_done ? fate_of(account, record) : KEPT;
-	uint64_t	state = mix(account, record) + (fate == CHANGED);
+	uint64_t	state = made_mix(account, record) + (fate == CHANGED);
 
 	if (fate != DELETED && planted_at(account, record) != EXTRA)
 		made_repo_add(repo, collection_of(account, record), tid(record), &state);
@@ -446,7 +430,7 @@ write_repos(uint64_t hosts)
 			for (uint32_t record = 0; record < accounts[account].records; record++)
 				if (collection_of(account, record) == (MadeCollection) collection)
 					add_to_repo(repo, account, record);
-		write_did(account, did);
+		made_spread_did(account, did);
 		made_repo_write(repo, account, did, tid(first_records + accounts[account].events), hosts, cars);
 	}
 }
@@ -454,16 +438,17 @@ write_repos(uint64_t hosts)
 int
 main(int argc, char **argv)
 {
-	uint64_t	nevents = argc == 6 ? strtoull(argv[1], NULL, 10) : 0;
-	uint64_t	hosts = argc == 6 ? strtoull(argv[3], NULL, 10) : 0;
+	uint64_t	nevents = argc >= 6 ? strtoull(argv[1], NULL, 10) : 0;
+	uint64_t	hosts = argc >= 6 ? strtoull(argv[3], NULL, 10) : 0;
 	uint64_t	state = 1;
 	FILE	   *planted;
 
-	naccounts = argc == 6 ? strtoull(argv[2], NULL, 10) : 0;
-	nplanted = argc == 6 ? strtoull(argv[4], NULL, 10) : 0;
+	naccounts = argc >= 6 ? strtoull(argv[2], NULL, 10) : 0;
+	nplanted = argc >= 6 ? strtoull(argv[4], NULL, 10) : 0;
 	if (nevents == 0 || naccounts == 0)
-		made_die("usage: make_archive EVENTS ACCOUNTS HOSTS PLANTED DIR");
+		made_die("usage: make_archive EVENTS ACCOUNTS HOSTS PLANTED DIR [SUBJECTS]");
 	dir = argv[5];
+	made_subjects = argc > 6 ? strtoull(argv[6], NULL, 10) : 0;
 	first_records = nevents / 2 / naccounts;
 	if (nplanted > 0 && (first_records < 2 || nplanted > naccounts))
 		made_die("make_archive: so few records of an account cannot have planted changes");

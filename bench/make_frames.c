@@ -17,6 +17,7 @@
 #include "core/syntax/tid.h"
 #include "core/repo/car_write.h"
 #include "core/repo/commit_write.h"
+#include "made_frame.h"
 #include "protocol/mst_build.h"
 
 #define DID			"did:plc:ewvi7nxzyoun6zhxrhs64oiz"
@@ -97,49 +98,6 @@ put_blocks(AtpCborWriter *car, const AtpMstWalk *walk, uint64_t n,
 	}
 	atp_car_put_block(car, span(cid), record, len);
 	atp_car_put_block(car, span(commit_cid), commit->buf, commit->len);
-}
-
-static void
-put_frame(AtpCborWriter *w, const AtpMstLeaf *leaf, uint64_t seq, const char *rev,
-		  const uint8_t *commit_cid, AtpBytes data, const AtpCborWriter *car)
-{
-	atp_cbor_put_map(w, 2);
-	atp_cbor_put_key(w, "t");
-	atp_cbor_put_key(w, "#commit");
-	atp_cbor_put_key(w, "op");
-	atp_cbor_put_uint(w, 1);
-	atp_cbor_put_map(w, 12);
-	atp_cbor_put_key(w, "ops");
-	atp_cbor_put_array(w, 1);
-	atp_cbor_put_map(w, 3);
-	atp_cbor_put_key(w, "cid");
-	atp_cbor_put_link(w, leaf->value.ptr, leaf->value.len);
-	atp_cbor_put_key(w, "path");
-	atp_cbor_put_text(w, (const char *) leaf->key.ptr, leaf->key.len);
-	atp_cbor_put_key(w, "action");
-	atp_cbor_put_key(w, "create");
-	atp_cbor_put_key(w, "rev");
-	atp_cbor_put_text(w, rev, ATP_TID_TEXT);
-	atp_cbor_put_key(w, "seq");
-	atp_cbor_put_uint(w, seq);
-	atp_cbor_put_key(w, "repo");
-	atp_cbor_put_key(w, DID);
-	atp_cbor_put_key(w, "time");
-	atp_cbor_put_key(w, "2026-01-01T00:00:00.000Z");
-	atp_cbor_put_key(w, "blobs");
-	atp_cbor_put_array(w, 0);
-	atp_cbor_put_key(w, "since");
-	atp_cbor_put_null(w);
-	atp_cbor_put_key(w, "blocks");
-	atp_cbor_put_bytes(w, car->buf, car->len);
-	atp_cbor_put_key(w, "commit");
-	atp_cbor_put_link(w, commit_cid, ATP_CID_BLESSED_LEN);
-	atp_cbor_put_key(w, "rebase");
-	atp_cbor_put_bool(w, false);
-	atp_cbor_put_key(w, "tooBig");
-	atp_cbor_put_bool(w, false);
-	atp_cbor_put_key(w, "prevData");
-	atp_cbor_put_link(w, data.ptr, data.len);
 }
 
 /* Every block of the tree's file into an index. */
@@ -225,18 +183,14 @@ main(int argc, char **argv)
 	{
 		AtpCborWriter car = {.buf = car_buf, .cap = sizeof(car_buf)};
 		AtpCborWriter frame = {.buf = frame_buf, .cap = sizeof(frame_buf)};
-		uint8_t		head[4];
 
 		if (i % (nrecords / nframes) != 0)
 			continue;
 		put_blocks(&car, &walk, i, commit_cid, &commit_w);
-		put_frame(&frame, &leaf, i + 1, rev, commit_cid, span(root), &car);
+		made_frame_put(&frame, &(MadeFrame) {.did = DID, .leaf = leaf, .seq = i + 1, .rev = rev, .commit = span(commit_cid), .prev_data = span(root), .car = {car.buf, car.len}});
 		if (car.len > car.cap || frame.len > frame.cap)
 			die("a frame does not fit");
-		for (int k = 0; k < 4; k++)
-			head[k] = (uint8_t) (frame.len >> (24 - 8 * k));
-		if (fwrite(head, 1, 4, stdout) != 4 ||
-			fwrite(frame_buf, 1, frame.len, stdout) != frame.len)
+		if (!made_frame_write(&frame, stdout))
 			die("cannot write");
 	}
 	return 0;
