@@ -34,7 +34,8 @@ begin_walk(FunctionCallInfo fcinfo)
 {
 	AtpLinkWalk *walk = palloc(sizeof(AtpLinkWalk));
 
-	InitMaterializedSRF(fcinfo, 0);
+	/* without the flag, each call would keep memory until the query ends: PostgreSQL looks up the result's columns then */
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	atp_link_walk_begin(walk, return_link, fcinfo->resultinfo);
 	return walk;
 }

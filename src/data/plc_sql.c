@@ -204,7 +204,8 @@ atp_pg_plc_check(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("the log has more than %d entries", PLC_CHECK_MAX)));
-	InitMaterializedSRF(fcinfo, 0);
+	/* without the flag, each call would keep memory until the query ends: PostgreSQL looks up the result's columns then */
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	c->kept = CurrentMemoryContext;
 	c->n = JB_ROOT_COUNT(jb);
 	c->entries = palloc0((c->n + 1) * sizeof(CheckedEntry));

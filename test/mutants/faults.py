@@ -34,6 +34,8 @@ fault("nsid-code-run", "core/syntax/nsid_code.c", "from = middle + 1;", "from = 
 fault("did-fits", "core/syntax/did.c", "n <= ATP_DID_MAX && (stored[0] != ATP_DID_TAG || n == ATP_DID_PLC_STORED)", "(stored[0] != ATP_DID_TAG || n == ATP_DID_PLC_STORED)", "unit/test_did", "sql/types_damaged")
 fault("rkey-fits", "core/syntax/recordkey.c", "n <= ATP_RKEY_MAX && (stored[0]", "(stored[0]", "unit/test_recordkey", "sql/types_damaged")
 fault("uri-fits-tid", "core/syntax/uri_store.c", "return p == NULL || end - p >= ATP_URI_TID_STORED;", "return p == NULL || end > p;", "unit/test_uri_order")
+fault("links-memory", "data/links_sql.c", "InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC)", "InitMaterializedSRF(fcinfo, 0)", "sql/data_memory")
+fault("plc-check-memory", "data/plc_sql.c", "InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC)", "InitMaterializedSRF(fcinfo, 0)", "sql/data_memory")
 fault("nsid-fits", "types/type_nsid.c", "	if (!fits_nsid(stored, n))", "	if (n == 0)", "sql/types_damaged")
 fault("did-parts", "types/text_type.c", "	if (type->check(text.ptr, text.len, &at) != ATP_OK)", "	if (text.len == 0 && type->check(text.ptr, text.len, &at) != ATP_OK)", "sql/types_damaged")
 fault("cid-fits", "types/type_cidlink.c", "	if (bytes.len > ATP_CID_MAX)", "	if (bytes.len > 100 * ATP_CID_MAX)", "sql/types_damaged")
