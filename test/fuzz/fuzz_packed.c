@@ -5,9 +5,7 @@
  *
  * Input: DAG-CBOR, or a stored value.
  */
-#include <stdlib.h>
-
-#include "core/packed/packed.h"
+#include "packed_check.h"
 
 #define CHECK(cond)	do { if (!(cond)) abort(); } while (0)
 #define PARTS		2000		/* parts read of one input */
@@ -40,21 +38,6 @@ unpack(const AtpPackedPart *part)
 	return (AtpBytes) {out, n};
 }
 
-static AtpErr
-check(AtpBytes stored)
-{
-	size_t		n;
-	AtpErr		err = atp_packed_unpack(stored, NULL, 0, &n);
-	uint8_t    *scratch;
-
-	if (err != ATP_OK)
-		return err;
-	scratch = malloc(ATP_PACKED_CHECK_ROOM(stored.len, n));
-	err = atp_packed_check(stored, scratch, ATP_PACKED_CHECK_ROOM(stored.len, n));
-	free(scratch);
-	return err;
-}
-
 /* A part can be stored alone, and has the kind, number of members and text of the part's DAG-CBOR. */
 static void
 check_part(const AtpPackedPart *part, AtpBytes cbor)
@@ -71,7 +54,7 @@ check_part(const AtpPackedPart *part, AtpBytes cbor)
 
 	CHECK(unpacked.len == cbor.len && memcmp(unpacked.ptr, cbor.ptr, cbor.len) == 0);
 	atp_part_store(part, stored);
-	CHECK(check((AtpBytes) {stored, atp_part_size(part)}) == ATP_OK);
+	CHECK(check_packed((AtpBytes) {stored, atp_part_size(part)}) == ATP_OK);
 	atp_cbor_init(&r, cbor.ptr, cbor.len, ATP_CBOR_DEPTH_DEFAULT);
 	CHECK(atp_cbor_next(&r, &head, &at) == ATP_OK);
 	CHECK(atp_part_kind(part, &kind) == ATP_OK && kind == head.kind);
@@ -126,7 +109,7 @@ check_stored(AtpBytes stored, AtpBytes cbor)
 	AtpCborReader r;
 	AtpPackedPart		whole;
 
-	CHECK(check(stored) == ATP_OK);
+	CHECK(check_packed(stored) == ATP_OK);
 	CHECK(atp_part_whole(stored, &whole) == ATP_OK);
 	atp_cbor_init(&r, cbor.ptr, cbor.len, ATP_CBOR_DEPTH_DEFAULT);
 	check_parts(&whole, &r, &budget);
@@ -195,7 +178,7 @@ read_damaged(AtpBytes stored)
 		if (atp_part_member(&part, i, &found) == ATP_OK && found)
 			(void) atp_part_text(&part, buf, &text);
 	}
-	if (check(stored) == ATP_OK)
+	if (check_packed(stored) == ATP_OK)
 	{
 		AtpBytes	cbor = unpack(&whole);
 

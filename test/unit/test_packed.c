@@ -8,6 +8,7 @@
 #include "core/packed/packed_table.h"
 #include "core/packed/packed_text.h"
 #include "hex.h"
+#include "packed_check.h"
 #include "sha.h"
 
 #define CID		"bafyreigp7z5bqlv2zsv5tbpxlhhgqvqzj6c7ksl2hg2ze2gv2dydpwzg5i"
@@ -15,23 +16,6 @@
 #define REF		"{\"cid\":\"" CID "\",\"uri\":\"" POST "\"}"
 
 /* --- whole values --- */
-
-static AtpErr
-check(AtpBytes stored)
-{
-	size_t		n;
-	AtpErr		err = atp_packed_unpack(stored, NULL, 0, &n);
-	uint8_t    *scratch;
-
-	if (err != ATP_OK)
-		return err;
-	scratch = malloc(ATP_PACKED_CHECK_ROOM(stored.len, n));
-	err = atp_packed_check(stored, scratch, ATP_PACKED_CHECK_ROOM(stored.len, n));
-	if (err == ATP_OK)
-		ok(atp_packed_check(stored, scratch, ATP_PACKED_CHECK_ROOM(stored.len, n) - 1) == ATP_E_PACKED, "the check refuses a room that is too small");
-	free(scratch);
-	return err;
-}
 
 static bool
 same(AtpBytes a, AtpBytes b)
@@ -91,7 +75,7 @@ test_vector(char *line, size_t n, void *seen)
 	ok(same(packed, stored), "packs: %s", name);
 	ok(stored.len <= cbor.len + 1, "is at most a byte longer: %s", name);
 	ok(atp_packed_unpack(stored, out, cbor.len, &len) == ATP_OK && same((AtpBytes) {out, len}, cbor), "unpacks: %s", name);
-	ok(check(stored) == ATP_OK, "passes the check: %s", name);
+	ok(check_packed(stored) == ATP_OK, "passes the check: %s", name);
 	((bool *) seen)[stored.ptr[0] == ATP_PACKED_PLAIN ? 256 : stored.ptr[1]] = true;
 	free(out);
 	free((void *) stored.ptr);
@@ -275,7 +259,7 @@ test_damaged(void)
 	{
 		AtpBytes	stored = unhex(rows[i].stored);
 
-		ok(check(stored) == ATP_E_PACKED, "damaged: %s", rows[i].what);
+		ok(check_packed(stored) == ATP_E_PACKED, "damaged: %s", rows[i].what);
 		free((void *) stored.ptr);
 	}
 	{
@@ -290,7 +274,7 @@ test_damaged(void)
 		AtpPackedPart		part;
 
 		ok(atp_part_whole((AtpBytes) {stored, 2}, &part) == ATP_E_PACKED_EDITION, "the edition %d is newer than the library", edition);
-		ok(check((AtpBytes) {stored, 2}) == ATP_E_PACKED_EDITION, "and is not unpacked");
+		ok(check_packed((AtpBytes) {stored, 2}) == ATP_E_PACKED_EDITION, "and is not unpacked");
 	}
 }
 
@@ -510,7 +494,7 @@ test_kind(AtpBytes stored, const char *path, AtpCborKind expected, uint64_t memb
 	out = malloc(atp_part_size(&part));
 	atp_part_store(&part, out);
 	again = (AtpBytes) {out, atp_part_size(&part)};
-	ok(check(again) == ATP_OK && out[0] == stored.ptr[0], "%s is a value of its own", path);
+	ok(check_packed(again) == ATP_OK && out[0] == stored.ptr[0], "%s is a value of its own", path);
 	free(out);
 }
 
