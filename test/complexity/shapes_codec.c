@@ -321,6 +321,24 @@ make_uris(size_t n)
 		atp_cbor_put_key(&input, "at://did:plc:44ybard66vv44zksje25o7dz/app.bsky.feed.post/3k2yihcrp6f2c");
 }
 
+/* Texts of the hash of a frequent text, which differ from the frequent text only when all bytes are compared. */
+static void
+make_alike(size_t n)
+{
+	atp_cbor_put_array(&input, n);
+	while (n-- > 0)
+		atp_cbor_put_key(&input, "app.bsky.feed.lkke");
+}
+
+/* Times that only their zone, at the end, keeps from being packed. */
+static void
+make_times(size_t n)
+{
+	atp_cbor_put_array(&input, n);
+	while (n-- > 0)
+		atp_cbor_put_key(&input, "2026-07-14T09:08:07.654+01:00");
+}
+
 /* Packs, checks, and reads the last member. */
 static bool
 run_packed(void)
@@ -370,6 +388,9 @@ const Shape codec_shapes[] = {
 	{"packed-nested", RECORD_MAX / 127 - 1, 256, make_nested, run_packed},
 	{"packed-maps", RECORD_MAX / 254 - 1, 128, make_nested_maps, run_packed},
 	{"packed-moved", RECORD_MAX / 19 - 128, 8192, make_moved, run_packed},
+	{"packed-large", RECORD_MAX / 9 - 1, 8192, make_large_integers, run_packed},
+	{"packed-alike", RECORD_MAX / 19 - 1, 8192, make_alike, run_packed},
+	{"packed-times", RECORD_MAX / 31 - 1, 4096, make_times, run_packed},
 	{"packed-text", RECORD_MAX / 3 - 8, 65536, make_text, run_packed},
 	{"packed-uris", RECORD_MAX / 72 - 1, 2048, make_uris, run_packed},
 	{"packed-bytes", RECORD_MAX / 2 - 8, 16384, make_bytes, run_packed},
