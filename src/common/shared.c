@@ -10,7 +10,7 @@
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 
-#define PARTS_MAX	5
+#define PARTS_MAX	6
 
 static struct
 {

@@ -23,6 +23,7 @@ static const char *const drop_names[ATP_DROP_COUNT] = {
 	[ATP_DROP_SEQ] = "seq",
 	[ATP_DROP_ERROR_FRAME] = "error frame",
 	[ATP_DROP_CLOCK] = "clock",
+	[ATP_DROP_LIMIT] = "limit",
 };
 
 const char *

@@ -25,6 +25,7 @@ typedef enum AtpDrop
 	ATP_DROP_SEQ,				/* E-40, E-41 */
 	ATP_DROP_ERROR_FRAME,		/* E-28 */
 	ATP_DROP_CLOCK,				/* F-03: this machine's clock is behind */
+	ATP_DROP_LIMIT,				/* a limit of the whole database is reached: disk, or requests of an hour */
 	ATP_DROP_COUNT
 } AtpDrop;
 

@@ -7,6 +7,7 @@
 
 #include "core/syntax/markup.h"
 #include "core/syntax/printable.h"
+#include "net/hour.h"
 #include "net/http_private.h"
 #include "utils/memutils.h"
 
@@ -44,6 +45,7 @@ void
 atp_http_init(void)
 {
 	atp_http_policy_init();
+	atp_hour_init();
 }
 
 void
@@ -112,6 +114,7 @@ static void
 send_request(AtpHttp *http)
 {
 	http->curl_error[0] = '\0';
+	atp_hour_request();
 	if (!atp_http_prepare(http) || !atp_multi_add(http))
 		atp_http_end(http, ATP_HTTP_BROKEN, "out of memory");
 }

@@ -49,6 +49,7 @@ typedef struct AtpHttpRequest
 	void	   *arg;			/* the owner's own data */
 	void	   *place;			/* fetch.c's */
 	bool		shared;			/* fetch.c's: the host's requests for other purposes come first (P-60) */
+	bool		bulk;			/* fetch.c's: leaves the last tenth of the bounds of an hour to other requests (hour.h) */
 	const char *url;
 	const char *accept;			/* media types; NULL: no Accept header */
 	int			redirects;		/* redirects to follow at most */

@@ -14,6 +14,7 @@
 
 #include "core/wire/http_head.h"
 #include "core/syntax/printable.h"
+#include "net/hour.h"
 #include "net/http_private.h"
 #include "net/poll.h"
 #include "storage/fd.h"
@@ -231,6 +232,7 @@ on_header(char *data, size_t size, size_t n, void *arg)
 	const char *colon = memchr(data, ':', n);
 
 	http->answer.received += n;
+	atp_hour_bytes(n);
 	http->header_bytes += n;
 	if (http->header_bytes > ATP_HTTP_HEADERS_MAX)
 	{
@@ -292,6 +294,7 @@ on_body(char *data, size_t size, size_t n, void *arg)
 		return CURL_WRITEFUNC_PAUSE;
 	}
 	http->answer.received += n;
+	atp_hour_bytes(n);
 	if (result == ATP_BODY_TAKEN)
 		return n;
 	/* a longer body is no fault where a cut body is wanted, nor in an error answer */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "net/dial.h"
+#include "net/hour.h"
 #include "net/http_private.h"
 #include "net/poll.h"
 #include "storage/latch.h"
@@ -193,6 +194,7 @@ atp_http_pump(void)
 			curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, &http) == CURLE_OK)
 			atp_http_done((AtpHttp *) http, msg->data.result);
 	}
+	atp_hour_write();
 }
 
 long

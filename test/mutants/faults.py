@@ -1650,3 +1650,15 @@ fault("trace-wait-behind", "tables/repos/held.c", "(rev OPERATOR(@.=) $6 AND seq
 fault("trace-equal-but-newer", "tables/export/merge_compare.c", "row->rev <= atp_export_head(c->export)->rev;", "true;", "trace/354_repo_meanwhile")
 fault("trace-month-links", "tables/commands/partition_keep.c", "if (n > 0 && links)", "if (n < 0 && links)", "trace/233_partition_months")
 fault("trace-retry-superseded", "tables/apply/replay.c", "if (superseded > 0 && ", "if (superseded == 1 && ", "trace/314_traces_letters")
+
+# --- limits of a database ---
+
+fault("disk-setting", "config/free_disk.c", "&left) && left < needed;", "&left) && left <= needed / 2;", "t/434_limits_disk")
+fault("disk-more", "config/free_disk.c", "\t\tneeded += needed / MORE_SHARE;", "\t\tneeded += 0;", "t/434_limits_disk")
+fault("disk-other-target", "config/free_disk.c", "(n.nspname IN ('atproto', $1) OR", "(true OR", "t/434_limits_disk")
+fault("disk-watch-once", "config/free_disk.c", "watched, WATCH_MS) == 0", "watched, WATCH_MS) < 0", "t/434_limits_disk")
+fault("disk-fetcher", "fetch/engine/fetch.c", "return why != NULL ? why : atp_hour_fault(bulk);", "return atp_hour_fault(bulk);", "t/434_limits_disk")
+fault("rest-end", "process/consumer/consumer_rest.c", "\t\tc->waiting_until = atp_now();", "\t\tc->waiting_until = PG_INT64_MAX;", "t/434_limits_disk")
+fault("hour-kept", "net/hour.c", "return bulk ? bound - bound / KEPT_SHARE : bound;", "return bound;", "t/434_limits_hour")
+fault("hour-minute", "net/hour.c", "minute->number > now - MINUTES", "minute->number >= 0", "t/434_limits_hour")
+fault("hour-bytes", "net/hour.c", "\t\tadd_counts(0, unwritten);", "\t\tadd_counts(0, 0);", "t/434_limits_hour")

@@ -5,8 +5,10 @@
  */
 #include "postgres.h"
 
+#include "config/free_disk.h"
 #include "fetch/engine/fetch.h"
 #include "fetch/engine/request_share.h"
+#include "net/hour.h"
 #include "utils/memutils.h"
 
 AtpFetchCounts atp_fetch_counts;
@@ -54,16 +56,27 @@ kind_of(const void *owner, bool named)
 	elog(ERROR, "a task has more kinds of requests than its AtpTask says");
 }
 
+/* While a limit of the whole database is reached, it is looked at again after so many milliseconds. */
+#define CLOSED_MS	1000
+
+const char *
+atp_fetch_closed(bool bulk)
+{
+	const char *why = atp_free_disk_fault(atp_now());
+
+	return why != NULL ? why : atp_hour_fault(bulk);
+}
+
 bool
 atp_fetch_has_place(const void *owner)
 {
-	return atp_share_has_place(shares, nkinds, atp_host_concurrency(), kind_of(owner, false));
+	return atp_fetch_closed(true) == NULL && atp_share_has_place(shares, nkinds, atp_host_concurrency(), kind_of(owner, false));
 }
 
 int
 atp_fetch_free_places(const void *owner)
 {
-	return atp_share_free(shares, nkinds, atp_host_concurrency(), kind_of(owner, false));
+	return atp_fetch_closed(true) != NULL ? 0 : atp_share_free(shares, nkinds, atp_host_concurrency(), kind_of(owner, false));
 }
 
 static bool
@@ -96,6 +109,12 @@ atp_fetch_start(const AtpHttpRequest *request, const AtpHostLimits *limits, long
 		bool		may;
 
 		*wait_ms = -1;
+		if (atp_fetch_closed(request->bulk) != NULL)
+		{
+			*wait_ms = CLOSED_MS;
+			pfree(host);
+			return NULL;
+		}
 		may = atp_share_ask(shares, nkinds, atp_host_concurrency(), kind, atp_now()) &&
 			atp_host_ask(host, limits, request->shared, atp_now(), wait_ms);
 		pfree(host);

@@ -39,10 +39,16 @@ extern void atp_fetch_append_escaped(StringInfo url, const char *s);
  */
 extern AtpHttp *atp_fetch_start(const AtpHttpRequest *request, const AtpHostLimits *limits, long *wait_ms);
 
-/* Is it worth looking for work of this owner now?  False: no request of this owner may start. */
+/*
+ * NULL: requests may begin.  Otherwise a limit of the whole database is reached, and no request begins; the reason is for people, and
+ * lives until the next call.  bulk: is the request for an export, a part of one, or a list (net/hour.h)?
+ */
+extern const char *atp_fetch_closed(bool bulk);
+
+/* For exports and proofs: is it worth looking for work of this owner now?  False: no request of this owner may start. */
 extern bool atp_fetch_has_place(const void *owner);
 
-/* How many more requests of this owner may run beside the requests that run now. */
+/* For exports: how many more requests of this owner may run beside the requests that run now. */
 extern int	atp_fetch_free_places(const void *owner);
 
 /*

@@ -222,7 +222,7 @@ start_requests(void)
 		if (reading->http != NULL || !reading->due || strcmp(reading->listing.source, "dids") == 0)
 			continue;
 		reading->http = atp_fetch_start(&(AtpHttpRequest) {
-										.owner = &readings, .arg = reading, .url = url_of_list(&reading->listing),
+										.owner = &readings, .bulk = true, .arg = reading, .url = url_of_list(&reading->listing),
 										.accept = "application/json", .body_max = ATP_LIST_PAGE_MAX, .gzip = true
 										}, NULL, &wait_ms);
 		if (reading->http == NULL && wait_ms > LOOK_MS && all_places_are_taken())

@@ -23,7 +23,7 @@ atp_repo_request(const void *owner, const char *server, const char *did, long *w
 	appendStringInfo(&url, "%s/xrpc/com.atproto.sync.getRepo?did=", server);
 	atp_fetch_append_escaped(&url, did);
 	return atp_fetch_start(&(AtpHttpRequest) {
-						   .owner = owner, .url = url.data,
+						   .owner = owner, .bulk = true, .url = url.data,
 						   .accept = "application/vnd.ipld.car", .redirects = REDIRECTS, .whole_ms = WHOLE_MS, .gzip = true, .stream = true,
 						   /*
 						    * the limit of the request is a byte larger, so that the

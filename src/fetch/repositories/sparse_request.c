@@ -77,7 +77,7 @@ atp_sparse_request_send(AtpSparseRequest *r, const void *owner, const char *url,
 	AtpCarTaker taker = {section_room, take_block, r, atp_sha256, NULL};
 
 	r->http = atp_fetch_start(&(AtpHttpRequest) {
-							  .owner = owner, .shared = true, .url = url, .accept = "application/vnd.ipld.car", .redirects = REDIRECTS,
+							  .owner = owner, .shared = true, .bulk = true, .url = url, .accept = "application/vnd.ipld.car", .redirects = REDIRECTS,
 							  .whole_ms = whole_ms, .gzip = true, .stream = true, .body_max = body_max,
 							  .slow_bytes = SLOW_BYTES, .slow_s = SLOW_S
 							  }, NULL, wait_ms);

@@ -102,7 +102,7 @@ send_latest(AtpSparseFetch *f, long *wait_ms)
 	StringInfoData url = atp_sparse_url(f, "getLatestCommit");
 
 	f->latest = atp_fetch_start(&(AtpHttpRequest) {
-								.owner = f->ask.owner, .shared = true, .url = url.data, .accept = "application/json", .redirects = 3, .whole_ms = PROOF_MS, .gzip = true
+								.owner = f->ask.owner, .shared = true, .bulk = true, .url = url.data, .accept = "application/json", .redirects = 3, .whole_ms = PROOF_MS, .gzip = true
 								}, NULL, wait_ms);
 	f->latest_ended = false;
 	f->count += f->latest != NULL;

@@ -5,6 +5,7 @@
  */
 #include "postgres.h"
 
+#include "config/free_disk.h"
 #include "config/transaction.h"
 #include "fetch/engine/run_as_owner.h"
 #include "fetch/engine/task.h"
@@ -600,6 +601,7 @@ step_repos(AtpTime now)
 	int			before = atp_transfers;
 	bool		more = false;
 	long		timeout = LOOK_MS;
+	bool		disk_is_full = atp_free_disk_fault(now) != NULL;
 	AtpHttp    *http;
 
 	while ((http = atp_fetch_next(&transfers)) != NULL)
@@ -619,7 +621,7 @@ step_repos(AtpTime now)
 
 		if (rests > 0)
 			timeout = Min(timeout, rests);
-		if (rests > 0 || waits_for_memory(t))
+		if (rests > 0 || disk_is_full || waits_for_memory(t))
 			continue;
 		more |= atp_transfer_move_on(t);
 		MemoryContextSwitchTo(cxt);

@@ -209,6 +209,12 @@ atp_consumer_loop(Consumer *c)
 			atp_consumer_flush(c);
 			atp_consumer_leave(c, "the number of its workers changes", true);
 		}
+		if (atp_consumer_rests(c))
+		{
+			atp_wait(NULL, 0, ATP_LOOK_MS);
+			c->listened = atp_now();
+			continue;
+		}
 		if ((deferred = atp_consumer_defers(c)) > 0)
 		{
 			atp_wait(NULL, 0, deferred);

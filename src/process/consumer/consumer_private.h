@@ -4,7 +4,7 @@
  *
  * consumer.c begins and ends the process; consumer_loop.c has the loop, consumer_state.c the states;
  * consumer_settings.c follows the subscription's row; consumer_stream.c has the connection, consumer_pages.c the pages of
- * a directory; consumer_history.c reads the archive before the stream, consumer_plan.c decides what the archive is asked for; consumer_passed.c knows which time the stream has passed;
+ * a directory; consumer_rest.c waits while a limit of the whole database is reached; consumer_history.c reads the archive before the stream, consumer_plan.c decides what the archive is asked for; consumer_passed.c knows which time the stream has passed;
  * consumer_batch.c applies received events, or passes them to the workers.
  */
 #ifndef ATP_CONSUMER_PRIVATE_H
@@ -94,6 +94,7 @@ typedef struct Consumer
 	TimestampTz quiet_from;		/* ... by the time of day */
 	AtpTime		quiet_noted;	/* when the silence was written last */
 	AtpTime		waiting_until;	/* ATP_STATE_WAITING */
+	bool		rests;			/* ATP_STATE_WAITING, because a limit of the whole database is reached */
 	AtpTime		undecided_since;	/* ATP_STATE_UNDECIDED */
 	const char *undecided_why;
 	int			failures;		/* since the last progress */
@@ -285,6 +286,14 @@ extern void atp_consumer_drop(Consumer *c, AtpDrop drop, const char *why);
 
 /* Enforce the connection's time limits (E-06); returns milliseconds until the next limit, -1: no limit. */
 extern long atp_consumer_watch(Consumer *c, AtpTime now);
+
+/* --- consumer_rest.c --- */
+
+/*
+ * Is a limit of the whole database reached?  Then the consumer receives and writes nothing.  When a limit is reached first, this
+ * function commits what has come, and closes the connection.
+ */
+extern bool atp_consumer_rests(Consumer *c);
 
 /* --- consumer_pages.c: M-12 --- */
 

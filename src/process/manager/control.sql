@@ -308,7 +308,7 @@ CREATE VIEW atproto.stat_fetcher AS
         CROSS JOIN LATERAL (SELECT CASE WHEN f.pid IS NULL THEN atproto.why_not_served() END AS why OFFSET 0) w;
 COMMENT ON VIEW atproto.stat_fetcher IS 'one row: the fetcher, the process for HTTP requests to other hosts';
 COMMENT ON COLUMN atproto.stat_fetcher.pid IS 'pid of the fetcher; NULL: not running';
-COMMENT ON COLUMN atproto.stat_fetcher.state IS 'running; waiting: there is work, but no process, or a process that waits after a crash of the server, see last_error; not running: no process, and no work, or nothing that could start a process (last_error)';
+COMMENT ON COLUMN atproto.stat_fetcher.state IS 'running; waiting: there is work, but no process, or a process that waits after a crash of the server or for a limit of the database, see last_error; not running: no process, and no work, or nothing that could start a process (last_error)';
 COMMENT ON COLUMN atproto.stat_fetcher.since IS 'when the fetcher began';
 COMMENT ON COLUMN atproto.stat_fetcher.transfers IS 'requests in progress';
 COMMENT ON COLUMN atproto.stat_fetcher.requests IS 'requests since the fetcher began';

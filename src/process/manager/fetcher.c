@@ -12,6 +12,7 @@
 #include "common/compat.h"
 #include "config/claim.h"
 #include "config/extension.h"
+#include "config/free_disk.h"
 #include "config/transaction.h"
 #include "config/watch.h"
 #include "fetch/engine/task.h"
@@ -99,6 +100,7 @@ look_for_work(const char *activity)
 	{
 		atp_config_watch(atp_relation("subscription"));
 		atp_host_look();
+		atp_free_disk_watch(NULL);
 	}
 	wanted = ready && atp_fetcher_is_wanted();
 	atp_commit();
@@ -157,6 +159,20 @@ run_round(MemoryContext cxt)
 	return atp_earlier(timeout, atp_http_timeout(atp_now()));
 }
 
+/* Show whether a limit of the whole database keeps requests from beginning; the log says so once. */
+static void
+tell_limit(void)
+{
+	static bool closed = false;
+	const char *why = atp_fetch_closed(true);
+
+	if (why != NULL && !closed)
+		ereport(LOG, (errmsg("the atproto fetcher begins no requests: %s", why)));
+	if (why != NULL || closed)
+		atp_fetcher_status_waits(why);
+	closed = why != NULL;
+}
+
 pg_noreturn static void
 fetcher_loop(void)
 {
@@ -186,6 +202,7 @@ fetcher_loop(void)
 				leave("there is nothing to fetch");
 		}
 		timeout = run_round(cxt);
+		tell_limit();
 		atp_fetcher_status_tell();
 		pgstat_report_activity(STATE_IDLE, atp_http_running() > 0 ? "waiting for answers" : "waiting for work");
 		sockets = atp_poll_sockets(&nsockets);

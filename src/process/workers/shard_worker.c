@@ -14,6 +14,7 @@
 #include "config/claim.h"
 #include "config/cursor.h"
 #include "config/extension.h"
+#include "config/free_disk.h"
 #include "config/transaction.h"
 #include "miscadmin.h"
 #include "net/wait.h"
@@ -32,6 +33,8 @@
 #include "tables/apply/release.h"
 #include "tables/base/statements.h"
 #include "utils/memutils.h"
+
+#define FULL_DISK_MS	1000	/* held events are released later, while a volume is nearly full */
 
 typedef struct Worker
 {
@@ -96,6 +99,8 @@ read_settings(Worker *w, const char *name)
 	/* the row must be the version the consumer read: changed settings apply from a known event on */
 	if (w->sub != NULL && w->sub->has_archive && atp_history_get(name, &history))
 		w->sub->settings.archived_until = history.again_until;
+	if (w->sub != NULL)
+		atp_free_disk_watch(w->sub->target);
 	same = w->sub != NULL && w->sub->version == w->ring->version &&
 		atp_cursor_of_shard(name, w->sub->ep->scope, w->shard, w->ring->layout, &w->cursor);
 	atp_commit();
@@ -216,7 +221,10 @@ release_events(Worker *w, MemoryContext cxt)
 static long
 release_due(const Worker *w)
 {
-	return atp_stream_kind_holds(w->source) ? atp_release_due(&w->releaser, atp_now()) : -1;
+	AtpTime		now = atp_now();
+	long		due = atp_stream_kind_holds(w->source) ? atp_release_due(&w->releaser, now) : -1;
+
+	return due == 0 && atp_free_disk_fault(now) != NULL ? FULL_DISK_MS : due;
 }
 
 /* Milliseconds until the worker has work without a new batch. */

@@ -4,6 +4,7 @@
 #		my $preload = AtprotoTest::Preload->make;
 #		$preload->start($node);
 #		$preload->step(-3600);		# seconds; from now on for all of its processes
+#		$preload->disks('pg_wal' => 500);	# so many MB are free at these paths; other paths: what the system says
 #
 #		For a server started in this way, no name server answers for the name
 #		unanswered.invalid.  With make(network => $network) names, addresses and
@@ -26,7 +27,7 @@ sub make
 		system($ENV{CC} || 'gcc', '-shared', '-fPIC', '-O1', '-Wall', '-Werror', '-o', $_[0], $source, '-ldl', '-pthread') == 0
 		  or BAIL_OUT("cannot build $source");
 	});
-	my $self = bless { library => $library, clock => "$dir/clock", offset => 0, %o }, $class;
+	my $self = bless { library => $library, clock => "$dir/clock", disks => "$dir/disks", offset => 0, %o }, $class;
 
 	$self->step(0);
 	return $self;
@@ -40,7 +41,21 @@ sub environment
 	return (
 		LD_PRELOAD     => join(':', grep { defined } $ENV{LD_PRELOAD}, $self->{library}),
 		ATP_TEST_CLOCK => $self->{clock},
+		ATP_TEST_DISKS => $self->{disks},
 		$self->{network} ? $self->{network}->preload : ());
+}
+
+# What is free, in MB, by path; replaces what was said before.
+sub disks
+{
+	my ($self, %free) = @_;
+
+	# a process reads either the former file or the new file
+	open my $f, '>', "$self->{disks}.new" or die "cannot write $self->{disks}.new: $!";
+	print $f map { "$_ $free{$_}\n" } sort keys %free;
+	close $f or die "cannot write $self->{disks}.new: $!";
+	rename "$self->{disks}.new", $self->{disks} or die "cannot rename to $self->{disks}: $!";
+	return;
 }
 
 # Starts the node's server.
