@@ -14,7 +14,7 @@ SQL_PARTS = src/atproto.sql $(SQL_TYPES:%=src/types/type_%.sql) src/types/try.sq
 	src/tables/plc/plc.sql src/tables/plc/plc_request.sql src/tables/out/out.sql src/tables/repos/held.sql src/tables/base/proved.sql src/tables/repos/status_request.sql src/tables/check/check.sql \
 	src/fetch/identities/task_identity.sql src/fetch/engine/fetch.sql src/fetch/repositories/repo_job.sql \
 	src/fetch/repositories/task_repo.sql src/fetch/servers/server_info.sql src/fetch/servers/dictionary.sql \
-	src/fetch/repositories/proof.sql src/fetch/repositories/repo_progress.sql src/process/manager/grants.sql src/process/manager/control.sql
+	src/fetch/repositories/proof.sql src/fetch/repositories/repo_progress.sql src/process/manager/grants.sql src/process/manager/control.sql src/process/status/limits.sql
 DATA_built = atproto--$(EXTVERSION).sql
 # Scripts of released versions, and from each to the next (CONTRIBUTING.md).
 DATA = $(filter-out upgrade/$(DATA_built),$(wildcard upgrade/*.sql))

@@ -13,6 +13,7 @@
 #include "changes/announce.h"
 #include "common/clock.h"
 #include "config/free_disk.h"
+#include "config/role_limits.h"
 #include "fetch/repositories/task_audit.h"
 #include "fetch/engine/task.h"
 #include "fetch/identities/task_handle.h"
@@ -61,6 +62,7 @@ _PG_init(void)
 	atp_retry_init();
 	atp_http_init();
 	atp_free_disk_init();
+	atp_role_limits_init();
 	atp_host_init();
 	atp_identity_task_init();
 	atp_audit_task_init();

@@ -53,6 +53,12 @@ atp_free_disk_init(void)
 							PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
 }
 
+int64
+atp_free_disk_kept(void)
+{
+	return (int64) min_free_mb * 1024 * 1024;
+}
+
 static void
 add_path(char *path, char *what)
 {
@@ -100,7 +106,7 @@ atp_free_disk_watch(const char *target)
 bool
 atp_free_disk_watch_due(AtpTime now)
 {
-	return min_free_mb > 0 && atp_remaining(now, watched, WATCH_MS) == 0;
+	return min_free_mb > 0 && (npaths == 0 || atp_remaining(now, watched, WATCH_MS) == 0);
 }
 
 /* False: the system does not answer for this path, for example because the tablespace was dropped. */
@@ -120,7 +126,7 @@ ask_path(const char *path, int64 *size, int64 *left)
 static void
 ask_all(void)
 {
-	int64		needed = (int64) min_free_mb * 1024 * 1024;
+	int64		needed = atp_free_disk_kept();
 
 	if (low)
 		needed += needed / MORE_SHARE;

@@ -30,6 +30,9 @@ extern bool atp_free_disk_watch_due(AtpTime now);
  */
 extern const char *atp_free_disk_fault(AtpTime now);
 
+/* The setting, in bytes; 0: nothing stops. */
+extern int64 atp_free_disk_kept(void);
+
 /* A volume, for the view atproto.limits. */
 typedef struct AtpVolume
 {

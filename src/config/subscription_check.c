@@ -18,6 +18,7 @@
 #include "config/known_collection.h"
 #include "config/option.h"
 #include "config/owner.h"
+#include "config/role_limits.h"
 #include "config/row_trigger.h"
 #include "config/spi.h"
 #include "config/stream_options.h"
@@ -409,6 +410,7 @@ atp_subscription_check(PG_FUNCTION_ARGS)
 	atp_stream_options_check(row, source, ep);
 	check_identities(old, row, source, ep);
 	check_keep_raw(old, row, source);
+	atp_role_limits_check(old, row, owner_of_identities());
 	if (source->by_repo && !atp_target_is_renamed())
 		atp_neighbours_warn(old, row);
 	if (source->by_repo && (old != NULL || subscribing))

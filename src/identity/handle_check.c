@@ -124,8 +124,8 @@ atp_handle_lookups_due(TimestampTz now, int max, AtpHandleCheck *due)
 	AtpResult	found;
 	int			n;
 
-	/* a session reads the answer within its timeout, or was cancelled */
-	atp_run("DELETE FROM atproto.handle_lookup WHERE requested_at < $1 - interval '1 h'", ATP_ARGS(atp_time_arg(now)));
+	/* a session asks every few milliseconds whether the answer has come, or has ended */
+	atp_run("DELETE FROM atproto.handle_lookup WHERE requested_at < $1 - interval '1 h' OR answered_at < $1 - interval '1 minute'", ATP_ARGS(atp_time_arg(now)));
 	found = atp_query(atp_identity_sql("SELECT handle::text AS handle FROM (SELECT handle, min(turn) AS turn FROM"
 									   " (SELECT handle, row_number() OVER (PARTITION BY role ORDER BY requested_at) AS turn"
 									   "  FROM atproto.handle_lookup WHERE answered_at IS NULL AND next_try <= $1) l GROUP BY handle) w"

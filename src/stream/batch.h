@@ -36,6 +36,12 @@
 #define ATP_BATCH_ROOM		(ATP_BATCH_BYTES + ATP_DIAL_READ_MAX + ATP_FRAME_MAX)
 
 /*
+ * With several workers: the consumer fills a batch, the workers apply a batch, and the third batch keeps both sides from
+ * waiting (process/workers/ring.h).
+ */
+#define ATP_RING_BATCHES	3
+
+/*
  * Memory for decoding, allocated once and kept: memory returned to the system after each batch and taken
  * again would cost a page fault for every 4 kB.
  */

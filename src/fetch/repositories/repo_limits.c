@@ -94,4 +94,6 @@ void
 atp_repos_forget_fetched(void)
 {
 	atp_run("DELETE FROM atproto.repo_fetched WHERE at[1] <= now() - interval '1 day'", ATP_NO_ARGS);
+	/* strangers name the hosts */
+	atp_run("DELETE FROM atproto.repo_storm WHERE until <= now() - interval '1 day'", ATP_NO_ARGS);
 }

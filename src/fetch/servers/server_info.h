@@ -12,4 +12,7 @@
 /* Unanswered requests at a time. */
 #define ATP_SERVER_INFO_MAX	100
 
+/* Answers that are kept, each for a day at most. */
+#define ATP_SERVER_INFO_KEPT	1000
+
 #endif							/* ATP_SERVER_INFO_H */

@@ -73,7 +73,9 @@ queue_request(const char *url)
 	AtpResult	found;
 	int64		n;
 
-	(void) atp_run("DELETE FROM atproto.server_info_request WHERE answered_at < now() - interval '1 day'", ATP_NO_ARGS);
+	(void) atp_run("DELETE FROM atproto.server_info_request WHERE answered_at <= GREATEST(now() - interval '1 day',"
+				   " (SELECT answered_at FROM atproto.server_info_request WHERE answered_at IS NOT NULL ORDER BY answered_at DESC OFFSET $1 LIMIT 1))",
+				   ATP_ARGS(atp_int8_arg(ATP_SERVER_INFO_KEPT)));
 	found = atp_query("SELECT count(*) AS n FROM atproto.server_info_request WHERE answered_at IS NULL", ATP_NO_ARGS);
 	n = atp_get_int8(atp_result_row(found, 0), "n");
 	atp_result_free(found);

@@ -180,6 +180,18 @@ atp_fetcher_status_wanted(bool wanted)
 	atp_shared_unlock();
 }
 
+int
+atp_fetcher_status_requests(void)
+{
+	FetcherEntry *entry;
+	int			n;
+
+	atp_shared_lock(LW_EXCLUSIVE);
+	n = (entry = find_entry(MyDatabaseId)) != NULL ? entry->running : 0;
+	atp_shared_unlock();
+	return n;
+}
+
 void
 atp_fetcher_status_forget(Oid database)
 {

@@ -28,6 +28,9 @@ extern void atp_fetcher_status_not_started(const char *error);
 /* In a fetcher that waits after a crash of the server: the reason; NULL: the wait is over. */
 extern void atp_fetcher_status_waits(const char *why);
 
+/* How many requests the fetcher of this database has sent that have no answer yet. */
+extern int	atp_fetcher_status_requests(void);
+
 /* Remove the entry of a dropped database. */
 extern void atp_fetcher_status_forget(Oid database);
 

@@ -77,6 +77,18 @@ atp_manager_pid(int manager)
 	return pid;
 }
 
+int
+atp_managers_running(void)
+{
+	int			n = 0;
+
+	atp_shared_lock(LW_SHARED);
+	for (int i = 0; managers != NULL && i < ATP_MANAGERS_MAX; i++)
+		n += managers->pid[i] != 0;
+	atp_shared_unlock();
+	return n;
+}
+
 bool
 atp_manager_has_run(int manager)
 {

@@ -36,6 +36,9 @@ extern int	atp_manager_pid(int manager);
  */
 extern bool atp_manager_has_run(int manager);
 
+/* How many managers run. */
+extern int	atp_managers_running(void);
+
 /*
  * Count a wake-up in this database, and the wake-ups so far.  Databases can share a count, so a change of the count does not
  * prove a wake-up in this database, but no wake-up is without a change.

@@ -477,6 +477,36 @@ atp_status_committed(TimestampTz time)
 	atp_shared_unlock();
 }
 
+int
+atp_status_slots(void)
+{
+	return slots == NULL ? 0 : max_subscriptions;
+}
+
+int
+atp_status_slots_used(void)
+{
+	int			n = 0;
+
+	atp_shared_lock(LW_SHARED);
+	for (int i = 0; slots != NULL && i < max_subscriptions; i++)
+		n += slots[i].in_use;
+	atp_shared_unlock();
+	return n;
+}
+
+bool
+atp_status_has_process(const char *id)
+{
+	bool		has = false;
+
+	atp_shared_lock(LW_SHARED);
+	for (int i = 0; slots != NULL && i < max_subscriptions && !has; i++)
+		has = slots[i].in_use && slots[i].pid != 0 && slots[i].database == MyDatabaseId && strcmp(slots[i].id, id) == 0;
+	atp_shared_unlock();
+	return has;
+}
+
 void
 atp_status_forget(Oid database)
 {

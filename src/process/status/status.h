@@ -96,6 +96,13 @@ extern bool atp_status_note_lag(int64 time, int64 events);
 extern void atp_status_waits(bool waits);
 extern void atp_status_committed(TimestampTz time);
 
+/* How many slots there are, and how many are used, by the subscriptions of all databases. */
+extern int	atp_status_slots(void);
+extern int	atp_status_slots_used(void);
+
+/* Has this subscription of the current database a process? */
+extern bool atp_status_has_process(const char *id);
+
 /* Free the slots of a dropped database. */
 extern void atp_status_forget(Oid database);
 

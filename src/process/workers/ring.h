@@ -27,9 +27,6 @@
 #include "stream/batch.h"
 #include "stream/unknown.h"
 
-/* The consumer fills a batch, the workers apply a batch, and the third batch keeps both sides from waiting. */
-#define ATP_RING_BATCHES	3
-
 /* Unknown names from workers, not yet taken by the consumer; a worker with more names keeps the rest. */
 #define ATP_RING_NAMES		8
 

@@ -10,6 +10,7 @@
 #include "config/extension.h"
 #include "config/transaction.h"
 #include "stream/decode.h"
+#include "tables/base/gap.h"
 #include "tables/base/progress.h"
 #include "tables/base/sweep.h"
 #include "types/foreign_time.h"
@@ -160,7 +161,7 @@ store_gaps(const AtpStreamProgress *p, const AtpApply *a)
 			Int64GetDatum(gap->after), Int64GetDatum(gap->before), CStringGetTextDatum("OutdatedCursor")
 		};
 
-		if (!p->noted)
+		if (!p->noted && !atp_gap_grow(p->sub->name, p->sub->ep->scope, gap->after, gap->before))
 			(void) atp_execute(a->statements, &add_gap, args, NULL);
 		cursor_args(p, args);
 		args[3] = Int64GetDatum(gap->before - 1);

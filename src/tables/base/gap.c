@@ -16,6 +16,12 @@
 /* The reason of a gap of dead letters that were deleted with the subscription, without a mark on a repository's row. */
 #define LETTERS		"'dead letters dropped'"
 
+/* A subscription has so many open gaps of a stream; then the newest gap grows.  Servers tell of gaps, so their number is not bounded by us. */
+#define GAPS_MAX	"10000"
+
+/* So many labelers have gaps of their own in a subscription; the dropped labels of all others are counted in one row. */
+#define LABELERS_MAX	"1000"
+
 /*
  * SQL: the position of a held event in its stream.  Operations of version 1 of Jetstream have a hash in place of the
  * position (number_of() of held.c): there the position is in the message, before all that an account can write.
@@ -118,11 +124,27 @@ atp_gap_close(const char *name)
 	atp_owner_end(caller);
 }
 
+bool
+atp_gap_grow(const char *name, const char *endpoint, int64 after, int64 before)
+{
+	AtpCaller	caller = atp_as_table_owner("gap");
+	bool		grown = atp_run("UPDATE atproto.gap SET after_seq = LEAST(after_seq, $3), before_seq = GREATEST(before_seq, $4), detected_at = now(), again_since = NULL"
+								" WHERE id = (SELECT max(id) FROM atproto.gap WHERE subscription = $1 AND endpoint = $2 AND closed_at IS NULL AND before_seq IS NOT NULL AND events IS NULL"
+								"  HAVING count(*) >= " GAPS_MAX ")",
+								ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int8_arg(after), atp_int8_arg(before))) > 0;
+
+	atp_owner_end(caller);
+	return grown;
+}
+
 void
 atp_gap_missed(const char *name, const char *endpoint, int64 after, int64 before)
 {
-	AtpCaller	caller = atp_as_table_owner("gap");
+	AtpCaller	caller;
 
+	if (atp_gap_grow(name, endpoint, after, before))
+		return;
+	caller = atp_as_table_owner("gap");
 	atp_run("INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason) SELECT $1, $2, $3, $4, 'OutdatedCursor'"
 			" WHERE NOT EXISTS (SELECT FROM atproto.gap WHERE subscription = $1 AND endpoint = $2 AND after_seq = $3 AND before_seq = $4"
 			"  AND closed_at IS NULL AND again_since IS NULL)",
@@ -130,21 +152,43 @@ atp_gap_missed(const char *name, const char *endpoint, int64 after, int64 before
 	atp_owner_end(caller);
 }
 
+/* Add the events to the open row of this labeler, or to the row for all; false: there is no such row. */
+static bool
+add_lost(const AtpApply *a, AtpArg src, const AtpLost *lost)
+{
+	return atp_run(atp_identity_sql("UPDATE atproto.gap SET events = events + $4, detected_at = now(),"
+								 " after_seq = LEAST(after_seq, $5 - 1), before_seq = GREATEST(before_seq, $6 + 1)"
+								 " WHERE subscription = $1 AND endpoint = $2 AND target = $7::name AND reason = " DROPPED " AND closed_at IS NULL"
+								 " AND (did OPERATOR(@.=) $3 OR (did IS NULL AND $3 IS NULL))"),
+				ATP_ARGS(atp_text_arg(a->sub->name), atp_text_arg(a->sub->ep->scope), src, atp_int8_arg(lost->events),
+						 atp_int8_arg(lost->first), atp_int8_arg(lost->last), atp_text_arg(a->sub->target))) > 0;
+}
+
+/* Strangers make labelers, so only so many have rows of their own. */
+static bool
+labelers_are_many(const AtpApply *a)
+{
+	return atp_run("SELECT FROM atproto.gap WHERE subscription = $1 AND reason = " DROPPED " AND closed_at IS NULL AND did IS NOT NULL OFFSET " LABELERS_MAX " - 1 LIMIT 1",
+				   ATP_ARGS(atp_text_arg(a->sub->name))) > 0;
+}
+
 void
 atp_gap_lost(AtpApply *a, struct varlena *did, const AtpLost *lost)
 {
 	AtpCaller	caller;
 	AtpArg		src = atp_did_arg(did);
+	bool		there;
 
 	if (lost->events == 0)
 		return;
 	caller = atp_as_table_owner("gap");
-	if (atp_run(atp_identity_sql("UPDATE atproto.gap SET events = events + $4, detected_at = now(),"
-								 " after_seq = LEAST(after_seq, $5 - 1), before_seq = GREATEST(before_seq, $6 + 1)"
-								 " WHERE subscription = $1 AND endpoint = $2 AND target = $7::name AND reason = " DROPPED " AND closed_at IS NULL"
-								 " AND (did OPERATOR(@.=) $3 OR (did IS NULL AND $3 IS NULL))"),
-				ATP_ARGS(atp_text_arg(a->sub->name), atp_text_arg(a->sub->ep->scope), src, atp_int8_arg(lost->events),
-						 atp_int8_arg(lost->first), atp_int8_arg(lost->last), atp_text_arg(a->sub->target))) == 0)
+	there = add_lost(a, src, lost);
+	if (!there && did != NULL && labelers_are_many(a))
+	{
+		src = atp_did_arg(NULL);
+		there = add_lost(a, src, lost);
+	}
+	if (!there)
 		atp_run("INSERT INTO atproto.gap (subscription, endpoint, did, events, after_seq, before_seq, reason, target)"
 				" VALUES ($1, $2, $3, $4, $5 - 1, $6 + 1, " DROPPED ", $7::name)",
 				ATP_ARGS(atp_text_arg(a->sub->name), atp_text_arg(a->sub->ep->scope), src, atp_int8_arg(lost->events),

@@ -55,6 +55,12 @@ extern AtpGapWatch atp_gap_watch(const char *name, const char *endpoint, int64 c
 extern void atp_gap_begins(const char *name, const char *endpoint, int64 first);
 
 /*
+ * If the subscription has very many open gaps of this stream, the newest gap grows by the events between these two.  False: the caller
+ * adds a row.
+ */
+extern bool atp_gap_grow(const char *name, const char *endpoint, int64 after, int64 before);
+
+/*
  * The server no longer has the events between these two: a gap, unless it is noted and open already.
  */
 extern void atp_gap_missed(const char *name, const char *endpoint, int64 after, int64 before);

@@ -15,6 +15,9 @@
 /* Blocks and bytes that a plan can name: more is no estimate. */
 #define PLANNED_MAX		"1000000000000000000"
 
+/* A server decides how often a stream leaves a seam: with more, all become one, and the archive is asked for all of it. */
+#define SEAMS_MAX		"1000"
+
 static const char *const phase_words[] = {"plan", "rows", "markers", "seam", "live", NULL};
 
 /* A reading that begins after the phase live is a sweep of its own, whose age counts from now on. */
@@ -138,7 +141,9 @@ atp_history_end_cycle(const char *name, int64 position, int64 anchor, int64 anch
 void
 atp_history_seam(const char *name, int64 from, int64 to, bool audited)
 {
-	change_row("UPDATE atproto.history SET seams = CASE WHEN $4 THEN seams - int8multirange(int8range($2, $3)) ELSE seams + int8multirange(int8range($2, $3)) END,"
+	change_row("UPDATE atproto.history SET seams = CASE WHEN $4 THEN seams - int8multirange(int8range($2, $3))"
+			   "  WHEN (SELECT count(*) FROM unnest(seams)) >= " SEAMS_MAX " THEN int8multirange(range_merge(seams + int8multirange(int8range($2, $3))))"
+			   "  ELSE seams + int8multirange(int8range($2, $3)) END,"
 			   " phase = CASE WHEN $4 THEN phase ELSE 'seam' END," SINCE " WHERE subscription = $1",
 			   ATP_ARGS(atp_text_arg(name), atp_int8_arg(from), atp_int8_arg(to), atp_bool_arg(audited)));
 }

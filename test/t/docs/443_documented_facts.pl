@@ -95,7 +95,7 @@ foreach my $page (pages())
 		my $said = ($number =~ s/^an?$/1/r =~ s/,//gr) . (defined $of ? " $of" : '');
 		my $same =
 		    $unit =~ /^(ms|s)$/ ? query("SELECT extract(epoch FROM '$said'::interval) * @{[ $unit eq 'ms' ? 1000 : 1 ]} = $value") eq 't'
-		  : $unit eq 'kB' ? query("SELECT pg_size_bytes('$said') = $value * 1024::bigint") eq 't'
+		  : $unit =~ /^[kM]B$/ ? query("SELECT pg_size_bytes('$said') = pg_size_bytes('$value $unit')") eq 't'
 		  :                 $said eq $value;
 
 		ok($same, "$page: the default of $name is $said") or diag("it is $value $unit");

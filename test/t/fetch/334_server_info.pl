@@ -101,6 +101,10 @@ is(query("CALL atproto.describe_server('$held', timeout => '60 s')"), '{"late": 
 query("UPDATE atproto.server_info_request SET answered_at = now() - interval '2 days'");
 query("CALL atproto.describe_server('$pds')");
 is(query('SELECT count(*) FROM atproto.server_info_request'), '1', 'old answers are forgotten');
+query("INSERT INTO atproto.server_info_request (url, requested_at, answered_at) SELECT 'https://answered' || n || '.example.com/xrpc/com.atproto.server.describeServer', now(), now() - n * interval '1 s' FROM generate_series(1, 1100) n");
+query("CALL atproto.describe_server('" . host(status => 200, body => '{}') . "')");
+is(query("SELECT count(*) FILTER (WHERE url LIKE '%answered%'), max(answered_at) > now() - interval '1 minute' FROM atproto.server_info_request"), '999|t', 'the newest thousand answers are kept');
+query('DELETE FROM atproto.server_info_request');
 # Hosts that do not answer: the fetcher may have asked some of them before the call.
 $network->fault({ path => 'describeServer', hold => 'many' });
 query("INSERT INTO atproto.server_info_request (url, requested_at) SELECT 'https://many' || n || '.example.com/xrpc/com.atproto.server.describeServer', now() + interval '1 h' FROM generate_series(1, 100) n");

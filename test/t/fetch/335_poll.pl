@@ -30,7 +30,7 @@ $built->install('WAIT=poll');
 my %portable = map { $_ => 1 } qw(abort accept atoi bind bsearch calloc clock clock_gettime close connect ctime errno exit
   fclose fcntl fdopen feof ferror fflush fgets fopen fprintf fputs fread free fscanf fseek fstat ftell fwrite getenv gmtime_r
   inet_pton kill ldexp log malloc memchr memcmp memcpy memmove memset open poll pow pthread_sigmask qsort random read realloc
-  rename setenv sigaction sigfillset snprintf socket sqrt stat strchr strcmp strcpy strcspn strdup strerror strlcpy strlen strncmp
+  rename setenv sigaction sigfillset snprintf socket sqrt stat statvfs strchr strcmp strcpy strcspn strdup strerror strlcpy strlen strncmp
   strncpy strpbrk strrchr strspn strstr strtod strtok strtok_r strtol strtoll strtoul strtoull time unlink vsnprintf write);
 my %ours_by_the_compiler = map { $_ => 1 } qw(cxa_finalize errno_location fdelt sigsetjmp stack_chk_fail);
 my $library = "$built->{sources}/atproto.so";

@@ -83,6 +83,18 @@ is(history('seam_missing', 'silent'), '30', 'H-53: the archive says how many');
 is(query(q{SELECT reason, closed_how, events FROM atproto.gap}), 'archive|read again from the archive|30', '... and a closed gap tells of them');
 end_case('silent', 'H-53: what the stream has left out is read from the archive');
 
+# --- the server lets the stream begin behind the cursor very often ---
+
+$archive->serve($options, seal => $half, texts => write_capture("$dir/crowd", @texts[ $tip + 30 .. $#texts ]));
+query('CREATE SCHEMA crowd');
+query('BEGIN; ' . $archive->subscription_sql('crowd', target => "'crowd'")
+	. "; INSERT INTO atproto.history (subscription, endpoint, seams) SELECT name, endpoint, (SELECT range_agg(int8range($last + 10 * n, $last + 10 * n + 5)) FROM generate_series(1, 1000) n)"
+	. " FROM atproto.subscription WHERE name = 'crowd' ON CONFLICT (subscription) DO UPDATE SET seams = EXCLUDED.seams; COMMIT");
+$archive->wait_for_end('crowd');
+wait_for("SELECT seams @> (@{[ $tip + 5 ]})::bigint FROM atproto.history WHERE subscription = 'crowd'");
+is(history('(SELECT count(*) FROM unnest(seams))', 'crowd'), '1', 'a thousand seams become one');
+query("SELECT atproto.unsubscribe('crowd'); DELETE FROM atproto.gap");
+
 # --- after a disconnection, the stream begins with the next event ---
 
 begin_case('short', \@texts);

@@ -115,7 +115,7 @@ is_deeply(\@unknown, [], 'of these metrics');
 is(join("\n", grep { my $metrics = () = /atproto_\w+/g; my $chosen = () = /\{database=~"\$database"/g; $metrics != $chosen } @used), '', 'of the chosen databases');
 foreach my $file ('README.md', 'alerts.yaml', 'alerts-test.yaml')
 {
-	my @named = slurp_file("$dir/$file") =~ /\b(atproto_(?:subscription|directory|history|collection|identity|audits|fetcher|hosts|held|repos|problems|dead|gaps)\w+)/g;
+	my @named = slurp_file("$dir/$file") =~ /\b(atproto_(?:subscription|directory|history|collection|identity|audits|fetcher|hosts|held|repos|problems|dead|gaps|limits)\w+)/g;
 	cmp_ok(scalar @named, '>', 0, "$file names metrics");
 	is_deeply([ grep { !$metrics{$_} } @named ], [], 'which exist');
 }

@@ -41,13 +41,21 @@ waits_for('20 requests were sent within an hour: "atproto.max_requests_hour" all
 is(query('SELECT requests FROM atproto.stat_fetcher'), '20', 'look-ups have the last tenth, and no request more is sent');
 
 # a new fetcher knows what the former fetcher has used
+query("INSERT INTO atproto.repo_storm (owner, host, until) SELECT 'postgres', 'h' || n || '.example.com', now() + (n - 2) * interval '1 day 1 minute' FROM generate_series(1, 2) n");
+query("INSERT INTO atproto.handle_lookup (handle, role, requested_at, answered_at) SELECT ('h' || n || '.example.com')::handle, 10, now(), now() - (2 - n) * interval '2 minutes' FROM generate_series(1, 2) n");
+query("INSERT INTO atproto.handle_lookup (handle, role, requested_at) VALUES ('h3.example.com', 10, now())");
 my $pid = query('SELECT pid FROM atproto.stat_fetcher');
 query("SELECT pg_terminate_backend($pid)");
 wait_for("SELECT pid <> $pid FROM atproto.stat_fetcher");
 waits_for('20 requests were sent within an hour: "atproto.max_requests_hour" allows 20');
 is(query('SELECT requests FROM atproto.stat_fetcher'), '0', 'a new fetcher begins no request either');
 
+wait_for("SELECT count(*) = 2 FROM atproto.handle_lookup");
+is(query("SELECT string_agg(handle::text, ' ' ORDER BY handle::text) FROM atproto.handle_lookup"), 'h2.example.com h3.example.com', 'answers to sessions are forgotten after a minute');
+query('DELETE FROM atproto.handle_lookup');
 $clock->advance(3660);
+wait_for("SELECT string_agg(host, ' ' ORDER BY host) = 'h2.example.com' FROM atproto.repo_storm");
+pass('storms are forgotten a day later');
 wait_for('SELECT count(*) = 4 FROM atproto.identity WHERE resolved_at IS NOT NULL');
 wait_for('SELECT bool_and(tries > 0) FROM atproto.repo_job');
 is(asked('getRepo'), 25, 'when the hour is over, the fetcher goes on by itself');

@@ -298,6 +298,19 @@ wait_for_seq($node, 'several', $n);
 cmp_ok(query('SELECT count(did), count(*) FROM atproto.gap') , 'ne', '0|0', 'R-34: of several labelers one does not keep the others waiting');
 is(query('SELECT count(*) FROM atproto.gap WHERE did IS NULL'), '0', 'R-34: and each has a row of its own');
 is(query("SELECT (SELECT sum(events) FROM atproto.gap) = (skips->>'held_dropped')::bigint FROM atproto.stat_subscription WHERE name = 'several'"), 't', 'R-34: which count all that was dropped');
+query("SELECT atproto.unsubscribe('several'); DELETE FROM atproto.gap");
+
+# a stream may name any number of labelers
+begin_again();
+query('CREATE SCHEMA crowd');
+$server = AtprotoTest::Server->start($cases);
+query('BEGIN; ' . subscribe_sql('crowd', $server, nsid => $nsid, cursor => 0, target => "'crowd'", verify => "'full'")
+	. "; UPDATE atproto.subscription SET max_held_events = 1 WHERE name = 'crowd'"
+	. "; INSERT INTO atproto.gap (subscription, endpoint, target, did, events, after_seq, before_seq, reason)"
+	. " SELECT 'crowd', endpoint, 'crowd', ('did:web:labeler' || n || '.example.com')::did, 1, 0, 2, 'held events dropped' FROM atproto.subscription, generate_series(1, 1000) n WHERE name = 'crowd'; COMMIT");
+wait_for_seq($node, 'crowd', $n);
+is(query('SELECT count(did), count(*) FILTER (WHERE did IS NULL) FROM atproto.gap'), '1000|1', 'R-34: a thousand labelers have rows of their own, all others share a row');
+is(query("SELECT (SELECT sum(events) FROM atproto.gap WHERE did IS NULL) = (skips->>'held_dropped')::bigint FROM atproto.stat_subscription WHERE name = 'crowd'"), 't', 'R-34: which counts all that was dropped');
 
 $node->stop;
 done_testing();
