@@ -14,7 +14,7 @@ use AtprotoTest::Clock;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = make_node('limits', conf => "max_worker_processes = 11\natproto.max_subscriptions = 7\natproto.queue_limit = 3\n");
+my $node = make_node('limits', conf => "max_worker_processes = 11\natproto.max_subscriptions = 7\natproto.queue_limit = 3\natproto.plc_url = 'https://127.0.0.1:1'\n");
 my $page = slurp_file(test_dir() . '/../doc/operate/limits.md');
 my $odd    = make_capture('synth.py', 'odd');
 my $n      = () = read_capture($odd);
@@ -37,11 +37,13 @@ sub limit
 
 # --- the page ---
 
+# the fetcher leaves these requests alone
+
 query(subscribe_sql('odd', $server, cursor => 0));
 wait_for_seq($node, 'odd', $n);
-query("INSERT INTO atproto.identity_request (did, requested_at, role, owner, priority, web) SELECT '" . did('a') . "', now() + interval '1 h', oid, oid, 0, false FROM pg_roles WHERE rolname = current_user");
-query("INSERT INTO atproto.handle_request (did, role, requested_at) SELECT '" . did('a') . "', oid, now() FROM pg_roles WHERE rolname = current_user");
-query("INSERT INTO atproto.handle_lookup (handle, role, requested_at) SELECT h::handle, oid, now() FROM pg_roles, (VALUES ('a.example.com'), ('b.example.com')) v (h) WHERE rolname = current_user");
+query("INSERT INTO atproto.identity_request (did, requested_at, next_try, role, owner, priority, web) SELECT '" . did('a') . "', now(), 'infinity', oid, oid, 0, false FROM pg_roles WHERE rolname = current_user");
+query("INSERT INTO atproto.handle_request (did, role, requested_at, next_try) SELECT '" . did('a') . "', oid, now(), 'infinity' FROM pg_roles WHERE rolname = current_user");
+query("INSERT INTO atproto.handle_lookup (handle, role, requested_at, next_try) SELECT h::handle, oid, now(), 'infinity' FROM pg_roles, (VALUES ('a.example.com'), ('b.example.com')) v (h) WHERE rolname = current_user");
 my @rows = page_table('| name | scope |');
 is(join("\n", sort map { "$_->[0] $_->[1]" =~ s/`//gr } @rows),
 	query('SELECT DISTINCT name || $$ $$ || scope COLLATE "C" FROM atproto.limits ORDER BY 1'), 'the page has each limit of the view, and no other');
