@@ -49,7 +49,7 @@ atp_free_disk_init(void)
 {
 	DefineCustomIntVariable("atproto.min_free_disk",
 							"Free space on a volume of the server below which nothing more is received.",
-							"Zero: never.", &min_free_mb, 1024, 0, INT_MAX,
+							"Zero: never. Experimental.", &min_free_mb, 1024, 0, INT_MAX,
 							PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
 }
 

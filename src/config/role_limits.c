@@ -23,11 +23,11 @@ atp_role_limits_init(void)
 {
 	DefineCustomIntVariable("atproto.max_role_processes",
 							"Number of processes that the subscriptions of a role may take: one each, and the workers.",
-							"Zero: no limit. Superusers have no limit.", &atp_max_role_processes, 64, 0, INT_MAX,
+							"Zero: no limit. Superusers have no limit. Experimental.", &atp_max_role_processes, 64, 0, INT_MAX,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("atproto.max_role_bytes",
 							"Upper limit of the sum of max_held_bytes and max_dead_letter_bytes of a role's subscriptions.",
-							"Zero: no limit. Superusers have no limit.", &atp_max_role_mb, 64 * 1024, 0, INT_MAX,
+							"Zero: no limit. Superusers have no limit. Experimental.", &atp_max_role_mb, 64 * 1024, 0, INT_MAX,
 							PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
 }
 

@@ -50,11 +50,11 @@ atp_hour_init(void)
 {
 	DefineCustomIntVariable("atproto.max_requests_hour",
 							"Number of requests that a database sends to other hosts within an hour at most.",
-							"Of the fetcher, and of consumers that read archives. Zero: no limit.", &requests_max, 0, 0, INT_MAX,
+							"Of the fetcher, and of consumers that read archives. Zero: no limit. Experimental.", &requests_max, 0, 0, INT_MAX,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("atproto.max_download_hour",
 							"Bytes of answers to these requests within an hour, after which no further request begins.",
-							"Zero: no limit.", &download_max_mb, 0, 0, INT_MAX,
+							"Zero: no limit. Experimental.", &download_max_mb, 0, 0, INT_MAX,
 							PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
 	atp_shared_part(hours_size, (void **) &hours);
 }

@@ -102,7 +102,7 @@ CREATE VIEW atproto.limits WITH (security_barrier) AS
         ('gaps', 'subscription', 'rows', NULL, 'the newest gap grows'),
         ('plc_log_requests', 'subscription', 'rows', 'atproto.queue_limit', 'further operations behind an unknown operation stay in plc_refused')
     ) k (name, scope, unit, setting, at_bound) USING (name);
-COMMENT ON VIEW atproto.limits IS 'one row for each limit, and for each volume, role or subscription of a limit: how much is used, and what happens at the bound; owners see the rows of their roles and subscriptions, members of pg_monitor all';
+COMMENT ON VIEW atproto.limits IS 'one row for each limit, and for each volume, role or subscription of a limit: how much is used, and what happens at the bound; owners see the rows of their roles and subscriptions, members of pg_monitor all. Experimental.';
 COMMENT ON COLUMN atproto.limits.name IS 'the limit; doc/operate/limits.md describes each name';
 COMMENT ON COLUMN atproto.limits.scope IS 'for what the limit holds: server, database, volume, role or subscription';
 COMMENT ON COLUMN atproto.limits.object IS 'which volume, role or subscription; NULL: the server or the database';
