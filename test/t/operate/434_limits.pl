@@ -114,7 +114,7 @@ is(as_role('watcher', $limits), query($limits), 'a member of pg_monitor sees all
 is(as_role('one', "SELECT use, bound, at_bound FROM atproto.limits WHERE name = 'role_processes'"), '2|4|a further subscription or worker of the role is an error', 'what is used, and what happens at the bound');
 query("SELECT atproto.unsubscribe(name) FROM atproto.subscription WHERE name <> 'odd'");
 
-# --- what strangers make grow ---
+# --- very many gaps ---
 
 query("SELECT atproto.unsubscribe('odd'); TRUNCATE atproto.record, atproto.repo");
 $server = AtprotoTest::Server->start(capture('pds.frames.gz'), '--oldest', 300);
