@@ -30,7 +30,8 @@
 # empty, and the keys are in a followed log of a directory, compared with 1/full, which has to be in the list; 1/followed: as
 # 1/mirror, but the keys are in atproto.identity, too, as soon after an account's first event; 1/links: with links => 'all' at chain,
 # compared with 1, which has to be in the list; 1/counts: with links => 'all', and counts of likes, reposts, answers and follows,
-# compared with 1/links, which has to be in the list; 1/validate: with validate => 'flag', compared with 1);
+# compared with 1/links, which has to be in the list; 1/validate: with validate => 'flag', compared with 1; 1/dagcbor: into tables
+# whose values have the type dagcbor, compared with 1);
 # TRAFFIC, which captures; PARTITION, collection or month: the tables are in such partitions, COPY's, too; and
 # TRIGGER, which record and COPY's table have: row, for each new row, that does nothing; feed, that inserts each
 # post into another table; statement, that counts the new rows by collection.
@@ -80,6 +81,7 @@ as "$bin/pg_ctl" -D "$work/data" -l "$work/log" -w start >/dev/null
 sql() { "$bin/psql" -h "$work" -U postgres -XqAt -v ON_ERROR_STOP=1 "$@"; }
 sql -o /dev/null -c "CREATE EXTENSION atproto" -c "SELECT atproto.create_tables('atproto')"
 sql -o /dev/null -c "CREATE SCHEMA copied" -c "SELECT atproto.create_tables('copied')"
+sql -o /dev/null -c "CREATE SCHEMA packed" -c "SELECT atproto.create_tables('packed', value => 'dagcbor')"
 sql -o /dev/null <<'SQL'
 CREATE TABLE feed (did did, rkey recordkey, indexed_at timestamptz);
 CREATE TABLE counted (collection nsid PRIMARY KEY, n bigint);
@@ -98,7 +100,7 @@ BEGIN
 	RETURN NULL;
 END $$;
 SQL
-for schema in atproto copied; do
+for schema in atproto copied packed; do
 	[ -z "${PARTITION:-}" ] || sql -o /dev/null -c "SELECT atproto.partition('$schema', '$PARTITION')"
 	case ${TRIGGER:-} in
 		'') ;;
@@ -195,10 +197,12 @@ log_bytes() { sql -c "SELECT pg_current_wal_insert_lsn() - '0/0'"; }
 # Sets seconds, from the connection to the last commit, cpu, and log.
 consume() {	# LAST
 	local level=chain links=none validate=none counted={}
+	target=atproto
 	case $workers in
 		*/links) links=all ;;
 		*/counts) links=all counted={app.bsky.feed.like:subject.uri,app.bsky.feed.repost:subject.uri,app.bsky.feed.post:reply.parent.uri,app.bsky.graph.follow:subject} ;;
 		*/validate) validate=flag ;;
+		*/dagcbor) target=packed ;;
 		*/mirror | */followed) level=full ;;
 		*/*) level=${workers#*/} ;;
 	esac
@@ -213,13 +217,13 @@ consume() {	# LAST
 	esac
 	sql -o /dev/null <<SQL
 SELECT atproto.unsubscribe(name) FROM atproto.subscription WHERE name = 'bench';
-TRUNCATE atproto.record, atproto.repo, atproto.link, feed, counted;
+TRUNCATE $target.record, $target.repo, $target.link, feed, counted;
 SELECT atproto.count_links('$counted');
 CHECKPOINT;
 SQL
 	log=$(log_bytes)
 	sql -o /dev/null <<SQL
-SELECT atproto.subscribe('bench', 'ws://127.0.0.1:$port$path', cursor => 0, proxy => '', workers => ${workers%/*}, verify => '$level', links => '$links', validate => '$validate');
+SELECT atproto.subscribe('bench', 'ws://127.0.0.1:$port$path', cursor => 0, proxy => '', workers => ${workers%/*}, verify => '$level', links => '$links', validate => '$validate', target => '$target');
 SQL
 	seconds=$(sql -f - <<SQL
 CREATE TEMPORARY TABLE t AS SELECT now() AS connected, now() AS ended;
@@ -287,7 +291,8 @@ memory() {	# LAST
 
 bench() {	# NAME CAPTURE LAST
 	local last=$3 ops rows links link_bytes counts count_bytes faults copied=() copy_cpu=() copy_log=() list=$WORKERS
-	local -A consumed=() consumer_cpu=() consumer_log=()
+	local columns=()
+	local -A consumed=() consumer_cpu=() consumer_log=() row_bytes=()
 	# only the simulator says whose keys these are
 	# shellcheck disable=SC2086 # a list
 	case $1 in pds | posts | jetstream) list=$(printf '%s\n' $WORKERS | grep -Ev 'full|mirror|followed' | paste -sd' ') ;; esac
@@ -322,9 +327,14 @@ bench() {	# NAME CAPTURE LAST
 			fi
 			[ "${workers#*/}" != validate ] || faults=$(sql -c "SELECT count(fault) FROM atproto.record")
 			# indexed_at is the time of the transaction: COPY's rows have that of the first run
-			different=$(sql -c "SELECT count(*) FROM (SELECT did, collection, rkey, cid, rev, value, raw FROM copied.record
-				EXCEPT ALL SELECT did, collection, rkey, cid, rev, value, raw FROM atproto.record) d")
-			if [ "$different" != 0 ] || [ "$(sql -c "SELECT count(*) FROM atproto.record")" != "$rows" ]; then
+			case $workers in
+				*/dagcbor) columns=("coalesce(raw, jsonb_to_dagcbor(value))" "value::bytea") ;;
+				*) columns=("value, raw" "value, raw") ;;
+			esac
+			different=$(sql -c "SELECT count(*) FROM (SELECT did, collection, rkey, cid, rev, ${columns[0]} FROM copied.record
+				EXCEPT ALL SELECT did, collection, rkey, cid, rev, ${columns[1]} FROM $target.record) d")
+			row_bytes[$workers]=$(sql -c "SELECT pg_total_relation_size('$target.record') / $rows")
+			if [ "$different" != 0 ] || [ "$(sql -c "SELECT count(*) FROM $target.record")" != "$rows" ]; then
 				echo "the tables differ" >&2
 				exit 1
 			fi
@@ -346,7 +356,7 @@ bench() {	# NAME CAPTURE LAST
 			-v s="$(median ${consumed[$workers]})" -v ss="$(spread ${consumed[$workers]})" \
 			-v cpu="$(median ${consumer_cpu[$workers]})" \
 			-v written="$(median ${consumer_log[$workers]})" -v copy_written="$(median "${copy_log[@]}")" -v mb="$(memory "$last")" 'BEGIN {
-			who = workers == 1 ? "consumer" : workers == "1/links" ? "with links" : workers == "1/counts" ? "counting" : workers == "1/validate" ? "validating" : workers ~ /^1\// ? "at " substr(workers, 3) : workers ~ /\// ? substr(workers, 1, 1) " at " substr(workers, 3) : workers " workers"
+			who = workers == 1 ? "consumer" : workers == "1/links" ? "with links" : workers == "1/counts" ? "counting" : workers == "1/validate" ? "validating" : workers == "1/dagcbor" ? "dagcbor" : workers ~ /^1\// ? "at " substr(workers, 3) : workers ~ /\// ? substr(workers, 1, 1) " at " substr(workers, 3) : workers " workers"
 			printf "  %-10s %6.2f s (%s), CPU %.2f s   %d events/s, %d operations/s, %d rows/s\n",
 				who, s, ss, cpu, events / s, ops / s, rows / s
 			printf "    private memory of a process at most: %s MB; log: %.0f bytes an event, COPY: %.0f\n", mb, written / events, copy_written / events
@@ -372,6 +382,13 @@ bench() {	# NAME CAPTURE LAST
 			awk -v cpu="$(median ${consumer_cpu[$workers]})" -v with="$(median ${consumer_cpu[1/full]})" \
 				-v s="$(median ${consumed[$workers]})" -v swith="$(median ${consumed[1/full]})" 'BEGIN {
 				printf "    rate with the log divided by that with known keys: %.2f; by CPU time: %.2f\n", swith / s, with / cpu
+			}'
+		elif [ "${workers#*/}" = dagcbor ]; then
+			# shellcheck disable=SC2086 # lists of numbers
+			awk -v bytes="${row_bytes[$workers]}" -v jsonb="${row_bytes[1]}" -v cpu="$(median ${consumer_cpu[$workers]})" -v without="$(median ${consumer_cpu[1]})" \
+				-v s="$(median ${consumed[$workers]})" -v swithout="$(median ${consumed[1]})" 'BEGIN {
+				printf "    rate with dagcbor divided by that with jsonb: %.2f; by CPU time: %.2f; %d bytes a row with its indexes, with jsonb %d: %.2f\n",
+					swithout / s, without / cpu, bytes, jsonb, bytes / jsonb
 			}'
 		elif [ "${workers#*/}" = validate ]; then
 			# shellcheck disable=SC2086 # lists of numbers

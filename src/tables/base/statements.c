@@ -259,6 +259,12 @@ check_columns(AtpStatements *set, int uses)
 	set->checked |= uses;
 }
 
+bool
+atp_values_are_packed(const AtpStatements *set)
+{
+	return set->packs;
+}
+
 /*
  * The plan of an INSERT casts each value to the type of the column, and a cast from dagcbor to jsonb may give NULL: so the types
  * are compared in each transaction, and not only when the plan is made.

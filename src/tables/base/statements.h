@@ -60,6 +60,9 @@ extern int	atp_writer(const AtpStatements *set);
  */
 extern bool atp_statements_pack(AtpStatements *set);
 
+/* What atp_statements_pack() has found last: the type of the values that statements have returned in this transaction. */
+extern bool atp_values_are_packed(const AtpStatements *set);
+
 /*
  * An ERROR that passes, unless the values have the type of which values are made by these settings: a user has changed the
  * column's type since the settings were read.  Locks the table record as an INSERT does, so that the type stays until the end

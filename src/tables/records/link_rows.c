@@ -188,7 +188,7 @@ find_links(Links *l, void (*found) (AtpLinkWalk *walk, AtpSpan text, const AtpUr
 	l->row = row;
 	l->old = old;
 	atp_link_walk_begin(&l->walk, found, l);
-	if (value != NULL && l->apply->sub->settings.packs)
+	if (value != NULL && (old ? atp_values_are_packed(l->apply->statements) : l->apply->sub->settings.packs))
 		walk_packed(&l->walk, bytes);
 	else if (value != NULL)
 		atp_link_walk_jsonb(&l->walk, &((Jsonb *) plain)->root);
