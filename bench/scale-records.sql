@@ -22,7 +22,7 @@ SELECT layout() = 'hash' AS hash, layout() = 'citus' AS citus, layout() IN ('col
 CREATE TABLE record (LIKE atproto.record INCLUDING ALL) PARTITION BY HASH (did);
 SELECT format('CREATE TABLE record_%s PARTITION OF record FOR VALUES WITH (MODULUS 8, REMAINDER %1$s)', i) FROM generate_series(0, 7) i \gexec
 \endif
-SELECT atproto.create_tables('grown');
+SELECT atproto.create_tables('grown', CASE layout() WHEN 'dagcbor' THEN 'dagcbor' END);
 \if :partition
 -- partition() makes the months that rows have
 INSERT INTO record (did, collection, rkey, cid, rev, value)

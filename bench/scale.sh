@@ -1,14 +1,16 @@
 #!/bin/bash
 # How the tables behave as they grow: what a new row and each question cost at each
-# size.  LAYOUTS (default: all but hash and citus), one after the other, each gone before the next:
+# size.  LAYOUTS (default: all but hash, dagcbor, packed and citus), one after the other, each gone before the next:
 #
 #   plain        record as create_tables() makes it
 #   collection   record in partitions by collection, atproto.partition()
 #   month        record in partitions by month
 #   hash         record in eight partitions by hash of the DID
+#   dagcbor      as plain, with values of the type dagcbor
 #   links        link, and nothing else
 #   citus        record on two workers (PG_CONFIG must have Citus: test/citus/build)
 #   tables       all that the consumer can keep of 100,000 events: bytes a row
+#   packed       as tables, with values of the type dagcbor
 #   hot          tables that are updated all the time: how far they grow
 #
 # At each of the sizes STEPS (default "1 3": millions of rows) a table is filled anew
@@ -151,6 +153,7 @@ heading() {
 		collection) echo "partitions by collection" ;;
 		month) echo "partitions by month" ;;
 		hash) echo "partitions by hash" ;;
+		dagcbor) echo "values of the type dagcbor" ;;
 		links) echo "links" ;;
 		citus) echo "Citus" ;;
 	esac
@@ -177,13 +180,13 @@ for layout in $LAYOUTS; do
 			echo "|---|---|---|---|---|---|"
 			"${PSQL[@]}" -c "SELECT line FROM hot"
 		} >"$W/section"
-	elif [ "$layout" = tables ]; then
-		"${PSQL[@]}" -o /dev/null -c "CREATE SCHEMA grown"
+	elif [ "$layout" = tables ] || [ "$layout" = packed ]; then
+		"${PSQL[@]}" -o /dev/null -c "CREATE SCHEMA grown" -c "SELECT atproto.create_tables('grown', CASE layout() WHEN 'packed' THEN 'dagcbor' END)"
 		log=$(consume grown 1 ", events => 'keep', links => 'all', count_collections => true" | cut -d'|' -f3 | cut -d. -f1)
 		{
-			echo "### Bytes a row"
+			echo "### Bytes a row$([ "$layout" = tables ] || echo " with dagcbor")"
 			echo
-			echo "\`LAYOUTS=tables bench/scale.sh\`: $(machine), load $load. What $EVENTS events of the simulated network leave with \`events => 'keep', links => 'all'\`," \
+			echo "\`LAYOUTS=$layout bench/scale.sh\`: $(machine), load $load. What $EVENTS events of the simulated network leave with \`events => 'keep', links => 'all'\`," \
 				"and 100,000 identities. The consumer wrote $log bytes of log for each event, into tables that were empty."
 			echo
 			echo "| | rows | table, bytes a row | indexes, bytes a row |"

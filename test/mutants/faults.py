@@ -642,6 +642,7 @@ fault("values-altered", "tables/base/statements.c", "if (atp_statements_pack(set
 fault("values-two-types", "tables/base/statements.c", "	check_value_columns(set, uses);\n", "", "t/514_packed_values")
 fault("values-later-table", "tables/base/table.c", "	return packs;\n", "	return wants;\n", "t/514_packed_values")
 fault("values-keep-raw", "process/consumer/consumer_settings.c", "sub->source->by_repo && sub->settings.keep_raw)", "false)", "t/514_packed_values")
+fault("values-plans", "tables/base/statements.c", "if (set->loaded && packs != set->packs)", "if (false)", "t/359_packed_exports")
 fault("sweep-held", "tables/base/sweep.c", "		passed = atp_sweep_passed_at(target, subscription, false, &behind);\n", "		passed = atp_sweep_passed_at(target, subscription, true, &behind);\n", "t/415_history_sweeps")
 fault("sweep-held-of-own", "tables/repos/repo_archived.c", "!repo->hold.waits && ", "", "t/415_history_sweeps")
 fault("sweep-handle", "tables/repos/repo_status.c", " || (event->archived && s->apply->sweep == ATP_SWEEP_SHARED);", ";", "t/415_history_sweeps")

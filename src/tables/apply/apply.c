@@ -205,13 +205,19 @@ begin_locked(AtpApply *a, const char *activity)
 	if (!OidIsValid(a->lock_first))
 	{
 		a->lock_attempts = 0;
-		if (a->sink->uses & ATP_USE_REPOS)
-			atp_require_values(a->statements, &a->sub->settings, tables_used(a));
 		return BEGUN;
 	}
 	a->lock_attempts++;
 	atp_abort();
 	return BEGUN_IN_VAIN;
+}
+
+/* ERROR unless the tables have values of the type that the batch has. */
+static void
+require_values(AtpApply *a)
+{
+	if (a->sink->uses & ATP_USE_REPOS)
+		atp_require_values(a->statements, &a->sub->settings, tables_used(a));
 }
 
 /* Begin a transaction, however long the wait for the locks.  False: the extension does not exist. */
@@ -248,6 +254,7 @@ apply_once(AtpApply *a, ApplyWay way, bool *others)
 	/* a subscription whose owner has lost the right to fill the target stops before the first write */
 	if ((fault = atp_target_fault_since(a->sub->owner, a->sub->target, a->sub->target_owner)) != NULL)
 		ereport(ERROR, (errcode(ATP_ERRCODE_STOP), errmsg("%s", fault)));
+	require_values(a);
 	if (way == WAY_PIECES)
 	{
 		/* raise errors that would meet every row here, before any row is blamed */
@@ -362,6 +369,7 @@ prepare_derived(AtpApply *a)
 		for (int step = 0; step < atp_derived_steps(a->sub); step++)
 			if (begin_at_last(a, "preparing derived tables"))
 			{
+				require_values(a);
 				atp_derived_prepare_step(a, step);
 				atp_nodes_mark(a->statements, a->sub);
 				atp_commit();
@@ -563,6 +571,7 @@ static void
 purge_step(AtpApply *a, int unused, int unused2)
 {
 	atp_target_require(a->sub->owner, a->sub->target, a->sub->target_owner);
+	require_values(a);
 	a->accepted = a->sink->purge(a);
 	atp_link_counts_write(a);
 }

@@ -148,6 +148,8 @@ is(differences($_, 'atproto', 'changed'), '0', "at the end of the stream, the sa
 make_target('kept', 'jsonb');
 query(subscribe_sql('kept', $stepwise, target => "'kept'", keep_raw => 'true'));
 query(q{BEGIN; DROP VIEW kept.visible_record; ALTER TABLE kept.record ALTER value TYPE dagcbor USING raw::dagcbor; COMMIT});
+# a consumer without a further event would not look at the table
+query(q{SELECT pg_terminate_backend(atproto_internal.consumer_pid('kept'))});
 wait_for(q{SELECT stopped IS NOT NULL FROM atproto.subscription WHERE name = 'kept'});
 like(query(q{SELECT stopped FROM atproto.subscription WHERE name = 'kept'}), qr/a subscription with "keep_raw" cannot fill schema "kept"/, 'a consumer with keep_raw stops');
 like(refused(q{SELECT atproto.resume('kept')}), qr/cannot fill schema "kept"/, 'resume() refuses');
