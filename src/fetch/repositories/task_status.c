@@ -397,7 +397,7 @@ apply_answer(void *arg)
 		return;
 	}
 	/*
-	 * Below verify = full, repo_status.c makes the same change at once.  Here an export may have
+	 * Below verify = full, repo_account.c makes the same change at once.  Here an export may have
 	 * been partly written, with a newer revision than repo.rev: so the newest record's revision is
 	 * looked for.
 	 *

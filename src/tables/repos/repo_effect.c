@@ -3,7 +3,7 @@
  *		How commits change the state of a repository; which effect an event has.
  *
  * Whether an event is admitted is decided in admission.c; events that atproto.refill() has sent again are in
- * repo_refill.c; #account and #identity in repo_status.c; the rows are read and written in repo.c.  Invariant: the revision of a repository never goes back.
+ * repo_refill.c; #account and #identity in repo_account.c; the rows are read and written in repo.c.  Invariant: the revision of a repository never goes back.
  */
 #include "postgres.h"
 

@@ -1,5 +1,5 @@
 /*
- * repo_status.c
+ * repo_account.c
  *		How #account and #identity events change the state of a repository: status, deletion, handle (F-15).
  *
  * Events of different streams are ordered by their times, those of one stream by their positions.
