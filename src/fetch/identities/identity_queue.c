@@ -30,7 +30,7 @@
 										 * next use looks the account up anew */
 #define FORSAKEN_S		3600	/* a row that held events needed is queued again if events still
 								 * need the look-up */
-#define CLEAN_ROWS		10000
+#define CLEAN_ROWS		1000	/* more would be a pause of the fetcher: with a million identities, each lies on a page of its own */
 
 /* All values of the index columns failed and priority, most urgent first. */
 #define CLASSES	"(VALUES (false, 0), (false, 1), (false, 2), (true, 0), (true, 1), (true, 2)) c (failed, priority)"

@@ -35,7 +35,7 @@
 #define WRITE_MS		250		/* an answer waits at most so long for more answers, to be written
 								 * together */
 #define WRITE_MAX		64
-#define CLEAN_MS		10000
+#define CLEAN_MS		1000
 #define SITE_WAIT_MS	2000
 #define LEAST_WAIT_MS	1000
 

@@ -69,11 +69,12 @@ my $pass = $network->fault({ host => 'patient.example.com', delay => 0 });
 my $hang = $network->fault({ path => '^/\.well-known/did\.json', hang => -1 });
 my @hanging = map { "did:web:hanging$_.example.net" } 1 .. 300;
 query('DELETE FROM atproto.identity_request');
-query('INSERT INTO atproto.identity_request (did, priority, web) SELECT unnest($$' . '{' . join(',', @hanging) . '}$$::did[]), 1, true; SELECT atproto_internal.wake()');
+# requested_at is a time of the fetcher's clock: after an hour, the fetcher forgets requests without held events
+query('INSERT INTO atproto.identity_request (did, priority, web, requested_at) SELECT unnest($$' . '{' . join(',', @hanging) . "}\$\$::did[]), 1, true, now() + '$ahead s'::interval; SELECT atproto_internal.wake()");
 $network->wait_for_log(4, host => qr/hanging/);
 my $patient = 'did:web:patient.example.com';
 $network->documents({ $patient => $good->($patient) });
-query("INSERT INTO atproto.identity_request (did, priority, web) VALUES ('$patient', 1, true); SELECT atproto_internal.wake()");
+query("INSERT INTO atproto.identity_request (did, priority, web, requested_at) VALUES ('$patient', 1, true, now() + '$ahead s'::interval); SELECT atproto_internal.wake()");
 wait_for("SELECT state = 'good' FROM atproto.identity WHERE did = '$patient'", gone => 1);
 # four at a time, each for ten seconds; without the limit 64 at once
 cmp_ok(requests(host => qr/hanging/), '<=', 40, 'hosts that hang, below one name, leave room for others');
@@ -85,7 +86,7 @@ query('DELETE FROM atproto.identity_request');
 my @asked = map { plc() } 1 .. 450;
 my $waiting = plc();
 query('BEGIN; ' . join(';', map { "SELECT state FROM atproto.resolve('$_')" } @asked)
-	. "; INSERT INTO atproto.identity_request (did, priority, web) VALUES ('$waiting', 1, false); COMMIT");
+	. "; INSERT INTO atproto.identity_request (did, priority, web, requested_at) VALUES ('$waiting', 1, false, now() + '$ahead s'::interval); COMMIT");
 settle();
 my @order = map { $_->{path} } $network->log(kind => 'http', host => 'plc.example.com');
 my %at = map { $order[$_] => $_ } 0 .. $#order;
@@ -156,7 +157,7 @@ my $asked   = plc();
 my $session = $node->background_psql('postgres');
 $network->documents({ $asked => $good->($asked) });
 $session->query_safe("BEGIN; SELECT state FROM atproto.resolve('$asked')");
-query("INSERT INTO atproto.identity_request (did, priority, web) VALUES ('$asked', 1, false); SELECT atproto_internal.wake()");
+query("INSERT INTO atproto.identity_request (did, priority, web, requested_at) VALUES ('$asked', 1, false, now() + '$ahead s'::interval); SELECT atproto_internal.wake()");
 wait_for("SELECT state = 'good' FROM atproto.identity WHERE did = '$asked'", gone => 1);
 pass('it holds up nobody who asks for the same');
 $session->query_safe('COMMIT');

@@ -1,8 +1,8 @@
 # 231_dump_forms.pl
-#		An old dump, made by pg_dump at commit 70bc1da, must load into the present tables: collections that are stored by a
-#		code, rows of record with and without their last columns, links with counts, events, and two targets, one with
-#		values of jsonb and one with values of dagcbor.  The restored rows are those that the present version makes of the
-#		same events; the restored subscriptions then follow the stream to its end, and the rows are the same again.  R-32, R-35.
+#		An old dump, made by pg_dump at commit 70bc1da, must load into the present tables: collections with a code, rows of
+#		record with and without the last columns, links with counts, events, a target with values of jsonb and a target with
+#		values of dagcbor.  The restored rows equal the rows that the present version makes of the events; the restored
+#		subscriptions then follow the stream to the end, and the rows are equal again.  R-32, R-35.
 
 use strict;
 use warnings FATAL => 'all';
@@ -30,7 +30,7 @@ my @questions = (
 	'SELECT target, collection, path, n FROM #.link_count JOIN #.link_source s ON s.id = source',
 	'SELECT did, rev, commit, data, active, status, handle, sync, sig FROM #.repo');
 
-# The restored tables have the rows of the tables that the present version has filled, and some.
+# The restored tables have the rows of the tables filled by the present version, and at least a row.
 sub is_same
 {
 	my ($when) = @_;
