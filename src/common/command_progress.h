@@ -1,7 +1,7 @@
 /*
  * command_progress.h
  *		How far long commands are, in shared memory, for the view atproto.stat_progress:
- *		audit_all(), partition(), maintain_partitions(), rebuild_links(), count_links(), revalidate().
+ *		audit_all(), partition(), maintain_partitions(), rebuild_links(), count_links(), revalidate(), erase().
  *
  * A process has one command at a time: a command that a trigger calls meanwhile is not shown.  An error ends the
  * command's entry, also in a subtransaction that catches the error.  Without preloading, all functions do nothing.

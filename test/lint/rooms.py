@@ -43,6 +43,7 @@ ROOMS = {
     "tables/export": TABLES + ["tables/base", "tables/direct", "tables/records", "tables/repos", "tables/apply"],
     "tables/commands": TABLES + ["tables/base", "tables/records", "tables/apply"],
     "tables/check": TABLES + ["tables/base", "tables/records", "tables/plc", "tables/repos"],
+    "tables/erase": TABLES + ["tables/base", "tables/records"],
     "fetch/engine": GLUE + ["net", "identity", "stream"],
     "fetch/identities": GLUE + ["net", "identity", "fetch/engine", "tables/repos"],
     "fetch/repositories": GLUE + ["net", "changes", "identity", "stream", "tables", "fetch/engine"],

@@ -56,6 +56,7 @@ typedef struct AtpApply
 	int64		rows;			/* rows applied so far */
 	int64		noop_rows;		/* of rows: deletions without a row to delete */
 	int64		removed;		/* of rows: deletions of an existing row */
+	int64		links_removed;	/* removed rows of the table link */
 	bool		direct;			/* rows may be written without statements where direct.h allows that */
 	AtpSweep	sweep;			/* set when the states of repositories are read */
 	bool		accepted;		/* result of the last accepts(), which runs as a step */

@@ -223,10 +223,10 @@ CREATE VIEW atproto.stat_progress AS
         p.started_at, p.phase_at,
         CASE WHEN p.total > 0 AND p.done > 0 THEN p.phase_at + (pg_catalog.clock_timestamp() - p.phase_at) * (p.total::double precision / p.done) END AS phase_ends_at
     FROM atproto_internal.progress() p;
-COMMENT ON VIEW atproto.stat_progress IS 'one row for each call of audit_all(), partition(), maintain_partitions(), rebuild_links(), count_links() and revalidate() that runs now: how far the call is; empty if the library is not preloaded';
+COMMENT ON VIEW atproto.stat_progress IS 'one row for each call of audit_all(), partition(), maintain_partitions(), rebuild_links(), count_links(), revalidate() and erase() that runs now: how far the call is; empty if the library is not preloaded';
 COMMENT ON COLUMN atproto.stat_progress.pid IS 'pid of the session';
-COMMENT ON COLUMN atproto.stat_progress.command IS 'audit_all, partition, maintain_partitions, rebuild_links, count_links or revalidate';
-COMMENT ON COLUMN atproto.stat_progress.target IS 'schema of the tables';
+COMMENT ON COLUMN atproto.stat_progress.command IS 'audit_all, partition, maintain_partitions, rebuild_links, count_links, revalidate or erase';
+COMMENT ON COLUMN atproto.stat_progress.target IS 'schema of the tables; of erase(), empty: all';
 COMMENT ON COLUMN atproto.stat_progress.phase IS 'what is done now; a command has several phases';
 COMMENT ON COLUMN atproto.stat_progress.done IS 'rows read, rows moved, records validated, or repositories audited, in this phase';
 COMMENT ON COLUMN atproto.stat_progress.total IS 'of about so many, by the last VACUUM or ANALYZE; NULL: not known';

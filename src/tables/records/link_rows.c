@@ -407,15 +407,16 @@ put_link_row(AtpRows *rows, const Link *link)
 	atp_put_ref(rows, link->row->did);
 }
 
-static void
+/* Returns the number of rows that the statement has written. */
+static int64
 execute_on_links(AtpApply *a, AtpLinkStatement statement, const AtpRows *rows)
 {
 	Datum		args[ATP_STATEMENT_ARGS];
 
 	if (rows->n == 0)
-		return;
+		return 0;
 	atp_rows_bind(rows, args);
-	(void) atp_execute(a->statements, &atp_link_table.statements[statement], args, NULL);
+	return (int64) atp_execute(a->statements, &atp_link_table.statements[statement], args, NULL);
 }
 
 /* ------------------------------------------------------------------------
@@ -440,12 +441,13 @@ counted_sources(const Links *l)
 	return counted;
 }
 
-/* Run a statement that returns the links which the statement has added (n = 1) or removed (n = -1), and note them. */
-static void
+/* Run a statement that returns the links which the statement has added (n = 1) or removed (n = -1), note them, and return their number. */
+static int64
 execute_and_count(AtpApply *a, AtpLinkStatement told, const AtpRows *rows, const Bitmapset *counted, int n)
 {
-	execute_on_links(a, told, rows);
-	for (uint64 i = 0; rows->n > 0 && i < SPI_processed; i++)
+	int64		nrows = execute_on_links(a, told, rows);
+
+	for (int64 i = 0; i < nrows; i++)
 	{
 		Datum		v[2];
 		bool		null[2];
@@ -457,24 +459,23 @@ execute_and_count(AtpApply *a, AtpLinkStatement told, const AtpRows *rows, const
 	}
 	if (rows->n > 0)
 		SPI_freetuptable(SPI_tuptable);
+	return nrows;
 }
 
 static void
 delete_links(AtpApply *a, const AtpRows *rows, const Bitmapset *counted)
 {
-	if (counted == NULL)
-		execute_on_links(a, ATP_DELETE_LINKS, rows);
-	else
-		execute_and_count(a, ATP_DELETE_LINKS_TOLD, rows, counted, -1);
+	a->links_removed += counted == NULL ? execute_on_links(a, ATP_DELETE_LINKS, rows)
+		: execute_and_count(a, ATP_DELETE_LINKS_TOLD, rows, counted, -1);
 }
 
 static void
 put_links(AtpApply *a, const AtpRows *rows, const Bitmapset *counted)
 {
 	if (counted == NULL)
-		execute_on_links(a, ATP_PUT_LINKS, rows);
+		(void) execute_on_links(a, ATP_PUT_LINKS, rows);
 	else
-		execute_and_count(a, ATP_PUT_LINKS_TOLD, rows, counted, 1);
+		(void) execute_and_count(a, ATP_PUT_LINKS_TOLD, rows, counted, 1);
 }
 
 /* The rows are in the order of the key, so equal targets are neighbours. */
@@ -539,7 +540,7 @@ write_links(Links *l)
 	 * inserted first: the key makes the INSERT wait for the prepared transaction.
 	 */
 	if (atp_target_is_distributed(a->statements, &atp_link_table))
-		execute_on_links(a, ATP_PUT_LINKS, gone);
+		(void) execute_on_links(a, ATP_PUT_LINKS, gone);
 	delete_links(a, gone, counted);
 	put_links(a, kept, counted);
 	insert_links(a, come, counted);

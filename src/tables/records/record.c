@@ -202,11 +202,10 @@ const AtpTable atp_record_table = {
  * ------------------------------------------------------------------------
  */
 
-/* Tell derived tables of the removed records, which the DELETE has returned. */
-static void
-tell_gone(AtpApply *a, int n)
+/* The removed records, which the DELETE has returned, as changes for derived tables. */
+static AtpChange *
+gone_changes(SPITupleTable *gone, int n)
 {
-	SPITupleTable *gone = SPI_tuptable;
 	AtpRecordRow *rows = palloc0(sizeof(AtpRecordRow) * Max(n, 1));
 	AtpChange  *changes = palloc0(sizeof(AtpChange) * Max(n, 1));
 
@@ -233,7 +232,16 @@ tell_gone(AtpApply *a, int n)
 			.old_raw = null[6] ? NULL : (struct varlena *) DatumGetPointer(v[6])
 		};
 	}
-	atp_derived_flush(a, changes, n);
+	return changes;
+}
+
+/* Tell derived tables of the removed records. */
+static void
+tell_gone(AtpApply *a, int n)
+{
+	SPITupleTable *gone = SPI_tuptable;
+
+	atp_derived_flush(a, gone_changes(gone, n), n);
 	SPI_freetuptable(gone);
 }
 
@@ -271,6 +279,28 @@ atp_records_erase_all(AtpApply *a, struct varlena *did, uint64 rev, int64 seq)
 
 	while (remove_some(a, ATP_ERASE_RECORDS, ATP_ERASE_RECORDS_TOLD, args) >= PURGE_MAX)
 		CHECK_FOR_INTERRUPTS();
+}
+
+uint64
+atp_records_forget(AtpApply *a, struct varlena *did, int64 max, const List *subs)
+{
+	Datum		args[4] = {Int64GetDatum(max), PointerGetDatum(did), AtpTidGetDatum(PG_UINT64_MAX), Int64GetDatum(ATP_SEQ_NONE)};
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto records", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	uint64		n = atp_execute(a->statements, &statements[ATP_ERASE_RECORDS_TOLD], args, NULL);
+	SPITupleTable *gone = SPI_tuptable;
+	AtpChange  *changes = gone_changes(gone, n);
+	const ListCell *lc;
+
+	foreach(lc, subs)
+	{
+		a->sub = lfirst(lc);
+		atp_derived_flush(a, changes, n);
+	}
+	SPI_freetuptable(gone);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+	return n;
 }
 
 void

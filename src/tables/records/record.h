@@ -57,6 +57,12 @@ extern void atp_records_erase(AtpApply *a, struct varlena *did, uint64 rev, int6
 extern void atp_records_erase_all(AtpApply *a, struct varlena *did, uint64 rev, int64 seq);
 
 /*
+ * Remove at most so many records of the account, of any revision, and tell the derived tables of each of these
+ * subscriptions.  Returns how many; sets a->sub.
+ */
+extern uint64 atp_records_forget(AtpApply *a, struct varlena *did, int64 max, const List *subs);
+
+/*
  * Remove records up to a revision, of a repository without a commit, or newer than the last commit: an export that was
  * given up wrote them.  False: more are left, because a batch may not take minutes.
  */

@@ -163,6 +163,8 @@ my %calls = (
 	describe_server     => "CALL atproto.describe_server('https://localhost', timeout => '0 s')",
 	distribute          => "SELECT atproto.distribute('victim')",
 	grant_to            => "SELECT atproto.grant_to(current_user::name, 'victim')",
+	account_traces      => "SELECT object, rows FROM atproto.account_traces('$did') WHERE place = 'table'",
+	erase               => "CALL atproto.erase('$did')",
 	fetcher_status      => 'SELECT * FROM atproto_internal.fetcher_status()',
 	host_status         => "CALL atproto.host_status('https://localhost', 'localhost', timeout => '0 s')",
 	identity_refresh    => "SELECT atproto.identity_refresh('$did')",

@@ -1,0 +1,159 @@
+/*
+ * erase.c
+ *		SQL: CALL atproto.erase(): forgets an account.
+ *
+ * The procedure goes through the targets whose tables the caller may write, each in short transactions (erase_target.c), and
+ * then through the extension's tables (holding.c).  Rows of foreign roles stay, and a notice of the procedure tells so.
+ */
+#include "postgres.h"
+
+#include "common/command_progress.h"
+#include "config/extension.h"
+#include "config/option.h"
+#include "config/owner.h"
+#include "config/spi.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "identity/identity.h"
+#include "miscadmin.h"
+#include "tables/base/table.h"
+#include "tables/erase/erase_target.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+PG_FUNCTION_INFO_V1(atp_erase);
+
+/* Schemas with a table repo of the extension's making. */
+#define TARGETS \
+	"SELECT n.nspname::text AS name FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'repo' AND c.relkind IN ('r', 'p')" \
+	" WHERE ($2 IS NULL OR n.nspname = $2::name)" \
+	" AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'did' AND a.atttypid = $1)" \
+	" AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'rev') ORDER BY 1"
+
+typedef struct ErasureRun
+{
+	AtpErase	erase;
+	bool		atomic;			/* the procedure cannot commit */
+	int			foreign;		/* number of targets that the caller may not erase from */
+} ErasureRun;
+
+/* End a step, which began with atp_caller_begin(). */
+static void
+end_step(ErasureRun *w, int nest)
+{
+	atp_caller_end(nest);
+	if (!w->atomic)
+		SPI_commit();
+	MemoryContextSwitchTo(w->erase.cxt);
+}
+
+/* The targets that the caller may write. */
+static List *
+find_targets(ErasureRun *w)
+{
+	AtpErase   *e = &w->erase;
+	AtpResult	found = atp_query(TARGETS, ATP_ARGS((AtpArg) {ObjectIdGetDatum(atp_type("did")), OIDOID, false}, atp_text_arg(e->target)));
+	List	   *targets = NIL;
+
+	for (uint64 i = 0; i < found.n; i++)
+	{
+		char	   *name = atp_get_text(atp_result_row(found, i), "name");
+
+		if (OidIsValid(atp_erase_role(name, e->caller)))
+			targets = lappend(targets, MemoryContextStrdup(e->cxt, name));
+		else
+			w->foreign++;
+	}
+	atp_result_free(found);
+	return targets;
+}
+
+static void
+erase_target(ErasureRun *w, const char *target)
+{
+	bool		more;
+	int			nest;
+
+	atp_progress_phase("removing records", -1);
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		nest = atp_caller_begin();
+		more = atp_erase_piece(&w->erase, target);
+		end_step(w, nest);
+		atp_progress_to(w->erase.removed[0]);
+	} while (more);
+	atp_progress_phase("removing events, labels and messages", -1);
+	nest = atp_caller_begin();
+	atp_erase_rows(&w->erase, target);
+	end_step(w, nest);
+}
+
+static void
+erase_own(ErasureRun *w, AtpHolding holds)
+{
+	int			nest = atp_caller_begin();
+
+	atp_erase_own(&w->erase, holds, w->erase.target);
+	end_step(w, nest);
+}
+
+static void
+report_removed(const ErasureRun *w)
+{
+	for (int i = 0; atp_holdings[i].relation != NULL; i++)
+		if (w->erase.removed[i] > 0)
+			ereport(NOTICE,
+					(errmsg("%s: " INT64_FORMAT " rows removed", atp_holding_is_data(&atp_holdings[i]) ? atp_holding_table(&atp_holdings[i]) : atp_holdings[i].relation,
+							w->erase.removed[i])));
+	if (w->foreign > 0)
+		ereport(NOTICE,
+				(errmsg("the tables of %d schemas belong to other owners, and were left alone", w->foreign),
+				 errhint("A superuser, or each owner, can call the procedure, too.")));
+	ereport(NOTICE,
+			(errmsg("copies may remain elsewhere"),
+			 errhint("See atproto.account_traces().")));
+}
+
+/* SQL: CALL atproto.erase(did, directory, target) */
+Datum
+atp_erase(PG_FUNCTION_ARGS)
+{
+	ErasureRun	w = {.atomic = atp_call_is_atomic(fcinfo)};
+	AtpErase   *e = &w.erase;
+	MemoryContext old;
+	List	   *targets;
+	ListCell   *lc;
+	int			nest;
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
+		atp_argument_is_null(PG_ARGISNULL(0) ? "did" : "directory");
+	SPI_connect_ext(w.atomic ? 0 : SPI_OPT_NONATOMIC);
+	e->cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto erasure", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(e->cxt);
+	e->did = (struct varlena *) PG_DETOAST_DATUM_COPY(PG_GETARG_DATUM(0));
+	e->directory = PG_GETARG_BOOL(1);
+	e->target = PG_ARGISNULL(2) ? NULL : pstrdup(NameStr(*PG_GETARG_NAME(2)));
+	e->caller = GetUserId();
+	e->everything = atp_has_owners_rights("atproto", "identity");
+	e->removed = palloc0(sizeof(int64) * atp_nholdings);
+	nest = atp_caller_begin();
+	targets = find_targets(&w);
+	if (e->target != NULL && targets == NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must have the rights of the owner of the tables of schema \"%s\", or of a subscription that fills them", e->target)));
+	end_step(&w, nest);
+	atp_progress_begin("erase", e->target != NULL ? e->target : "");
+	foreach(lc, targets)
+		erase_target(&w, lfirst(lc));
+	erase_own(&w, ATP_HOLDS_BY_OWNER);
+	if (e->directory)
+		erase_own(&w, ATP_HOLDS_LOG_BY_OWNER);
+	atp_progress_end();
+	report_removed(&w);
+	MemoryContextSwitchTo(old);
+	SPI_finish();
+	PG_RETURN_VOID();
+}

@@ -1,0 +1,243 @@
+/*
+ * erase_target.c
+ *		Erases an account from the data tables of a target, and from the rows of the extension's tables about this
+ *		target.
+ *
+ * The records go in pieces, each in a transaction that has locked the repository's row: so a consumer with an event of the
+ * account waits for a piece at most.  From the first piece on, the row says that older records may be missing (sync:
+ * partial), which is true until the end, and also if the command ends in between.  The last piece also removes the
+ * row, and the waiting work about the repository.
+ *
+ * Lock order: the tables, the repository's row, the job.  A fetch that has written a part of an export holds its job's row
+ * until its transaction ends, and its next part needs the row: so the last piece removes the job before the last records.
+ */
+#include "postgres.h"
+
+#include "catalog/namespace.h"
+#include "config/extension.h"
+#include "config/owner.h"
+#include "config/spi.h"
+#include "config/subscription.h"
+#include "config/target.h"
+#include "identity/identity.h"
+#include "miscadmin.h"
+#include "tables/base/derived.h"
+#include "tables/base/error_class.h"
+#include "tables/base/table_locks.h"
+#include "tables/erase/erase_target.h"
+#include "tables/records/link_count.h"
+#include "tables/records/record.h"
+#include "utils/lsyscache.h"
+
+/* Records in a piece: a consumer waits for some hundredths of a second. */
+#define PIECE	2000
+
+/* The repository's row, as of an account of which older records may be missing. */
+#define TAKE_REPO \
+	"UPDATE #.repo SET sync = 'partial', proved = NULL, proved_rev = NULL, purge_rev = NULL, purge_seq = NULL," \
+	" refill_by = NULL, refill_rev = NULL, refill_data = NULL, refill_first = NULL, refill_sync = NULL, refill_to = NULL, refill_at = NULL," \
+	" updated_at = now() WHERE did OPERATOR(@.=) $1"
+
+Oid
+atp_erase_role(const char *target, Oid caller)
+{
+	Oid			owner = atp_has_owners_rights(target, "repo") ? atp_owner_of_table(target, "repo") : InvalidOid;
+	AtpCaller	section;
+	AtpResult	found;
+
+	if (OidIsValid(owner) && atp_role_may_fill(owner, target, atp_owner_of_schema(get_namespace_oid(target, false))))
+		return owner;
+	section = atp_as_table_owner("subscription");
+	found = atp_query("SELECT s.owner::oid AS owner FROM atproto.subscription s WHERE s.target = $1::name AND pg_has_role($2, s.owner, 'USAGE')"
+					  " AND atproto.role_may_fill(s.owner, s.target, s.target_owner) ORDER BY s.name LIMIT 1",
+					  ATP_ARGS(atp_text_arg(target), (AtpArg) {ObjectIdGetDatum(caller), OIDOID, false}));
+	owner = found.n > 0 ? DatumGetObjectId(atp_get_arg(atp_result_row(found, 0), "owner", OIDOID).value) : InvalidOid;
+	atp_result_free(found);
+	atp_owner_end(section);
+	return owner;
+}
+
+/* ------------------------------------------------------------------------
+ * The extension's tables
+ * ------------------------------------------------------------------------
+ */
+void
+atp_erase_own(AtpErase *e, AtpHolding holds, const char *target)
+{
+	AtpArg		args[ATP_HOLDING_ARGS];
+
+	atp_holding_args(args, e->did, e->caller, target, e->everything);
+	for (int i = 0; atp_holdings[i].relation != NULL; i++)
+	{
+		const AtpHoldingEntry *entry = &atp_holdings[i];
+		AtpCaller	section;
+
+		if (entry->holds != holds)
+			continue;
+		section = atp_as_table_owner(atp_holding_table(entry));
+		e->removed[i] += atp_run(atp_identity_sql(psprintf("DELETE FROM %s x WHERE %s", entry->relation, atp_holding_condition(entry))),
+								 args, lengthof(args));
+		atp_owner_end(section);
+	}
+}
+
+/* ------------------------------------------------------------------------
+ * The data tables
+ * ------------------------------------------------------------------------
+ */
+
+/* Number of the entry for a data table's rows of the account. */
+static int
+entry_of(const char *table)
+{
+	int			i = 0;
+
+	while (!atp_holding_is_data(&atp_holdings[i]) || strcmp(atp_holding_table(&atp_holdings[i]), table) != 0)
+		i++;
+	return i;
+}
+
+static bool
+is_there(const char *target, const char *table)
+{
+	return OidIsValid(get_relname_relid(table, get_namespace_oid(target, false)));
+}
+
+/* Remove the rows of one table. */
+static void
+erase_table(AtpErase *e, const char *target, int number)
+{
+	const AtpHoldingEntry *entry = &atp_holdings[number];
+	AtpArg		args[ATP_HOLDING_ARGS];
+
+	if (!is_there(target, atp_holding_table(entry)))
+		return;
+	atp_holding_args(args, e->did, e->caller, target, e->everything);
+	e->removed[number] += atp_run(atp_expand_sql(psprintf("DELETE FROM %s x WHERE %s", entry->relation, atp_holding_condition(entry)), target),
+								  args, lengthof(args));
+}
+
+/*
+ * The subscriptions that hear of each removed record.  The first one stands for the table link, which hears of each record
+ * whatever the settings are by now.  Each subscription that keeps events or counts hears for record_event and
+ * collection_count.
+ */
+static List *
+find_listeners(const char *target)
+{
+	AtpSubscription *links = palloc0(sizeof(AtpSubscription));
+	List	   *listeners = NIL;
+	AtpCaller	section = atp_as_table_owner("subscription");
+	List	   *names = atp_subscriptions_filling(target, "by_repo AND (events <> 'none' OR count_collections)", "name");
+	ListCell   *lc;
+
+	links->settings.has_links = is_there(target, atp_link_table.name);
+	listeners = lappend(listeners, links);
+	foreach(lc, names)
+	{
+		AtpSubscription *sub = atp_subscription_get(lfirst(lc), CurrentMemoryContext);
+
+		if (sub == NULL)
+			continue;
+		sub->settings.has_links = false;
+		listeners = lappend(listeners, sub);
+	}
+	atp_owner_end(section);
+	return listeners;
+}
+
+/* Uses of the tables that a piece writes. */
+static int
+uses_of(const List *listeners)
+{
+	int			uses = ATP_USE_REPOS;
+	const ListCell *lc;
+
+	foreach(lc, listeners)
+		uses |= atp_derived_uses(lfirst(lc));
+	return uses;
+}
+
+static uint64
+forget_records(AtpErase *e, AtpApply *a, const char *target, const List *listeners)
+{
+	uint64		n = is_there(target, atp_record_table.name) ? atp_records_forget(a, e->did, PIECE, listeners) : 0;
+
+	e->removed[entry_of(atp_record_table.name)] += n;
+	return n;
+}
+
+/* As the role that erases.  False: nothing is left. */
+static bool
+take_piece(AtpErase *e, const char *target, AtpStatements *set)
+{
+	AtpApply	a = {.statements = set};
+	List	   *listeners = find_listeners(target);
+	uint64		n;
+
+	atp_tables_lock_waiting(set, uses_of(listeners));
+	(void) atp_run(atp_expand_sql(TAKE_REPO, target), ATP_ARGS(atp_did_arg(e->did)));
+	n = forget_records(e, &a, target, listeners);
+	if (n < PIECE)
+	{
+		atp_erase_own(e, ATP_HOLDS_BY_TARGET, target);
+		do
+			n = forget_records(e, &a, target, listeners);
+		while (n > 0);
+		erase_table(e, target, entry_of("repo"));
+	}
+	atp_link_counts_write(&a);
+	e->removed[entry_of("link")] += a.links_removed;
+	return n > 0;
+}
+
+/* Act with the rights that the caller has now. */
+static AtpCaller
+begin_as_role(AtpErase *e, const char *target)
+{
+	Oid			role = atp_erase_role(target, e->caller);
+
+	if (!OidIsValid(role))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must have the rights of the owner of the tables of schema \"%s\", or of a subscription that fills them", target)));
+	return atp_owner_begin(role);
+}
+
+bool
+atp_erase_piece(AtpErase *e, const char *target)
+{
+	AtpStatements *set;
+	volatile bool more = false;
+
+	/* the statement that has fired a trigger writes rows by the state that the tables had before */
+	if (atp_statements_in_use())
+		ereport(ERROR,
+				(errcode(ATP_ERRCODE_STOP),
+				 errmsg("accounts cannot be erased by a trigger of the tables that are being filled")));
+	set = atp_statements_create(target, ATP_WRITER_OTHER);
+	PG_TRY();
+	{
+		AtpCaller	section = begin_as_role(e, target);
+
+		more = take_piece(e, target, set);
+		atp_owner_end(section);
+	}
+	PG_FINALLY();
+	{
+		atp_statements_free(set);
+	}
+	PG_END_TRY();
+	return more;
+}
+
+void
+atp_erase_rows(AtpErase *e, const char *target)
+{
+	AtpCaller	section = begin_as_role(e, target);
+
+	for (int i = 0; atp_holdings[i].relation != NULL; i++)
+		if (atp_holdings[i].holds == ATP_HOLDS_ROWS || (atp_holdings[i].holds == ATP_HOLDS_LOG && e->directory))
+			erase_table(e, target, i);
+	atp_owner_end(section);
+}

@@ -1,0 +1,41 @@
+/*
+ * erase_target.h
+ *		Erases an account from the data tables of a target, and from the rows of the extension's tables about this
+ *		target.
+ */
+#ifndef ATP_ERASE_TARGET_H
+#define ATP_ERASE_TARGET_H
+
+#include "postgres.h"
+
+#include "nodes/pg_list.h"
+#include "tables/erase/holding.h"
+
+typedef struct AtpErase
+{
+	struct varlena *did;
+	Oid			caller;
+	bool		everything;		/* the caller has the rights of the extension's owner */
+	bool		directory;
+	const char *target;			/* the only target; NULL: all */
+	MemoryContext cxt;			/* outlives transactions */
+	int64	   *removed;		/* rows, for each entry of atp_holdings */
+} AtpErase;
+
+/*
+ * The role with whose rights the caller, who is the current user, may erase rows of the target's tables; InvalidOid: none.  This is the owner of the
+ * table repo, or the owner of a subscription that fills the tables, if the caller has the owner's rights.  So no function in
+ * the tables gets more rights than a consumer would give it.
+ */
+extern Oid	atp_erase_role(const char *target, Oid caller);
+
+/* Erase a piece of the account's records, and with the last piece the repository's row.  False: nothing is left. */
+extern bool atp_erase_piece(AtpErase *e, const char *target);
+
+/* Erase the account's rows of the remaining data tables. */
+extern void atp_erase_rows(AtpErase *e, const char *target);
+
+/* Erase rows of the extension's tables, by the entries of this kind. */
+extern void atp_erase_own(AtpErase *e, AtpHolding holds, const char *target);
+
+#endif							/* ATP_ERASE_TARGET_H */
