@@ -48,6 +48,14 @@ typedef enum AtpQuestion
 	ATP_ASK_QUIET				/* has the archive grown, although the stream has brought nothing? */
 } AtpQuestion;
 
+/* The limits of the whole database for which a consumer rests. */
+typedef enum AtpRest
+{
+	ATP_REST_NONE,
+	ATP_REST_DISK,				/* a volume is nearly full */
+	ATP_REST_HOUR				/* the requests or bytes of an hour are used up, and an archive is to be read */
+} AtpRest;
+
 /* M-12: the pages of a directory. */
 typedef struct AtpPages
 {
@@ -94,7 +102,7 @@ typedef struct Consumer
 	TimestampTz quiet_from;		/* ... by the time of day */
 	AtpTime		quiet_noted;	/* when the silence was written last */
 	AtpTime		waiting_until;	/* ATP_STATE_WAITING */
-	bool		rests;			/* ATP_STATE_WAITING, because a limit of the whole database is reached */
+	AtpRest		rest;			/* ATP_STATE_WAITING, because this limit of the whole database is reached */
 	AtpTime		undecided_since;	/* ATP_STATE_UNDECIDED */
 	const char *undecided_why;
 	int			failures;		/* since the last progress */

@@ -15,13 +15,15 @@
 #include "net/hour.h"
 #include "process/consumer/consumer_private.h"
 
-/* NULL: nothing forbids to receive. */
-static const char *
-why_not(const Consumer *c)
+/* Which limit forbids to receive, with the reason. */
+static AtpRest
+find_limit(const Consumer *c, const char **why)
 {
-	const char *why = atp_free_disk_fault(atp_now());
-
-	return why == NULL && atp_consumer_has_history(c) ? atp_hour_fault(true) : why;
+	if ((*why = atp_free_disk_fault(atp_now())) != NULL)
+		return ATP_REST_DISK;
+	if (atp_consumer_has_history(c) && (*why = atp_hour_fault(true)) != NULL)
+		return ATP_REST_HOUR;
+	return ATP_REST_NONE;
 }
 
 static void
@@ -34,42 +36,40 @@ watch_disks(const Consumer *c)
 	atp_consumer_report(c);
 }
 
+/* Without a connection: nothing came, or an archive is being read. */
 static void
-begin_rest(Consumer *c, const char *why)
+rest_unconnected(Consumer *c, const char *reason)
 {
-	int			failures = c->failures;
+	const char *why = pstrdup(reason);
 
-	if (c->conn != NULL)
-		atp_consumer_drop(c, ATP_DROP_LIMIT, why);
-	else
-	{
-		why = pstrdup(why);
-		atp_consumer_history_drop(c);
-		atp_status_error(ATP_DROP_LIMIT, why);
-		atp_consumer_note(c, ATP_LOGGED_DROPPED, why);
-		ereport(LOG, (errmsg("atproto subscription \"%s\" rests: %s", c->name, why)));
-		if (c->state != ATP_STATE_WAITING)
-			atp_consumer_is_waiting(c, 0);
-	}
-	/* the server has done nothing wrong */
-	c->failures = failures;
-	c->rests = true;
+	atp_consumer_history_drop(c);
+	atp_status_error(ATP_DROP_LIMIT, why);
+	atp_consumer_note(c, ATP_LOGGED_DROPPED, why);
+	ereport(LOG, (errmsg("atproto subscription \"%s\" rests: %s", c->name, why)));
+	if (c->state != ATP_STATE_WAITING)
+		atp_consumer_is_waiting(c, 0);
 }
 
 bool
 atp_consumer_rests(Consumer *c)
 {
 	const char *why;
+	AtpRest		rest;
+	int			failures = c->failures;
 
 	if (atp_free_disk_watch_due(atp_now()))
 		watch_disks(c);
-	why = why_not(c);
-	if (why != NULL && !c->rests)
-		begin_rest(c, why);
-	else if (why == NULL && c->rests)
-	{
-		c->rests = false;
+	rest = find_limit(c, &why);
+	if (rest == c->rest)
+		return rest != ATP_REST_NONE;
+	if (rest == ATP_REST_NONE)
 		c->waiting_until = atp_now();
-	}
-	return c->rests;
+	else if (c->conn != NULL)
+		atp_consumer_drop(c, ATP_DROP_LIMIT, why);
+	else
+		rest_unconnected(c, why);
+	/* the server has done nothing wrong */
+	c->failures = failures;
+	c->rest = rest;
+	return rest != ATP_REST_NONE;
 }

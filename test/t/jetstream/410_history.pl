@@ -46,6 +46,31 @@ is(query('SELECT count(*) FROM a.record r JOIN whole.record w USING (did, collec
 my @plans = map { decode_json($_->{body}) } $archive->requests('planSnapshot');
 is_deeply([ map { [ $_->{afterSeq} // 0, $_->{beforeSeq} // 0 ] } @plans ], [ [ 0, 0 ] ], 'H-05: a single page is asked for, and nothing at the end');
 
+# --- the requests of an hour are used up, and there is no room on the disk ---
+
+my $asked = query("SELECT use FROM atproto.limits WHERE name = 'requests_hour'");
+cmp_ok($asked, '>', 0, 'the requests to the archive are counted');
+cmp_ok(query("SELECT use FROM atproto.limits WHERE name = 'download_hour'"), '>', 10_000, 'and its bytes');
+query("SELECT atproto.unsubscribe('a'); CREATE SCHEMA limited");
+$archive->serve({ block_rows => 20, segment_blocks => 5 }, seal => int($last / 100 * 0.6));
+query("ALTER SYSTEM SET atproto.max_requests_hour = $asked");
+query('SELECT pg_reload_conf()');
+wait_for("SELECT setting = '$asked' FROM pg_settings WHERE name = 'atproto.max_requests_hour'");
+query($archive->subscription_sql('limited', target => "'limited'"));
+wait_for("SELECT state = 'waiting' AND last_error = '$asked requests were sent within an hour: \"atproto.max_requests_hour\" allows $asked' FROM atproto.stat_subscription");
+is(query('SELECT count(*) FROM limited.record'), '0', 'without requests left, the archive is not read');
+is(query("SELECT use FROM atproto.limits WHERE name = 'requests_hour'"), $asked, 'no further request is sent');
+query("ALTER SYSTEM SET atproto.min_free_disk = '2000TB'");
+query('ALTER SYSTEM SET atproto.max_requests_hour = 0');
+query('SELECT pg_reload_conf()');
+wait_for("SELECT state = 'waiting' AND last_error LIKE 'only % MB are free on the volume of the data directory: %' FROM atproto.stat_subscription");
+is(query('SELECT count(*) FROM limited.record'), '0', 'nor without room');
+query('ALTER SYSTEM RESET atproto.min_free_disk');
+query('SELECT pg_reload_conf()');
+$archive->wait_for_end('limited');
+same_rows('limited', 'whole', 'then the archive is read, and nothing is missing', tables => $tables);
+query("SELECT atproto.unsubscribe('limited')");
+
 # --- whole segments and ranges of blocks, small pages, workers, compaction, other generations ---
 
 # Subscribe with these options to a new archive, wait for its end, and compare.
