@@ -175,9 +175,9 @@ SELECT atproto.repo_root(path, cid) OVER (ORDER BY path COLLATE "C") FROM leaf;
 -- one node with all records: the room that a tree takes grows
 SELECT atproto.repo_root(path, '\x01550000'::bytea::cidlink ORDER BY path COLLATE "C") IS NOT NULL AS root FROM (SELECT path FROM generate_series(1, 3000) i, LATERAL (SELECT i || repeat('x', 900)) p (path)
 	WHERE get_byte(sha256(path::bytea), 0) > 63) p;
-SELECT atproto.record_fits(cid, v, NULL) AS value, atproto.record_fits(cid, NULL, raw) AS raw, atproto.record_fits(cid, v, raw) AS both,
-	atproto.record_fits(cid, v, raw || '\x00') AS bytes, atproto.record_fits(cid, '{}', raw) AS other, atproto.record_fits(cid, '0.5', NULL) AS no_data,
-	atproto.record_fits(cid, NULL, NULL) AS neither, atproto.record_fits(NULL, v, raw) AS unknown
+SELECT atproto.record_fits(cid, v, NULL) AS value, atproto.record_fits(cid, NULL::jsonb, raw) AS raw, atproto.record_fits(cid, v, raw) AS both,
+	atproto.record_fits(cid, v, raw || '\x00') AS bytes, atproto.record_fits(cid, '{}'::jsonb, raw) AS other, atproto.record_fits(cid, '0.5'::jsonb, NULL) AS no_data,
+	atproto.record_fits(cid, NULL::jsonb, NULL) AS neither, atproto.record_fits(NULL, v, raw) AS unknown
 FROM (SELECT v, raw, ('\x01711220' || sha256(raw))::cidlink AS cid FROM (SELECT '{"a": 1}'::jsonb AS v, jsonb_to_dagcbor('{"a": 1}') AS raw) v) c;
 
 -- What users may do to the tables.

@@ -39,7 +39,7 @@ append_rest(StringInfo out, const AtpChangeRow *row)
 	if (row->nulls[ATP_LABEL_SIG])
 		return;
 	appendStringInfoString(out, ",\"sig\":{\"$bytes\":");
-	atp_append_base64(out, row->values[ATP_LABEL_SIG]);
+	atp_append_base64(out, atp_change_bytes(row, ATP_LABEL_SIG));
 	appendStringInfoChar(out, '}');
 }
 

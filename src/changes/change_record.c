@@ -10,6 +10,7 @@
 #include "changes/change_write.h"
 #include "core/atp.h"
 #include "core/syntax/tid.h"
+#include "data/dagcbor_value.h"
 #include "types/types.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
@@ -82,11 +83,37 @@ is_bookkeeping(const AtpRowChange *change)
 }
 
 static void
+append_raw(StringInfo out, AtpBytes block)
+{
+	appendStringInfoString(out, ",\"raw\":");
+	atp_append_base64(out, block);
+}
+
+/* A dagcbor, which atp_change_fits() has found to be undamaged.  Where jsonb could not hold the record, raw, as in a table with jsonb. */
+static void
+append_packed(StringInfo out, AtpBytes stored)
+{
+	static const char member[] = ",\"record\":";
+	AtpPackedPart whole = atp_dagcbor_whole(stored);
+	AtpBytes	cbor = atp_dagcbor_unpack(&whole);
+
+	appendStringInfoString(out, member);
+	if (!atp_dagcbor_jsonb_text(out, cbor))
+	{
+		out->len -= (int) strlen(member);
+		append_raw(out, cbor);
+	}
+	pfree(unconstify(uint8_t *, cbor.ptr));
+}
+
+static void
 append_record(StringInfo out, const char *before, const AtpChangeRow *row)
 {
 	atp_append_text(out, before, "cid", atp_change_text(row, ATP_RECORD_CID));
 	if (row->unchanged[ATP_RECORD_VALUE])
 		appendStringInfoString(out, ",\"record\":\"unchanged\"");
+	else if (!row->nulls[ATP_RECORD_VALUE] && row->table->packed)
+		append_packed(out, atp_change_bytes(row, ATP_RECORD_VALUE));
 	else if (!row->nulls[ATP_RECORD_VALUE])
 	{
 		Jsonb	   *value = DatumGetJsonbP(row->values[ATP_RECORD_VALUE]);
@@ -97,10 +124,7 @@ append_record(StringInfo out, const char *before, const AtpChangeRow *row)
 	else if (row->unchanged[ATP_RECORD_RAW])
 		appendStringInfoString(out, ",\"raw\":\"unchanged\"");
 	else if (!row->nulls[ATP_RECORD_RAW])
-	{
-		appendStringInfoString(out, ",\"raw\":");
-		atp_append_base64(out, row->values[ATP_RECORD_RAW]);
-	}
+		append_raw(out, atp_change_bytes(row, ATP_RECORD_RAW));
 	else
 		appendStringInfoString(out, ",\"record\":null");
 }

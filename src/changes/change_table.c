@@ -30,6 +30,7 @@ typedef struct TypedColumn
 	const char *ours;			/* name of a type of the extension; NULL: type */
 	Oid			type;
 	bool		optional;
+	const char *packed;			/* name of the type of the extension that the column can have instead of type */
 } TypedColumn;
 
 static const TypedColumn record_columns[] = {
@@ -38,7 +39,7 @@ static const TypedColumn record_columns[] = {
 	[ATP_RECORD_RKEY] = {"rkey", "recordkey"},
 	[ATP_RECORD_CID] = {"cid", "cidlink"},
 	[ATP_RECORD_REV] = {"rev", "tid"},
-	[ATP_RECORD_VALUE] = {"value", NULL, JSONBOID},
+	[ATP_RECORD_VALUE] = {"value", NULL, JSONBOID, .packed = "dagcbor"},
 	[ATP_RECORD_RAW] = {"raw", NULL, BYTEAOID, true},
 };
 
@@ -209,11 +210,19 @@ find_column(TupleDesc desc, const char *name)
 }
 
 static bool
+is_packed(Form_pg_attribute att, const TypedColumn *column)
+{
+	return column->packed != NULL && is_extension_type(getBaseType(att->atttypid), column->packed);
+}
+
+static bool
 has_type(Form_pg_attribute att, const TypedColumn *column)
 {
 	Oid			type = getBaseType(att->atttypid);
 
-	return column->ours != NULL ? is_extension_type(type, column->ours) : type == column->type;
+	if (column->ours != NULL)
+		return is_extension_type(type, column->ours);
+	return type == column->type || is_packed(att, column);
 }
 
 /* False: the table lacks the column, or the column has a wrong type. */
@@ -230,6 +239,7 @@ read_column(AtpChangeTable *table, TupleDesc desc, int i)
 	if (!has_type(att, column))
 		return false;
 	table->attnums[i] = att->attnum;
+	table->packed |= is_packed(att, column);
 	getTypeOutputInfo(att->atttypid, &output, &table->varlena[i]);
 	fmgr_info_cxt(output, &table->out[i], context);
 	return true;

@@ -44,6 +44,7 @@ typedef struct AtpChangeTable
 	Oid			relid;			/* of the table or partition that is written; key of a hash table */
 	Oid			root;			/* the partitioned table, or relid */
 	AtpChangeKind kind;
+	bool		packed;			/* the column value of a record is of type dagcbor */
 	bool		readable;		/* false: the owner has altered the table, and rows cannot be told */
 	char	   *target;			/* name of the schema */
 	char	   *name;			/* of the table, not of the partition */
@@ -71,7 +72,10 @@ extern void atp_change_tables_begin(void);
 extern int	atp_change_columns(AtpChangeKind kind);
 extern int	atp_change_key_columns(AtpChangeKind kind);
 
-/* JSONBOID, TEXTOID or BYTEAOID, whose values can be of any length; InvalidOid: another type, whose texts are short. */
+/*
+ * JSONBOID, TEXTOID or BYTEAOID, whose values can be of any length; InvalidOid: another type, whose texts are short.  JSONBOID
+ * stands for a dagcbor, too, where the table is packed.
+ */
 extern Oid	atp_change_column_type(AtpChangeKind kind, int column);
 
 #endif							/* ATP_CHANGE_TABLE_H */

@@ -8,6 +8,7 @@
 
 #include "changes/change_write.h"
 #include "common/base64.h"
+#include "common/compat.h"
 #include "fmgr.h"
 #include "utils/json.h"
 #include "utils/timestamp.h"
@@ -41,6 +42,14 @@ atp_change_text(const AtpChangeRow *row, int column)
 	return OutputFunctionCall(unconstify(FmgrInfo *, &row->table->out[column]), row->values[column]);
 }
 
+AtpBytes
+atp_change_bytes(const AtpChangeRow *row, int column)
+{
+	struct varlena *v = PG_DETOAST_DATUM_PACKED(row->values[column]);
+
+	return (AtpBytes) {(const uint8_t *) VARDATA_ANY(v), VARSIZE_ANY_EXHDR(v)};
+}
+
 void
 atp_append_text(StringInfo out, const char *before, const char *name, const char *value)
 {
@@ -51,17 +60,16 @@ atp_append_text(StringInfo out, const char *before, const char *name, const char
 }
 
 void
-atp_append_base64(StringInfo out, Datum bytea_value)
+atp_append_base64(StringInfo out, AtpBytes bytes)
 {
-	bytea	   *bytes = DatumGetByteaPP(bytea_value);
-	int			room = pg_b64_enc_len(VARSIZE_ANY_EXHDR(bytes));
+	int			room = pg_b64_enc_len((int) bytes.len);
 	int			n;
 
 	enlargeStringInfo(out, room + 2);
 	appendStringInfoChar(out, '"');
-	n = pg_b64_encode((const void *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes), out->data + out->len, room);
+	n = pg_b64_encode((const void *) bytes.ptr, (int) bytes.len, out->data + out->len, room);
 	if (n < 0)
-		elog(ERROR, "could not encode %d bytes as base64", (int) VARSIZE_ANY_EXHDR(bytes));
+		elog(ERROR, "could not encode %d bytes as base64", (int) bytes.len);
 	out->len += n;
 	appendStringInfoChar(out, '"');
 }

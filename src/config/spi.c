@@ -442,6 +442,12 @@ atp_column(AtpTuple row, const char *column)
 	return number;
 }
 
+Oid
+atp_column_type(AtpTuple row, const char *column)
+{
+	return SPI_gettypeid(row.desc, atp_column(row, column));
+}
+
 Datum
 atp_get(AtpTuple row, const char *column, Oid type, bool *isnull)
 {

@@ -97,6 +97,9 @@ extern void atp_return_query(FunctionCallInfo fcinfo, const char *sql, const Atp
 /* The number of a column; an ERROR when the row has no column of this name. */
 extern int	atp_column(AtpTuple row, const char *column);
 
+/* The type of a column; an ERROR when the row has no column of this name. */
+extern Oid	atp_column_type(AtpTuple row, const char *column);
+
 /* The value of a column.  A pass-by-reference value lives as long as the row. */
 extern Datum atp_get(AtpTuple row, const char *column, Oid type, bool *isnull);
 

@@ -2,8 +2,7 @@
  * dagcbor_field.c
  *		The operators of the SQL type dagcbor that read a part of a value: -> ->> #> #>>, as those of jsonb.
  *
- * They read the packed form, and unpack only the part.  A link is {"$link": …} in jsonb, and bytes are {"$bytes": …}: so
- * these keys lead from a link or from bytes to a text.
+ * They read the packed form, and unpack only the part.
  */
 #include "postgres.h"
 
@@ -13,7 +12,6 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 
-#include "core/codec/cbor_write.h"
 #include "data/dagcbor_value.h"
 #include "types/glue.h"
 
@@ -31,41 +29,6 @@ kind_of(const AtpPackedPart *part)
 
 	atp_dagcbor_require(atp_part_kind(part, &kind));
 	return kind;
-}
-
-/* Goes from a link or bytes to the text that the part has in JSON: {"$link": "…"}. */
-static void
-go_to_written(AtpPackedPart *part, AtpSpan key)
-{
-	size_t		begin = key.len + strlen("{\"\": \"");
-	AtpErr		err;
-	size_t		at;
-	StringInfoData json;
-	AtpCborWriter text = {NULL, 0, 0};
-	struct varlena *value;
-
-	initStringInfo(&json);
-	(void) atp_dagcbor_json(&json, part);
-	text.cap = json.len + 9;	/* a head of CBOR has at most nine bytes */
-	text.buf = palloc(text.cap);
-	atp_cbor_put_text(&text, json.data + begin, json.len - begin - strlen("\"}"));
-	value = atp_dagcbor_make((AtpBytes) {text.buf, text.len}, &err, &at);
-	atp_dagcbor_require(err);
-	*part = atp_dagcbor_whole((AtpBytes) {(const uint8_t *) VARDATA(value), VARSIZE(value) - VARHDRSZ});
-}
-
-static bool
-go_to_key(AtpPackedPart *part, AtpSpan key)
-{
-	bool		found;
-
-	atp_dagcbor_require(atp_part_key(part, key, &found));
-	if (!found && (atp_span_is(key, "$link") ? kind_of(part) == ATP_CBOR_LINK : atp_span_is(key, "$bytes") && kind_of(part) == ATP_CBOR_BYTES))
-	{
-		go_to_written(part, key);
-		found = true;
-	}
-	return found;
 }
 
 static bool
@@ -86,7 +49,7 @@ go_by_element(AtpPackedPart *part, const text *element)
 	int			number;
 
 	if (kind_of(part) != ATP_CBOR_ARRAY)
-		return go_to_key(part, (AtpSpan) {VARDATA_ANY(element), VARSIZE_ANY_EXHDR(element)});
+		return atp_dagcbor_key(part, (AtpSpan) {VARDATA_ANY(element), VARSIZE_ANY_EXHDR(element)});
 	digits = text_to_cstring(element);
 	errno = 0;
 	number = strtoint(digits, &end, 10);
@@ -145,6 +108,6 @@ text_of_part(const AtpPackedPart *part)
 		PG_RETURN_TEXT_P(result); \
 	}
 
-DEFINE(object_field, go_to_key(&part, atp_arg_span(fcinfo, 1)))
+DEFINE(object_field, atp_dagcbor_key(&part, atp_arg_span(fcinfo, 1)))
 DEFINE(array_element, go_to_member(&part, PG_GETARG_INT32(1)))
 DEFINE(path, go_by_path(&part, PG_GETARG_ARRAYTYPE_P(1)))

@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "common/compat.h"
+#include "core/codec/cbor_write.h"
 #include "data/dagcbor_value.h"
 #include "data/json_write.h"
 #include "data/jsonb_write.h"
@@ -96,6 +97,100 @@ atp_dagcbor_unpack(const AtpPackedPart *part)
 	return (AtpBytes) {out, n};
 }
 
+bool
+atp_dagcbor_size(AtpBytes stored, size_t *n)
+{
+	AtpErr		err = atp_packed_unpack(stored, NULL, 0, n);
+
+	if (err == ATP_E_PACKED_EDITION)
+		atp_dagcbor_require(err);
+	return err == ATP_OK;
+}
+
+bool
+atp_dagcbor_try_unpack(AtpBytes stored, AtpBytes *cbor)
+{
+	uint8_t    *out;
+	size_t		n;
+
+	if (!atp_dagcbor_size(stored, &n))
+		return false;
+	out = palloc_extended(n, MCXT_ALLOC_HUGE);
+	if (atp_packed_unpack(stored, out, n, &n) != ATP_OK)
+		return false;
+	*cbor = (AtpBytes) {out, n};
+	return true;
+}
+
+static AtpCborKind
+kind_of_part(const AtpPackedPart *part)
+{
+	AtpCborKind kind;
+
+	atp_dagcbor_require(atp_part_kind(part, &kind));
+	return kind;
+}
+
+/* A link is {"$link": "…"} in jsonb, and bytes are {"$bytes": "…"}: goes to this text. */
+static void
+go_to_written(AtpPackedPart *part, AtpSpan key)
+{
+	size_t		begin = key.len + strlen("{\"\": \"");
+	AtpErr		err;
+	size_t		at;
+	StringInfoData json;
+	AtpCborWriter text = {NULL, 0, 0};
+	struct varlena *value;
+
+	initStringInfo(&json);
+	(void) atp_dagcbor_json(&json, part);
+	text.cap = json.len + 9;	/* a head of CBOR has at most nine bytes */
+	text.buf = palloc(text.cap);
+	atp_cbor_put_text(&text, json.data + begin, json.len - begin - strlen("\"}"));
+	value = atp_dagcbor_make((AtpBytes) {text.buf, text.len}, &err, &at);
+	atp_dagcbor_require(err);
+	*part = atp_dagcbor_whole((AtpBytes) {(const uint8_t *) VARDATA(value), VARSIZE(value) - VARHDRSZ});
+}
+
+bool
+atp_dagcbor_key(AtpPackedPart *part, AtpSpan key)
+{
+	bool		found;
+
+	atp_dagcbor_require(atp_part_key(part, key, &found));
+	if (found)
+		return true;
+	if (atp_span_is(key, "$link") ? kind_of_part(part) != ATP_CBOR_LINK : !atp_span_is(key, "$bytes") || kind_of_part(part) != ATP_CBOR_BYTES)
+		return false;
+	go_to_written(part, key);
+	return true;
+}
+
+bool
+atp_dagcbor_jsonb_value(const AtpPackedPart *part, char buf[ATP_JSONB_VALUE_ROOM], JsonbValue *v)
+{
+	AtpSpan		text;
+	Jsonb	   *jsonb;
+
+	atp_dagcbor_require(atp_part_text(part, buf, &text));
+	if (text.ptr != NULL)
+	{
+		v->type = jbvString;
+		v->val.string.val = unconstify(char *, text.ptr);
+		v->val.string.len = (int) text.len;
+		return memchr(text.ptr, '\0', text.len) == NULL;
+	}
+	jsonb = atp_dagcbor_jsonb(part);
+	if (jsonb == NULL)
+		return false;
+	if (JsonbExtractScalar(&jsonb->root, v))
+		return true;
+	v->type = jbvBinary;
+	v->val.binary.data = &jsonb->root;
+	v->val.binary.len = VARSIZE(jsonb) - VARHDRSZ;
+	return true;
+}
+
 Jsonb *
 atp_dagcbor_jsonb(const AtpPackedPart *part)
 {
@@ -114,10 +209,24 @@ bool
 atp_dagcbor_json(StringInfo out, const AtpPackedPart *part)
 {
 	AtpBytes	cbor = atp_dagcbor_unpack(part);
-	bool		exact;
+	AtpJsonText said;
 	size_t		at;
 
-	atp_dagcbor_require(atp_json_of_dagcbor(out, cbor, &exact, &at));
+	atp_dagcbor_require(atp_json_of_dagcbor(out, cbor, &said, &at));
 	pfree(unconstify(uint8_t *, cbor.ptr));
-	return exact;
+	return said.exact;
+}
+
+bool
+atp_dagcbor_jsonb_text(StringInfo out, AtpBytes cbor)
+{
+	int			begin = out->len;
+	AtpJsonText said;
+	size_t		at;
+
+	if (atp_json_of_dagcbor(out, cbor, &said, &at) == ATP_OK && said.exact && !said.has_nul)
+		return true;
+	out->len = begin;
+	out->data[begin] = '\0';
+	return false;
 }

@@ -16,11 +16,14 @@
 #include "utils/formatting.h"
 #include "utils/lsyscache.h"
 
+#include "data/dagcbor_value.h"
 #include "data/jsonb_member.h"
-#include "types/types.h"
+#include "types/glue.h"
 
 PG_FUNCTION_INFO_V1(atp_pg_record_hashtags);
 PG_FUNCTION_INFO_V1(atp_pg_record_mentions);
+PG_FUNCTION_INFO_V1(atp_pg_record_hashtags_packed);
+PG_FUNCTION_INFO_V1(atp_pg_record_mentions_packed);
 
 /*
  * Values of a record that are read, including duplicates; later values are ignored.  No real post has so
@@ -74,35 +77,21 @@ is_of_type(const JsonbValue *feature, const char *type)
 		v.val.string.len == strlen(type) && memcmp(v.val.string.val, type, strlen(type)) == 0;
 }
 
-/*
- * Begins an iteration over the array that an object's member holds; false: the member is absent or no array.
- */
-static bool
-begin_elements(const JsonbValue *object, const char *name, JsonbIterator **it)
-{
-	JsonbValue	v;
-
-	if (!atp_jsonb_member(object, name, (int) strlen(name), &v) || !atp_jsonb_is_array(&v))
-		return false;
-	*it = JsonbIteratorInit(v.val.binary.data);
-	return true;
-}
-
 /* Adds the member of this name from each feature of this type in all facets. */
 static void
-add_features(Found *found, const JsonbValue *record, const char *type, const char *name)
+add_features(Found *found, JsonbIterator *facets, const char *type, const char *name)
 {
-	JsonbIterator *facets;
 	JsonbValue	v;
 
-	if (!begin_elements(record, "facets", &facets))
+	if (facets == NULL)
 		return;
 	while (found->seen < VALUES_MAX && atp_jsonb_next_element(&facets, &v))
 	{
 		JsonbIterator *features;
 
-		if (!begin_elements(&v, "features", &features))
+		if (!atp_jsonb_member(&v, "features", (int) strlen("features"), &v) || !atp_jsonb_is_array(&v))
 			continue;
+		features = JsonbIteratorInit(v.val.binary.data);
 		while (found->seen < VALUES_MAX && atp_jsonb_next_element(&features, &v))
 			if (is_of_type(&v, type) && atp_jsonb_member(&v, name, (int) strlen(name), &v))
 				add_value(found, &v);
@@ -111,14 +100,13 @@ add_features(Found *found, const JsonbValue *record, const char *type, const cha
 
 /* Adds the texts of an array. */
 static void
-add_texts(Found *found, const JsonbValue *record, const char *name)
+add_texts(Found *found, JsonbIterator *texts)
 {
-	JsonbIterator *it;
 	JsonbValue	v;
 
-	if (!begin_elements(record, name, &it))
+	if (texts == NULL)
 		return;
-	while (found->seen < VALUES_MAX && atp_jsonb_next_element(&it, &v))
+	while (found->seen < VALUES_MAX && atp_jsonb_next_element(&texts, &v))
 		add_value(found, &v);
 }
 
@@ -163,27 +151,76 @@ make_tag(const char *s, size_t n, Datum *value)
 	return true;
 }
 
+/*
+ * The array under a name of the record, which is the function's argument; NULL: the name is absent, or no array, or
+ * in a dagcbor an array that jsonb cannot hold.
+ */
+typedef JsonbIterator *(*MemberArray) (FunctionCallInfo fcinfo, const char *name);
+
+static JsonbIterator *
+array_of_jsonb(FunctionCallInfo fcinfo, const char *name)
+{
+	JsonbValue	v = atp_jsonb_root(PG_GETARG_JSONB_P(0));
+
+	return atp_jsonb_member(&v, name, (int) strlen(name), &v) && atp_jsonb_is_array(&v) ? JsonbIteratorInit(v.val.binary.data) : NULL;
+}
+
+static JsonbIterator *
+array_of_packed(FunctionCallInfo fcinfo, const char *name)
+{
+	AtpPackedPart part = atp_dagcbor_whole(atp_arg_bytes(fcinfo, 0));
+	char		buf[ATP_JSONB_VALUE_ROOM];
+	JsonbValue	v;
+
+	return atp_dagcbor_key(&part, (AtpSpan) {name, strlen(name)}) && atp_dagcbor_jsonb_value(&part, buf, &v) && atp_jsonb_is_array(&v) ?
+		JsonbIteratorInit(v.val.binary.data) : NULL;
+}
+
+static Datum
+hashtags_of(FunctionCallInfo fcinfo, MemberArray array)
+{
+	Found		found;
+
+	begin_set(&found, make_tag);
+	add_features(&found, array(fcinfo, "facets"), "app.bsky.richtext.facet#tag", "tag");
+	add_texts(&found, array(fcinfo, "tags"));
+	return array_of(TEXTOID, &found);
+}
+
+static Datum
+mentions_of(FunctionCallInfo fcinfo, MemberArray array)
+{
+	Found		found;
+
+	begin_set(&found, atp_try_did);
+	add_features(&found, array(fcinfo, "facets"), "app.bsky.richtext.facet#mention", "did");
+	return array_of(get_element_type(get_func_rettype(fcinfo->flinfo->fn_oid)), &found);
+}
+
 /* SQL: record_hashtags(value) */
 Datum
 atp_pg_record_hashtags(PG_FUNCTION_ARGS)
 {
-	JsonbValue	record = atp_jsonb_root(PG_GETARG_JSONB_P(0));
-	Found		found;
+	PG_RETURN_DATUM(hashtags_of(fcinfo, array_of_jsonb));
+}
 
-	begin_set(&found, make_tag);
-	add_features(&found, &record, "app.bsky.richtext.facet#tag", "tag");
-	add_texts(&found, &record, "tags");
-	PG_RETURN_DATUM(array_of(TEXTOID, &found));
+/* SQL: record_hashtags(value), value of type dagcbor */
+Datum
+atp_pg_record_hashtags_packed(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_DATUM(hashtags_of(fcinfo, array_of_packed));
 }
 
 /* SQL: record_mentions(value) */
 Datum
 atp_pg_record_mentions(PG_FUNCTION_ARGS)
 {
-	JsonbValue	record = atp_jsonb_root(PG_GETARG_JSONB_P(0));
-	Found		found;
+	PG_RETURN_DATUM(mentions_of(fcinfo, array_of_jsonb));
+}
 
-	begin_set(&found, atp_try_did);
-	add_features(&found, &record, "app.bsky.richtext.facet#mention", "did");
-	PG_RETURN_DATUM(array_of(get_element_type(get_func_rettype(fcinfo->flinfo->fn_oid)), &found));
+/* SQL: record_mentions(value), value of type dagcbor */
+Datum
+atp_pg_record_mentions_packed(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_DATUM(mentions_of(fcinfo, array_of_packed));
 }

@@ -20,7 +20,7 @@ typedef struct JsonOutput
 {
 	StringInfo	out;
 	AtpCborReader reader;
-	bool		exact;
+	AtpJsonText said;
 	size_t		at;				/* offset of an error */
 } JsonOutput;
 
@@ -127,7 +127,8 @@ append_next(JsonOutput *w)
 	if (err != ATP_OK)
 		return err == ATP_E_CBOR_END ? ATP_E_CBOR_TRUNCATED : err;
 	if (item.is_key && (atp_span_is(atp_cbor_span(&item), "$link") || atp_span_is(atp_cbor_span(&item), "$bytes")))
-		w->exact = false;
+		w->said.exact = false;
+	w->said.has_nul |= item.has_nul;
 	return append_item(w, &item);
 }
 
@@ -161,11 +162,11 @@ append_item(JsonOutput *w, const AtpCborItem *item)
 	switch (item->kind)
 	{
 		case ATP_CBOR_UINT:
-			w->exact &= item->u <= PG_INT64_MAX;
+			w->said.exact &= item->u <= PG_INT64_MAX;
 			appendStringInfo(w->out, UINT64_FORMAT, item->u);
 			break;
 		case ATP_CBOR_NINT:
-			w->exact &= item->u <= PG_INT64_MAX;
+			w->said.exact &= item->u <= PG_INT64_MAX;
 			append_negative(w->out, item->u);
 			break;
 		case ATP_CBOR_BYTES:
@@ -191,7 +192,7 @@ append_item(JsonOutput *w, const AtpCborItem *item)
 			appendStringInfoString(w->out, "true");
 			break;
 		case ATP_CBOR_FLOAT:
-			w->exact = false;
+			w->said.exact = false;
 			append_float(w->out, item->d);
 			break;
 	}
@@ -199,9 +200,9 @@ append_item(JsonOutput *w, const AtpCborItem *item)
 }
 
 AtpErr
-atp_json_of_dagcbor(StringInfo out, AtpBytes value, bool *exact, size_t *at)
+atp_json_of_dagcbor(StringInfo out, AtpBytes value, AtpJsonText *said, size_t *at)
 {
-	JsonOutput	w = {.out = out, .exact = true};
+	JsonOutput	w = {.out = out, .said.exact = true};
 	AtpErr		err;
 
 	atp_cbor_init(&w.reader, value.ptr, value.len, ATP_CBOR_DEPTH_DEFAULT);
@@ -211,7 +212,7 @@ atp_json_of_dagcbor(StringInfo out, AtpBytes value, bool *exact, size_t *at)
 		err = ATP_E_CBOR_TRAILING;
 		w.at = w.reader.pos;
 	}
-	*exact = w.exact;
+	*said = w.said;
 	*at = w.at;
 	return err;
 }

@@ -1,17 +1,19 @@
 /*
  * links_sql.c
- *		The SQL functions record_links() and dagcbor_links(): the links of a record, with their paths.
+ *		The SQL functions record_links(), of a jsonb or a dagcbor, and dagcbor_links(): the links of a record, with their paths.
  */
 #include "postgres.h"
 
+#include "data/dagcbor_value.h"
 #include "data/error.h"
 #include "data/links.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "types/types.h"
+#include "types/glue.h"
 #include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(atp_pg_record_links);
+PG_FUNCTION_INFO_V1(atp_pg_record_links_packed);
 PG_FUNCTION_INFO_V1(atp_pg_dagcbor_links);
 
 static void
@@ -48,16 +50,29 @@ atp_pg_record_links(PG_FUNCTION_ARGS)
 }
 
 Datum
+atp_pg_record_links_packed(PG_FUNCTION_ARGS)
+{
+	AtpPackedPart whole = atp_dagcbor_whole(atp_arg_bytes(fcinfo, 0));
+	AtpBytes	cbor = atp_dagcbor_unpack(&whole);
+	AtpLinkWalk *walk = begin_walk(fcinfo);
+	size_t		at;
+
+	walk->tick = atp_data_tick;
+	atp_dagcbor_require(atp_link_walk_dagcbor(walk, cbor.ptr, cbor.len, &at));
+	return (Datum) 0;
+}
+
+Datum
 atp_pg_dagcbor_links(PG_FUNCTION_ARGS)
 {
-	bytea	   *in = PG_GETARG_BYTEA_PP(0);
+	AtpBytes	in = atp_arg_bytes(fcinfo, 0);
 	AtpLinkWalk *walk = begin_walk(fcinfo);
 	size_t		at;
 	AtpErr		err;
 
 	atp_require_utf8();
 	walk->tick = atp_data_tick;
-	err = atp_link_walk_dagcbor(walk, (const uint8_t *) VARDATA_ANY(in), VARSIZE_ANY_EXHDR(in), &at);
+	err = atp_link_walk_dagcbor(walk, in.ptr, in.len, &at);
 	if (err != ATP_OK)
 		atp_data_error("invalid DAG-CBOR", err, at);
 	return (Datum) 0;

@@ -7,7 +7,7 @@
 
 #include "common/compat.h"
 #include "core/codec/cid.h"
-#include "data/jsonb_read.h"
+#include "data/record_value.h"
 #include "data/repo_tree.h"
 #include "common/sha256.h"
 #include "types/types.h"
@@ -58,22 +58,22 @@ atp_tree_root(AtpMstBuilder *tree)
 }
 
 static bool
-is_of(const bytea *bytes, AtpBytes cid)
+is_of(AtpBytes bytes, AtpBytes cid)
 {
 	uint8_t		binary[ATP_CID_BLESSED_LEN] = {1, ATP_CID_CODEC_DAG_CBOR, ATP_CID_SHA2_256, 32};
 
-	atp_sha256(NULL, (const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes), binary + 4);
+	atp_sha256(NULL, bytes.ptr, bytes.len, binary + 4);
 	return cid.len == sizeof(binary) && memcmp(cid.ptr, binary, sizeof(binary)) == 0;
 }
 
 bool
-atp_record_fits(AtpBytes cid, Jsonb *value, const bytea *raw)
+atp_record_fits(AtpBytes cid, Datum value, bool packed, const bytea *raw)
 {
-	bytea	   *bytes;
+	AtpBytes	block;
 
-	if (raw != NULL && !is_of(raw, cid))
+	if (raw != NULL && !is_of((AtpBytes) {(const uint8_t *) VARDATA_ANY(raw), VARSIZE_ANY_EXHDR(raw)}, cid))
 		return false;
-	if (value == NULL)
+	if (DatumGetPointer(value) == NULL)
 		return raw != NULL;
-	return atp_dagcbor_of_jsonb(value, &bytes) == ATP_OK && is_of(bytes, cid);
+	return atp_record_dagcbor(value, packed, &block) && is_of(block, cid);
 }

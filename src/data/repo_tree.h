@@ -9,7 +9,6 @@
 #include "postgres.h"
 
 #include "core/repo/mst_root.h"
-#include "utils/jsonb.h"
 
 /* A tree without records, in the current memory context. */
 extern AtpMstBuilder *atp_tree_make(void);
@@ -24,7 +23,10 @@ extern bool atp_tree_add(AtpMstBuilder *tree, AtpBytes path, AtpBytes cid);
 /* The root, a cidlink; NULL: the records form no tree. */
 extern struct varlena *atp_tree_root(AtpMstBuilder *tree);
 
-/* Do value and bytes of a record both have this CID?  NULL is not compared; false if both are NULL. */
-extern bool atp_record_fits(AtpBytes cid, Jsonb *value, const bytea *raw);
+/*
+ * Do value and bytes of a record both have this CID?  NULL is not compared; false if both are NULL.  packed: the value is a
+ * dagcbor, and else a jsonb; a NULL is the null pointer.
+ */
+extern bool atp_record_fits(AtpBytes cid, Datum value, bool packed, const bytea *raw);
 
 #endif							/* ATP_REPO_TREE_H */

@@ -15,6 +15,7 @@
 PG_FUNCTION_INFO_V1(atp_pg_repo_root_add);
 PG_FUNCTION_INFO_V1(atp_pg_repo_root_end);
 PG_FUNCTION_INFO_V1(atp_pg_record_fits);
+PG_FUNCTION_INFO_V1(atp_pg_record_fits_packed);
 
 static AtpBytes
 bytes_of(const struct varlena *v)
@@ -77,13 +78,25 @@ atp_pg_repo_root_end(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(root);
 }
 
-Datum
-atp_pg_record_fits(PG_FUNCTION_ARGS)
+/* NULL for a record without a CID. */
+static Datum
+fits_cid(FunctionCallInfo fcinfo, bool packed)
 {
 	if (PG_ARGISNULL(0))
 		PG_RETURN_NULL();
 	atp_require_utf8();
-	PG_RETURN_BOOL(atp_record_fits(bytes_of(PG_DETOAST_DATUM_PACKED(PG_GETARG_DATUM(0))),
-								   PG_ARGISNULL(1) ? NULL : PG_GETARG_JSONB_P(1),
+	PG_RETURN_BOOL(atp_record_fits(bytes_of(PG_DETOAST_DATUM_PACKED(PG_GETARG_DATUM(0))), PG_ARGISNULL(1) ? (Datum) 0 : PG_GETARG_DATUM(1), packed,
 								   PG_ARGISNULL(2) ? NULL : PG_GETARG_BYTEA_PP(2)));
+}
+
+Datum
+atp_pg_record_fits(PG_FUNCTION_ARGS)
+{
+	return fits_cid(fcinfo, false);
+}
+
+Datum
+atp_pg_record_fits_packed(PG_FUNCTION_ARGS)
+{
+	return fits_cid(fcinfo, true);
 }

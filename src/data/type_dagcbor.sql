@@ -215,3 +215,63 @@ CREATE FUNCTION dagcbor_is_intact(dagcbor) RETURNS boolean
 	IMMUTABLE STRICT PARALLEL SAFE COST 20;
 COMMENT ON FUNCTION dagcbor_is_intact(dagcbor) IS
 	'have the stored bytes the form that packing gives? False: something has spoilt the row. A change within a text or a hash has this form, too: compare the CID';
+
+-- The functions on records, which read the packed form: also of a record that jsonb cannot hold.  The functions on text make
+-- a literal, and a parameter without a type, a jsonb, as if there were no function on dagcbor: PostgreSQL could not choose
+-- between jsonb and dagcbor.
+
+CREATE FUNCTION record_text(value dagcbor, path text) RETURNS text
+	AS 'MODULE_PATHNAME', 'atp_pg_record_text_packed' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 2;
+COMMENT ON FUNCTION record_text(dagcbor, text) IS 'as record_text(jsonb, text)';
+
+CREATE FUNCTION record_text(value text, path text) RETURNS text
+	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+	RETURN record_text($1::jsonb, $2);
+COMMENT ON FUNCTION record_text(text, text) IS 'as record_text(jsonb, text), of a record as JSON';
+
+CREATE FUNCTION record_text(value dagcbor, path text, max_bytes integer) RETURNS text
+	AS 'MODULE_PATHNAME', 'atp_pg_record_text_packed_within' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 2;
+COMMENT ON FUNCTION record_text(dagcbor, text, integer) IS 'as record_text(jsonb, text, integer)';
+
+CREATE FUNCTION record_text(value text, path text, max_bytes integer) RETURNS text
+	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+	RETURN record_text($1::jsonb, $2, $3);
+COMMENT ON FUNCTION record_text(text, text, integer) IS 'as record_text(jsonb, text, integer), of a record as JSON';
+
+CREATE FUNCTION record_hashtags(value dagcbor) RETURNS text[]
+	AS 'MODULE_PATHNAME', 'atp_pg_record_hashtags_packed' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 5;
+COMMENT ON FUNCTION record_hashtags(dagcbor) IS 'as record_hashtags(jsonb)';
+
+CREATE FUNCTION record_hashtags(value text) RETURNS text[]
+	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+	RETURN record_hashtags($1::jsonb);
+COMMENT ON FUNCTION record_hashtags(text) IS 'as record_hashtags(jsonb), of a record as JSON';
+
+CREATE FUNCTION record_mentions(value dagcbor) RETURNS did[]
+	AS 'MODULE_PATHNAME', 'atp_pg_record_mentions_packed' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 5;
+COMMENT ON FUNCTION record_mentions(dagcbor) IS 'as record_mentions(jsonb)';
+
+CREATE FUNCTION record_mentions(value text) RETURNS did[]
+	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+	RETURN record_mentions($1::jsonb);
+COMMENT ON FUNCTION record_mentions(text) IS 'as record_mentions(jsonb), of a record as JSON';
+
+CREATE FUNCTION record_links(value dagcbor, OUT path text, OUT target aturi) RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'atp_pg_record_links_packed' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 10 ROWS 2;
+COMMENT ON FUNCTION record_links(dagcbor) IS 'as record_links(jsonb)';
+
+CREATE FUNCTION record_links(value text, OUT path text, OUT target aturi) RETURNS SETOF record
+	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE ROWS 2
+	RETURN record_links($1::jsonb);
+COMMENT ON FUNCTION record_links(text) IS 'as record_links(jsonb), of a record as JSON';
+
+CREATE FUNCTION atproto.record_fits(cid cidlink, value dagcbor, raw bytea) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'atp_pg_record_fits_packed'
+	LANGUAGE C IMMUTABLE PARALLEL SAFE COST 20;
+COMMENT ON FUNCTION atproto.record_fits(cidlink, dagcbor, bytea) IS
+	'as record_fits(cidlink, jsonb, bytea); false also for a value whose stored bytes are damaged';

@@ -65,6 +65,13 @@ REVOKE ALL ON FUNCTION atproto.load_lexicon(jsonb, boolean), atproto.unload_lexi
 CREATE FUNCTION atproto.record_field(value jsonb, path text[], type anyelement) RETURNS anyelement
     LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'atp_record_field';
 COMMENT ON FUNCTION atproto.record_field(jsonb, text[], anyelement) IS 'the value under these names in a record, as the type of the third argument; NULL if the value does not fit this type, in arrays element by element';
+CREATE FUNCTION atproto.record_field(value @extschema@.dagcbor, path text[], type anyelement) RETURNS anyelement
+    LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'atp_record_field_packed';
+COMMENT ON FUNCTION atproto.record_field(@extschema@.dagcbor, text[], anyelement) IS 'as record_field(jsonb, text[], anyelement); NULL also if jsonb cannot hold the value';
+CREATE FUNCTION atproto.record_field(value text, path text[], type anyelement) RETURNS anyelement
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+    AS 'SELECT atproto.record_field($1::jsonb, $2, $3)';
+COMMENT ON FUNCTION atproto.record_field(text, text[], anyelement) IS 'as record_field(jsonb, text[], anyelement), of a record as JSON: a literal, and a parameter without a type, is a text here';
 
 CREATE FUNCTION atproto.create_view(
     collection @extschema@.nsid, lexicon jsonb DEFAULT NULL, target name DEFAULT 'atproto', schema name DEFAULT NULL, view name DEFAULT NULL,

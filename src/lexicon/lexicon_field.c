@@ -9,16 +9,18 @@
 #include "access/tupmacs.h"
 #include "catalog/pg_type.h"
 #include "config/extension.h"
+#include "data/dagcbor_value.h"
 #include "data/jsonb_member.h"
 #include "fmgr.h"
 #include "lexicon/integer.h"
-#include "types/types.h"
+#include "types/glue.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
 #include "utils/lsyscache.h"
 
 PG_FUNCTION_INFO_V1(atp_record_field);
+PG_FUNCTION_INFO_V1(atp_record_field_packed);
 
 typedef bool (*Convert) (const JsonbValue *v, AtpTry try, Datum *value);
 
@@ -165,6 +167,27 @@ find_value(Jsonb *record, ArrayType *path, JsonbValue *v)
 	return true;
 }
 
+/* As find_value(), in a dagcbor; false also where jsonb cannot hold the value. */
+static bool
+find_packed_value(AtpBytes record, ArrayType *path, char buf[ATP_JSONB_VALUE_ROOM], JsonbValue *v)
+{
+	const char *name = ARR_DATA_PTR(path);
+	int			n = ArrayGetNItems(ARR_NDIM(path), ARR_DIMS(path));
+	AtpPackedPart part;
+
+	if (ARR_HASNULL(path) || n == 0)
+		return false;
+	part = atp_dagcbor_whole(record);
+	for (int i = 0; i < n; i++)
+	{
+		if (!atp_dagcbor_key(&part, (AtpSpan) {VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name)}))
+			return false;
+		name = att_addlength_pointer(name, -1, name);
+		name = (const char *) att_align_nominal(name, TYPALIGN_INT);
+	}
+	return atp_dagcbor_jsonb_value(&part, buf, v);
+}
+
 /* Converts each element; NULL for an element that cannot be converted. */
 static bool
 of_array(const JsonbValue *v, const WantedType *wanted, Datum *value)
@@ -188,6 +211,12 @@ of_array(const JsonbValue *v, const WantedType *wanted, Datum *value)
 	return true;
 }
 
+static bool
+convert_value(const JsonbValue *v, const WantedType *wanted, Datum *value)
+{
+	return OidIsValid(wanted->element) ? of_array(v, wanted, value) : wanted->convert(v, wanted->try, value);
+}
+
 /* SQL: atproto.record_field(value, path, type) */
 Datum
 atp_record_field(PG_FUNCTION_ARGS)
@@ -196,8 +225,22 @@ atp_record_field(PG_FUNCTION_ARGS)
 	JsonbValue	v;
 	Datum		value;
 
-	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || !find_value(PG_GETARG_JSONB_P(0), PG_GETARG_ARRAYTYPE_P(1), &v) ||
-		!(OidIsValid(wanted->element) ? of_array(&v, wanted, &value) : wanted->convert(&v, wanted->try, &value)))
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || !find_value(PG_GETARG_JSONB_P(0), PG_GETARG_ARRAYTYPE_P(1), &v) || !convert_value(&v, wanted, &value))
+		PG_RETURN_NULL();
+	PG_RETURN_DATUM(value);
+}
+
+/* SQL: atproto.record_field(value, path, type), value of type dagcbor */
+Datum
+atp_record_field_packed(PG_FUNCTION_ARGS)
+{
+	WantedType *wanted = wanted_type(fcinfo);
+	char		buf[ATP_JSONB_VALUE_ROOM];
+	JsonbValue	v;
+	Datum		value;
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || !find_packed_value(atp_arg_bytes(fcinfo, 0), PG_GETARG_ARRAYTYPE_P(1), buf, &v) ||
+		!convert_value(&v, wanted, &value))
 		PG_RETURN_NULL();
 	PG_RETURN_DATUM(value);
 }

@@ -115,9 +115,9 @@ print_path(Datum path)
 
 /* Looked up by its argument types: a user may have added a function of the same name. */
 static Oid
-record_field(void)
+field_function(Oid value)
 {
-	Oid			types[] = {JSONBOID, TEXTARRAYOID, ANYELEMENTOID};
+	Oid			types[] = {value, TEXTARRAYOID, ANYELEMENTOID};
 
 	return LookupFuncName(list_make2(makeString("atproto"), makeString("record_field")), lengthof(types), types, false);
 }
@@ -133,7 +133,7 @@ column_of(TargetEntry *entry, const char *name)
 	Const	   *path;
 	Column	   *column;
 
-	if (!IsA(call, FuncExpr) || call->funcid != record_field())
+	if (!IsA(call, FuncExpr) || (call->funcid != field_function(JSONBOID) && call->funcid != field_function(atp_type("dagcbor"))))
 		return NULL;
 	path = lsecond(call->args);
 	if (!IsA(path, Const) || path->constisnull)

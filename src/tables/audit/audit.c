@@ -140,7 +140,7 @@ static bool
 value_of_row_fits(AtpAuditor *auditor, const AtpAuditRow *row)
 {
 	MemoryContext old = MemoryContextSwitchTo(auditor->cxt);
-	bool		fits = atp_record_fits(row->cid, row->has_value ? DatumGetJsonbP(row->value) : NULL,
+	bool		fits = atp_record_fits(row->cid, row->has_value ? row->value : (Datum) 0, row->packed,
 									   row->has_raw ? DatumGetByteaPP(row->raw) : NULL);
 
 	MemoryContextSwitchTo(old);

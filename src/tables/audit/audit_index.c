@@ -71,6 +71,7 @@ struct AtpAuditIndex
 	int			rows;			/* rows since cxt was reset */
 	uint64		purge_rev;
 	bool		purged;			/* rows up to purge_rev are skipped */
+	bool		packed;			/* the column value is of type dagcbor */
 	/* the current collection */
 	bool		done;
 	bool		last;			/* put off earlier: the collections inside have been read */
@@ -106,7 +107,9 @@ find_columns(AtpAuditIndex *x, bool with_values)
 		if (x->attnums[i] <= 0)
 			return false;
 		att = TupleDescAttr(RelationGetDescr(x->rel), x->attnums[i] - 1);
-		if (att->atttypid != types[i] || (i <= RKEY && !att->attnotnull))
+		if (i == VALUE)
+			x->packed = att->atttypid == atp_type("dagcbor");
+		if ((att->atttypid != types[i] && !(i == VALUE && x->packed)) || (i <= RKEY && !att->attnotnull))
 			return false;
 	}
 	return true;
@@ -396,6 +399,7 @@ return_row(AtpAuditIndex *x, AtpAuditRow *row)
 	if (rkey != NULL)
 		row->path = (AtpBytes) {(uint8_t *) x->path, x->len + 1 + atp_rkey_copy(rkey, x->path + x->len + 1)};
 	row->cid = get_bytes(x, CID);
+	row->packed = x->packed;
 	row->value = x->attnums[VALUE] == 0 ? (Datum) 0 : get_attribute(x, VALUE, &isnull);
 	row->has_value = !isnull;
 	isnull = true;

@@ -168,12 +168,24 @@ bytes_of(AtpTuple tuple, const char *column, Oid type)
 	return (AtpBytes) {(const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)};
 }
 
+void
+atp_audit_row_values(AtpAuditRow *row, AtpTuple tuple)
+{
+	Oid			packed = atp_type("dagcbor");
+	bool		isnull;
+
+	row->packed = getBaseType(atp_column_type(tuple, "value")) == packed;
+	row->value = atp_get(tuple, "value", row->packed ? packed : JSONBOID, &isnull);
+	row->has_value = !isnull;
+	row->raw = atp_get(tuple, "raw", BYTEAOID, &isnull);
+	row->has_raw = !isnull;
+}
+
 bool
 atp_audit_rows_next(AtpAuditRows *rows, AtpAuditRow *row)
 {
 	AtpTuple	tuple;
 	MemoryContext old;
-	bool		isnull = true;
 
 	if (rows->index != NULL)
 		return atp_audit_index_next(rows->index, row);
@@ -186,13 +198,9 @@ atp_audit_rows_next(AtpAuditRows *rows, AtpAuditRow *row)
 	}
 	tuple = (AtpTuple) {rows->table->vals[rows->i++], rows->table->tupdesc};
 	old = MemoryContextSwitchTo(rows->cxt);
-	row->path = bytes_of(tuple, "path", TEXTOID);
-	row->cid = bytes_of(tuple, "cid", atp_type("cidlink"));
-	row->value = rows->with_values ? atp_get(tuple, "value", JSONBOID, &isnull) : (Datum) 0;
-	row->has_value = !isnull;
-	isnull = true;
-	row->raw = rows->with_values ? atp_get(tuple, "raw", BYTEAOID, &isnull) : (Datum) 0;
-	row->has_raw = !isnull;
+	*row = (AtpAuditRow) {.path = bytes_of(tuple, "path", TEXTOID), .cid = bytes_of(tuple, "cid", atp_type("cidlink"))};
+	if (rows->with_values)
+		atp_audit_row_values(row, tuple);
 	MemoryContextSwitchTo(old);
 	return true;
 }

@@ -17,7 +17,8 @@ typedef struct AtpAuditRow
 	AtpBytes	cid;			/* ptr NULL: null in a user's table */
 	bool		has_value;		/* value and raw only if requested */
 	bool		has_raw;
-	Datum		value;			/* jsonb */
+	bool		packed;			/* value is a dagcbor */
+	Datum		value;			/* jsonb or dagcbor */
 	Datum		raw;			/* bytea */
 } AtpAuditRow;
 
@@ -38,5 +39,8 @@ extern void atp_audit_rows_of(AtpAuditRows *rows, AtpArg did, AtpArg purge_rev);
 
 /* The next record.  False: no more. */
 extern bool atp_audit_rows_next(AtpAuditRows *rows, AtpAuditRow *row);
+
+/* The values of the columns value, of either type, and raw. */
+extern void atp_audit_row_values(AtpAuditRow *row, AtpTuple tuple);
 
 #endif							/* ATP_AUDIT_ROWS_H */

@@ -156,6 +156,7 @@ may_read(CheckRun *c, const AtpInvariant *invariant, char *word)
 	bool		whole = word[strlen(word) - 1] == '!';
 	char	   *name = strchr(word, '.') + 1;
 	char	   *column;
+	char	   *type = NULL;
 	bool		ours = word[0] == '#';
 	Oid			schema = get_namespace_oid(ours ? c->target : "atproto", true);
 	Oid			relid;
@@ -165,8 +166,12 @@ may_read(CheckRun *c, const AtpInvariant *invariant, char *word)
 	column = strchr(name, '.');
 	if (column != NULL)
 		*column++ = '\0';
+	if (column != NULL && (type = strchr(column, ':')) != NULL)
+		*type++ = '\0';
 	relid = OidIsValid(schema) ? get_relname_relid(name, schema) : InvalidOid;
 	if (!OidIsValid(relid) || (column != NULL && get_attnum(relid, column) == InvalidAttrNumber))
+		return NOT_THERE;
+	if (type != NULL && getBaseType(get_atttype(relid, get_attnum(relid, column))) != atp_type(type))
 		return NOT_THERE;
 	if (ours && table_named(name) != NULL && !atp_table_is_ours(table_named(name), relid))
 		return NOT_THERE;
@@ -326,6 +331,9 @@ say_failed(CheckRun *c, const AtpInvariant *invariant, const ErrorData *error)
 	else if (error->sqlerrcode == ERRCODE_INSUFFICIENT_PRIVILEGE || error->sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED)
 		add_finding(c, "not readable", c->target, NULL, invariant->what, error->message,
 					error->sqlerrcode == ERRCODE_INSUFFICIENT_PRIVILEGE && c->foreign ? "Grant the owner of the tables what the message names." : NULL);
+	/* the invariant of the column value names the rows with such a value */
+	else if (error->sqlerrcode == ERRCODE_DATA_CORRUPTED)
+		add_finding(c, "not checked", c->target, NULL, invariant->what, error->message, NULL);
 	/* a user has dropped a column or changed its type, or a function of the user has failed */
 	else if ((c->foreign && !is_cancelled(error)) || category == ERRCODE_TO_CATEGORY(ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION) ||
 			 category == ERRCODE_TO_CATEGORY(ERRCODE_DATA_EXCEPTION))

@@ -19,8 +19,8 @@ typedef struct AtpInvariant
 	const char *what;			/* name for users and tests; must stay stable */
 	/*
 	 * What the query reads: relations, as "#." or "atproto." and a name, followed by ".column" if
-	 * the query needs a column that tables of an earlier version lack.  If any is missing, the
-	 * invariant does not apply.  "!": the query looks for rows that are missing, so a row hidden by
+	 * the query needs a column that tables of an earlier version lack, and by ":" and a type of the extension if only
+	 * a column of this type has the invariant.  If any is missing, the invariant does not apply.  "!": the query looks for rows that are missing, so a row hidden by
 	 * row security would be reported wrongly.
 	 */
 	const char *reads;

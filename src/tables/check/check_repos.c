@@ -44,6 +44,13 @@
 	"  WHERE q.target = $1 AND EXISTS (SELECT FROM unnest(COALESCE(s.collections, '{*}')) w WHERE NOT EXISTS" \
 	"   (SELECT FROM unnest(q.collections) c WHERE c = w OR (right(c, 1) = '*' AND starts_with(w, left(c, -1)))))) l"
 
+/* What is wrong with a value of the type dagcbor; null: nothing, or the value is null. */
+#define UNFIT(value, cid) \
+	"CASE" \
+	CONTRADICTION("NOT @.dagcbor_is_intact(" value ")", "'the stored bytes are damaged'") \
+	CONTRADICTION(value " IS NOT NULL AND NOT atproto.record_fits(" cid ", " value ", NULL)", "format('the CID of the value is %s', @.cidlink_of(" value "::bytea))") \
+	" END"
+
 const AtpInvariant atp_check_repos[] = {
 	{
 		"record without repository", "#.record #.repo!", 0,
@@ -112,6 +119,32 @@ const AtpInvariant atp_check_repos[] = {
 		"SELECT p.did, NULL, a.reason FROM #.repo p{sample} CROSS JOIN LATERAL atproto.audit(p.did, $1, true) a"
 		" WHERE p.sync = 'synchronized' AND p.rev_paths IS NULL AND NOT a.equal",
 		"SELECT atproto.resync({did}, {target}, true)"
+	},
+	{
+		"value that cannot be", "#.record.value:dagcbor", 0,
+		"SELECT did, object, detail FROM (SELECT r.did, format('%s/%s', r.collection, r.rkey) AS object,"
+		"  CASE WHEN r.value IS NULL THEN 'the value is null' ELSE " UNFIT("r.value", "r.cid") " END AS detail FROM #.record r{sample}) c WHERE detail IS NOT NULL",
+		"SELECT atproto.resync({did}, {target}, true)"
+	},
+	{
+		"value that cannot be", "#.record_event.value:dagcbor #.record_event.old_value:dagcbor", ATP_CHECK_DEEP,
+		"SELECT did, object, COALESCE('value: ' || value, 'old_value: ' || old_value) FROM (SELECT e.did, format('event of %s/%s, %s', e.collection, e.rkey, e.rev) AS object, "
+		UNFIT("e.value", "e.cid") " AS value, " UNFIT("e.old_value", "e.old_cid") " AS old_value FROM #.record_event e{sample}) c"
+		" WHERE value IS NOT NULL OR old_value IS NOT NULL",
+		"Delete the event."
+	},
+	{
+		"bytes kept twice", "#.record.value:dagcbor #.record.raw", 0,
+		"SELECT NULL, 'record.raw', format('%s rows have raw beside a value of the type dagcbor', count(*)) FROM #.record{sample} WHERE raw IS NOT NULL AND value IS NOT NULL"
+		" HAVING count(*) > 0",
+		"UPDATE … record SET raw = NULL WHERE value IS NOT NULL"
+	},
+	{
+		"values of two types", "#.record.value #.record_event.value #.record_event.old_value", 0,
+		"SELECT NULL, format('record_event.%s', e.attname), format('%s, and record.value is %s', format_type(e.atttypid, e.atttypmod), format_type(r.atttypid, r.atttypmod))"
+		" FROM pg_attribute r JOIN pg_attribute e ON e.attrelid = to_regclass(quote_ident($1) || '.record_event') AND e.attname IN ('value', 'old_value') AND e.atttypid <> r.atttypid"
+		" WHERE r.attrelid = to_regclass(quote_ident($1) || '.record') AND r.attname = 'value'",
+		"ALTER TABLE ... ALTER COLUMN ... TYPE ..., as in record"
 	},
 	{
 		/* H-43 */

@@ -220,7 +220,7 @@ write_differences(Revalidation *r, Differences *d)
 	" ORDER BY did USING OPERATOR(@.<), collection USING OPERATOR(@.<), rkey USING OPERATOR(@.<) LIMIT " CppAsString2(ROWS)
 #define AFTER		" AND " KEY " OPERATOR(@.>) ($2, $3, $4)"
 #define RANGE \
-	"SELECT did, collection, rkey, cid, value, fault" OF_COLLECTION \
+	"SELECT did, collection, rkey, cid, value::pg_catalog.jsonb AS value, fault" OF_COLLECTION \
 	" AND " KEY " OPERATOR(@.>=) ($2, $3, $4) AND " KEY " OPERATOR(@.<=) ($5, $6, $7)"
 
 static AtpArg

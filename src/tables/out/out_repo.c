@@ -9,8 +9,8 @@
 #include "core/codec/cid.h"
 #include "core/repo/export_walk.h"
 #include "data/commit_keep.h"
-#include "data/jsonb_read.h"
 #include "data/record_path.h"
+#include "data/record_value.h"
 #include "data/repo_tree.h"
 #include "common/sha256.h"
 #include "miscadmin.h"
@@ -162,7 +162,6 @@ AtpBytes
 atp_out_record(const AtpOutRepo *repo, AtpBytes path, AtpBytes cid, const AtpAuditRow *row)
 {
 	AtpBytes	block;
-	bytea	   *made;
 
 	if (row->has_raw)
 	{
@@ -170,12 +169,8 @@ atp_out_record(const AtpOutRepo *repo, AtpBytes path, AtpBytes cid, const AtpAud
 		if (is_cid_of(block, cid))
 			return block;
 	}
-	if (row->has_value && atp_dagcbor_of_jsonb(DatumGetJsonbP(row->value), &made) == ATP_OK)
-	{
-		block = atp_out_bytes((struct varlena *) made);
-		if (is_cid_of(block, cid))
-			return block;
-	}
+	if (row->has_value && atp_record_dagcbor(row->value, row->packed, &block) && is_cid_of(block, cid))
+		return block;
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("record %.*s of repository %s in schema \"%s\" does not fit its CID",

@@ -91,17 +91,13 @@ block_of(const AtpOutRepo *repo, const Way *way, AtpArg collection, AtpArg rkey)
 	AtpAuditRow row = {.path = way->path};
 	AtpResult	found;
 	AtpTuple	tuple;
-	bool		isnull;
 
 	found = atp_audit_look_all(atp_expand_sql("SELECT value, raw FROM #.record WHERE did OPERATOR(@.=) $1"
 											  " AND collection OPERATOR(@.=) $2 AND rkey OPERATOR(@.=) $3", repo->target), args, lengthof(args));
 	if (found.n == 0)
 		atp_out_changed(repo);
 	tuple = atp_result_row(found, 0);
-	row.value = atp_get(tuple, "value", JSONBOID, &isnull);
-	row.has_value = !isnull;
-	row.raw = atp_get(tuple, "raw", BYTEAOID, &isnull);
-	row.has_raw = !isnull;
+	atp_audit_row_values(&row, tuple);
 	return atp_out_record(repo, way->path, atp_out_bytes(way->cid), &row);
 }
 

@@ -296,6 +296,63 @@ $node->safe_psql('postgres', "INSERT INTO atproto.record (did, collection, rkey,
 is(scalar(decoded(changes('app'))), 20_000, 'a large transaction');
 cmp_ok(query(q{SELECT spill_txns FROM pg_stat_replication_slots WHERE slot_name = 'app'}), '>', 0, 'was kept on disk meanwhile');
 
+# --- values of the type dagcbor ---
+
+query(q{CREATE SCHEMA packed; SELECT atproto.create_tables('packed', value => 'dagcbor');
+	CREATE FUNCTION forged(bytea) RETURNS dagcbor LANGUAGE internal IMMUTABLE STRICT AS 'byteasend'});
+(my $packed = $insert) =~ s/atproto\.record/packed.record/;
+
+# The commits among the last messages, without the target.
+sub last_commits
+{
+	return map { /"commit":(.*)\}$/ } @messages[-3 .. -1];
+}
+
+# Both tables get the value; the commits that are told, without the target.
+sub told_of_both
+{
+	my ($value) = @_;
+
+	told("BEGIN; INSERT INTO atproto.record (did, collection, rkey, cid, rev, value, raw) VALUES ('$b', 'com.example.x', 'both', '$cid', '3lb2222222222', $value" . '::jsonb'
+		. ", CASE WHEN $value" . "::jsonb IS NULL THEN $value" . "::bytea END); $packed" . row($b, 'both', $value) . '; COMMIT');
+	my @commits = last_commits();
+	told("DELETE FROM atproto.record WHERE rkey = 'both'; DELETE FROM packed.record WHERE rkey = 'both'");
+	return @commits;
+}
+
+foreach my $case (
+	[ 'a record',               q{'{"$type": "com.example.x", "text": "\u0001\"é\\\\", "n": [-7, 1.0, true, null], "l": {"$link": "bafyreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy"}, "b": {"$bytes": "++//AA"}}'::dagcbor}, qr/"record":\{/ ],
+	[ 'a record with U+0000',   q{'{"$type": "com.example.x", "text": "\u0000"}'::dagcbor}, qr/"raw":"omR0ZXh0YQBlJHR5cGVtY29tLmV4YW1wbGUueA=="/ ])
+{
+	my @commits = told_of_both($case->[1]);
+
+	is($commits[1], $commits[0], "dagcbor: $case->[0] is told as from a table with jsonb");
+	like($commits[1], $case->[2], 'as it should');
+}
+is(told($packed . row($b, 'float', q{'\xa16161fb3ff8000000000000'}) . ', ' . row($b, 'key', q{'\xa16161a165246c696e6b05'})), 'create float; create key', 'dagcbor: values that JSON cannot say');
+is(scalar(grep { /"raw":"oWFh/ } last_commits()), 2, 'are told as their bytes');
+
+foreach my $case (
+	[ 'frequent texts, a byte each', q{(SELECT jsonb_agg('app.bsky.richtext.facet#mention'::text) FROM generate_series(1, 500))::dagcbor} ],
+	[ 'strings without bytes',       q{('\x990400' || decode(repeat('40', 1024), 'hex'))::bytea::dagcbor} ],
+	[ 'control characters',          q{jsonb_build_object('x', repeat(chr(1), 2000))::dagcbor} ],
+	[ 'a large value',               q{jsonb_build_object('x', repeat('x', 1000000))::dagcbor} ],
+	[ 'base64',                      q{('\xa1617879186f' || decode(repeat('00', 6255), 'hex'))::bytea::dagcbor} ],
+	[ 'a damaged value',             q{forged('\x01ff00')} ],
+	[ 'no value',                    q{forged('\x01')} ])
+{
+	is(told("$packed" . row($b, 'huge', $case->[1]), %small), 'unknown packed record', "max_message: dagcbor: $case->[0]");
+	is(told("DELETE FROM packed.record WHERE rkey = 'huge'", %small), 'delete huge without rev', 'and the deletion is told');
+}
+is(told($packed . row($b, 'huge', q{jsonb_build_object('x', repeat('x', 8000))::dagcbor}), %small), 'create huge', 'max_message: a dagcbor that fits');
+told('ALTER TABLE packed.record REPLICA IDENTITY FULL');
+is(told(q{UPDATE packed.record SET value = '{"a": 1}', cid = '} . "$other_cid' WHERE rkey = 'huge'", old => 'true'), 'update huge', 'dagcbor: REPLICA IDENTITY FULL');
+like((last_commits())[-1], qr/"record":\{"a": 1\},"old":\{"cid":"$cid","record":\{"x": "x{8000}"\}\}/, 'the old record is told');
+is(told(q{UPDATE packed.record SET fault = 'x' WHERE rkey = 'huge'}), '', 'dagcbor: an UPDATE of bookkeeping is not');
+is(told(q{BEGIN; DROP VIEW packed.visible_record; ALTER TABLE packed.record ALTER value TYPE jsonb; UPDATE packed.record SET value = '{"b": 1}' WHERE rkey = 'huge'; COMMIT}), 'update huge', 'the type may change in a transaction');
+like((last_commits())[-1], qr/"record":\{"b": 1\}/, 'and the value is read by its type of that time');
+told('DROP SCHEMA packed CASCADE');
+
 # --- the extension goes, and comes again ---
 
 $node->safe_psql('postgres', "INSERT INTO mine.repo (did, handle) VALUES ('" . did('c') . "', 'c.example.com'); DROP EXTENSION atproto CASCADE");
