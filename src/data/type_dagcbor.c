@@ -224,20 +224,56 @@ same_bytes(AtpBytes a, AtpBytes b)
 	return a.len == b.len && memcmp(a.ptr, b.ptr, a.len) == 0;
 }
 
+/*
+ * Indexes and replication call equality and hash for each row of a table without a memory context of the row: these functions free
+ * what they have allocated.
+ */
+static void
+free_bytes(AtpBytes bytes)
+{
+	pfree(unconstify(uint8_t *, bytes.ptr));
+}
+
+static inline AtpBytes
+bytes_of(const struct varlena *v)
+{
+	return (AtpBytes) {(const uint8_t *) VARDATA_ANY(v), VARSIZE_ANY_EXHDR(v)};
+}
+
 /* Two values of one edition are equal exactly if their bytes are equal. */
 static bool
-equal_args(FunctionCallInfo fcinfo)
+are_equal(AtpBytes a, AtpBytes b)
 {
-	AtpBytes	a = atp_arg_bytes(fcinfo, 0);
-	AtpBytes	b = atp_arg_bytes(fcinfo, 1);
 	AtpPackedPart		a_part;
 	AtpPackedPart		b_part;
+	AtpBytes	a_cbor;
+	AtpBytes	b_cbor;
+	bool		equal;
 
 	if (same_bytes(a, b))
 		return true;
 	a_part = atp_dagcbor_whole(a);
 	b_part = atp_dagcbor_whole(b);
-	return a_part.edition != b_part.edition && same_bytes(atp_dagcbor_unpack(&a_part), atp_dagcbor_unpack(&b_part));
+	if (a_part.edition == b_part.edition)
+		return false;
+	a_cbor = atp_dagcbor_unpack(&a_part);
+	b_cbor = atp_dagcbor_unpack(&b_part);
+	equal = same_bytes(a_cbor, b_cbor);
+	free_bytes(a_cbor);
+	free_bytes(b_cbor);
+	return equal;
+}
+
+static bool
+equal_args(FunctionCallInfo fcinfo)
+{
+	struct varlena *a = PG_GETARG_VARLENA_PP(0);
+	struct varlena *b = PG_GETARG_VARLENA_PP(1);
+	bool		equal = are_equal(bytes_of(a), bytes_of(b));
+
+	PG_FREE_IF_COPY(a, 0);
+	PG_FREE_IF_COPY(b, 1);
+	return equal;
 }
 
 Datum
@@ -252,23 +288,33 @@ atp_pg_dagcbor_ne(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(!equal_args(fcinfo));
 }
 
-/* The hash of the DAG-CBOR: equal values of different editions have one hash, and stay in one hash partition. */
+/*
+ * The hash of the DAG-CBOR: equal values of different editions have one hash, and stay in one hash partition.  The first 32 bits
+ * of hash_bytes_extended() with the seed 0 are those of hash_bytes().
+ */
+static uint64
+hash_arg(FunctionCallInfo fcinfo, uint64 seed)
+{
+	struct varlena *v = PG_GETARG_VARLENA_PP(0);
+	AtpPackedPart		part = atp_dagcbor_whole(bytes_of(v));
+	AtpBytes	cbor = atp_dagcbor_unpack(&part);
+	uint64		hash = hash_bytes_extended(cbor.ptr, (int) cbor.len, seed);
+
+	free_bytes(cbor);
+	PG_FREE_IF_COPY(v, 0);
+	return hash;
+}
+
 Datum
 atp_pg_dagcbor_hash(PG_FUNCTION_ARGS)
 {
-	AtpPackedPart		part = arg_part(fcinfo, 0);
-	AtpBytes	cbor = atp_dagcbor_unpack(&part);
-
-	PG_RETURN_UINT32(hash_bytes(cbor.ptr, (int) cbor.len));
+	PG_RETURN_UINT32((uint32) hash_arg(fcinfo, 0));
 }
 
 Datum
 atp_pg_dagcbor_hash_extended(PG_FUNCTION_ARGS)
 {
-	AtpPackedPart		part = arg_part(fcinfo, 0);
-	AtpBytes	cbor = atp_dagcbor_unpack(&part);
-
-	PG_RETURN_UINT64(hash_bytes_extended(cbor.ptr, (int) cbor.len, PG_GETARG_INT64(1)));
+	PG_RETURN_UINT64(hash_arg(fcinfo, (uint64) PG_GETARG_INT64(1)));
 }
 
 /*
