@@ -88,7 +88,7 @@ COMMENT ON COLUMN atproto.subscription.slice IS 'restricts events to a part of a
 COMMENT ON COLUMN atproto.subscription.actions IS 'restricts operations on records to these actions: create, update, delete; NULL: all';
 COMMENT ON COLUMN atproto.subscription.keep_records IS 'whether the table record is kept in step';
 COMMENT ON COLUMN atproto.subscription.events IS 'use of table record_event: none; keep every operation; or hand the row to the table''s triggers, and remove the row in the same transaction';
-COMMENT ON COLUMN atproto.subscription.keep_raw IS 'whether the DAG-CBOR is kept beside jsonb';
+COMMENT ON COLUMN atproto.subscription.keep_raw IS 'whether the DAG-CBOR is kept beside jsonb; refused where the values of the target are of the type dagcbor';
 COMMENT ON COLUMN atproto.subscription.count_collections IS 'whether changes of records are counted by hour and collection, in the view collection_stat';
 COMMENT ON COLUMN atproto.subscription.links IS 'which links of records are stored in table link: none, and the table is left alone; all; or links of these sources, {app.bsky.feed.like:subject.uri,app.bsky.graph.*}';
 COMMENT ON COLUMN atproto.subscription.validate IS 'treatment of records that violate their Lexicons (atproto.lexicon): none, not validated; flag, the reason is in record.fault; dead_letter; or by collection, {app.bsky.feed.post=flag,app.bsky.*=dead_letter}, where the first matching element counts';

@@ -24,7 +24,7 @@ static const AtpColumn columns[] = {
 	{"cid", ATP_TYPE_CID, ATP_VALUE, "NOT NULL", "CID: hash of the record's DAG-CBOR"},
 	{"rev", ATP_TYPE_TID, ATP_VALUE, "NOT NULL", "revision of the commit that last wrote the record"},
 	{"indexed_at", ATP_TYPE_TIMESTAMP, ATP_APART, "NOT NULL DEFAULT now()", "when this database last wrote the record"},
-	{"value", ATP_TYPE_VALUE, ATP_VALUE, NULL, "the record; NULL where jsonb cannot hold it, see raw"},
+	{"value", ATP_TYPE_VALUE, ATP_VALUE, NULL, "the record, as jsonb or as dagcbor; NULL where jsonb cannot hold the record, see raw"},
 	{"raw", ATP_TYPE_BYTEA, ATP_VALUE, NULL,
 	"the record's DAG-CBOR, where value is NULL or the subscription keeps the DAG-CBOR"},
 	{"fault", ATP_TYPE_TEXT, ATP_VALUE, NULL,

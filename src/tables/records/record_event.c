@@ -35,7 +35,7 @@ static const AtpColumn columns[] = {
 	{"rev", ATP_TYPE_TID, ATP_VALUE, "NOT NULL",
 	"revision of the commit or export; for a record removed with its account: the record's own revision"},
 	{"cid", ATP_TYPE_CID, ATP_VALUE, NULL, "CID of the record; NULL: the record was deleted"},
-	{"value", ATP_TYPE_VALUE, ATP_VALUE, NULL, "the record; NULL: deleted, or jsonb cannot hold the record, see raw"},
+	{"value", ATP_TYPE_VALUE, ATP_VALUE, NULL, "the record, of the type of record.value; NULL: deleted, or jsonb cannot hold the record, see raw"},
 	{"raw", ATP_TYPE_BYTEA, ATP_VALUE, NULL, "the record's DAG-CBOR, as in the table record"},
 	{"old_cid", ATP_TYPE_CID, ATP_VALUE, NULL, "CID of the record in the table record before; NULL: no such record"},
 	{"old_value", ATP_TYPE_VALUE, ATP_VALUE, NULL, "value in the table record before; NULL also where jsonb cannot hold the value"},
