@@ -299,6 +299,13 @@ merge_slice(AtpTransfer *t, bool *more, AtpRefusal *refusal)
 	/* check constraints now: at commit an error could no longer be attributed to this repository */
 	atp_run("SET CONSTRAINTS ALL IMMEDIATE", ATP_NO_ARGS);
 	atp_tables_lock_waiting(t->statements, a.sink->uses | atp_derived_uses(t->sub));
+	/* a further try needs the subscription's settings anew */
+	if (atp_statements_pack(t->statements) != t->sub->settings.packs)
+	{
+		atp_owner_end(caller);
+		*refusal = ATP_REFUSED_CHANGED;
+		return "the type of the values was changed while the repository was fetched";
+	}
 	atp_require_values(t->statements, &t->sub->settings, a.sink->uses | atp_derived_uses(t->sub));
 	if (t->merge == NULL)
 	{

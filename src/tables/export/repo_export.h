@@ -20,7 +20,7 @@ typedef enum AtpRefusal
 	ATP_REFUSED_OLD,			/* the export is older than the stored repository */
 	ATP_REFUSED_BEHIND,			/* H-43: the export is older than what an archive has shown */
 	ATP_REFUSED_REMOVED,		/* the job was removed: the account was deleted, for example */
-	ATP_REFUSED_CHANGED			/* the subscription's filter or owner has changed since the export
+	ATP_REFUSED_CHANGED			/* the subscription's filter or owner, or the type of the values, has changed since the export
 								 * was requested */
 } AtpRefusal;
 

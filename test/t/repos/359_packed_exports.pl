@@ -10,6 +10,7 @@ use lib "$FindBin::RealBin/../../lib";
 
 use AtprotoTest;
 use AtprotoTest::Exports;
+use AtprotoTest::Points;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -49,6 +50,22 @@ is(whole('atproto', 'value::bytea'), '531|t|0', 'fetched as dagcbor');
 is(query(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'}), $fetcher, 'by the same fetcher');
 is(query('SELECT count(*) FROM atproto.record_event WHERE (action <> $$delete$$ AND value IS NULL) OR (old_cid IS NOT NULL AND old_value IS NULL)'), '0', 'each event has its values');
 is(query("SELECT count(*) > 0, bool_and(old_cid::bytea = '\\x01711220' || sha256(old_value::bytea)) FROM atproto.record_event WHERE old_value IS NOT NULL"), 't|t', 'the values before, too');
+
+# --- ALTER TABLE between two slices of an export ---
+
+my $big    = did('c');
+my $points = AtprotoTest::Points->new($node);
+
+query(q{CREATE SCHEMA sliced; SELECT atproto.create_tables('sliced')});
+query("SELECT atproto.subscribe('sliced', 'wss://$HOST', target => 'sliced', backfill => 'repair')");
+$network->repos({ $HOST => { $me => { car => "$files/second.car" }, $big => { car => "$files/big.car" } } });
+$points->hold('slice next', 'atproto fetcher');
+query("SELECT atproto.resync('$big', 'sliced')");
+$points->wait('slice next', 'atproto fetcher');
+query($alter =~ s/\batproto\.(record|record_event|visible_record)\b/sliced.$1/gr =~ s/'atproto'/'sliced'/gr);
+$points->release('slice next', 'atproto fetcher');
+wait_for("SELECT EXISTS (SELECT FROM sliced.repo WHERE did = '$big' AND sync = 'synchronized' AND synced_at IS NOT NULL AND hold IS NULL)");
+is(whole('sliced', 'value::bytea'), '20000|t|0', 'the export is fetched again, and its values are of the type dagcbor');
 
 # --- load_car() ---
 
