@@ -65,6 +65,8 @@ shape("tags-bad", RECORD_MAX // 128, 1024, "jsonb_build_object('facets', " + ser
 shape("tags-signs", RECORD_MAX, 0, "jsonb_build_object('tags', jsonb_build_array(repeat('#', {n})))", "SELECT record_hashtags($1)")
 shape("mentions", RECORD_MAX // 128, 0, "jsonb_build_object('facets', " + series(FACET % ("mention", "did", "'did:web:a.b' || i")) + ")", "SELECT record_mentions($1)")
 shape("text", RECORD_MAX // 32, 0, "jsonb_build_object('a', " + members("'key' || i", "'b'") + ")", "SELECT record_text($1, 'a.key1')")
+shape("count-links", 8192, 2048, "coalesce((SELECT array_agg('a.b.c' || i || ':d') FROM generate_series(1, {n}) i), '{{}}')", "SELECT atproto.count_links($1)", (),
+      "(SELECT count(*) FROM atproto.link_source WHERE counted) = {n}")
 
 # --- CAR files, frames, trees ---
 

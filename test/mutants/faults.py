@@ -1530,6 +1530,8 @@ fault("link-count-purge", "tables/apply/apply.c", "	a->accepted = a->sink->purge
 fault("link-count-car", "tables/export/load_car.c", "	atp_merge_counts(merge);\n", "", T)
 fault("link-count-retry", "tables/apply/replay.c", "	atp_link_counts_write(&a);\n", "", T)
 fault("link-count-export", "fetch/repositories/repo_transfer.c", "	atp_merge_counts(t->merge);\n", "", "t/351_repo_kills")
+fault("link-count-known", "tables/commands/link_counted.c", "\" WHERE NOT EXISTS (SELECT FROM #.link_source s", "\" WHERE true OR NOT EXISTS (SELECT FROM #.link_source s", "sql/link_counts")
+fault("link-count-counted", "tables/records/link_rows.c", "if (l->links[i].place != last && l->links[i].place->counted)", "if (l->links[i].place != last && l->links[i].place->counted && i > 0)", T)
 fault("link-count-month", "tables/commands/partition_links.c", "counted ? REMOVE_COUNTED_LINKS", "!counted ? REMOVE_COUNTED_LINKS", "t/233_partition_months")
 fault("return-query-types", "config/spi.c", "	(void) convert_tuples_by_position(portal->tupDesc, result->setDesc,", "	if (portal == NULL) (void) convert_tuples_by_position(portal->tupDesc, result->setDesc,", "sql/link")
 fault("backlinks-page", "tables/commands/backlinks.c", "ROW(l.rkey, l.did) OPERATOR(@.<) ROW($6, $7)", "l.rkey OPERATOR(@.<) $6 AND $7 IS NOT NULL", "sql/backlinks")

@@ -28,10 +28,13 @@ PG_FUNCTION_INFO_V1(atp_count_links);
 
 #define HINT	"Use an array of sources, such as '{app.bsky.feed.like:subject.uri}'; an empty array ends all counts."
 
-/* A named source has a place, however many sources records have brought (table_link.h). */
-#define ADD_SOURCE \
-	"INSERT INTO #.link_source (id, collection, path) SELECT GREATEST(max(id), " CppAsString2(ATP_LINK_SOURCES_MAX) ") + 1, $1, $2" \
-	" FROM #.link_source HAVING NOT COALESCE(bool_or(collection OPERATOR(@.=) $1 AND path = $2), false)"
+/* A named source has a place, however many sources records have brought (table_link.h).  The lock on link keeps other writers of sources out. */
+#define ADD_SOURCES \
+	"INSERT INTO #.link_source (id, collection, path)" \
+	" SELECT (m.id + pg_catalog.row_number() OVER (ORDER BY u.n))::integer, u.collection, u.path" \
+	" FROM (SELECT collection, path, min(n) AS n FROM unnest($1, $2) WITH ORDINALITY u (collection, path, n) GROUP BY collection, path) u," \
+	" (SELECT GREATEST(max(id), " CppAsString2(ATP_LINK_SOURCES_MAX) ") AS id FROM #.link_source) m" \
+	" WHERE NOT EXISTS (SELECT FROM #.link_source s WHERE s.collection OPERATOR(@.=) u.collection AND s.path = u.path)"
 
 #define MARK_SOURCES \
 	"UPDATE #.link_source s SET counted = NOT s.counted WHERE s.counted <> EXISTS (SELECT FROM unnest($1, $2) u (collection, path)" \
@@ -87,15 +90,13 @@ check_place(const char *target)
 static void
 count_sources(const char *target, const Named *named)
 {
-	Oid			nsid = atp_type("nsid");
+	AtpArg		collections = atp_array_arg(atp_type("nsid"), named->collections, NULL, named->n);
+	AtpArg		paths = atp_array_arg(TEXTOID, named->paths, NULL, named->n);
 	Oid			link = atp_table_in(target, atp_link_table.name);
 
 	(void) atp_table_in(target, atp_link_count_table.name);
-	for (int i = 0; i < named->n; i++)
-		(void) atp_run(atp_expand_sql(ADD_SOURCE, target),
-					   ATP_ARGS((AtpArg) {named->collections[i], nsid, false}, (AtpArg) {named->paths[i], TEXTOID, false}));
-	(void) atp_run(atp_expand_sql(MARK_SOURCES, target),
-				   ATP_ARGS(atp_array_arg(nsid, named->collections, NULL, named->n), atp_array_arg(TEXTOID, named->paths, NULL, named->n)));
+	(void) atp_run(atp_expand_sql(ADD_SOURCES, target), ATP_ARGS(collections, paths));
+	(void) atp_run(atp_expand_sql(MARK_SOURCES, target), ATP_ARGS(collections, paths));
 	atp_progress_reads("counting links", link);
 	atp_link_counts_rebuild(target);
 	/* processes drop the sources that they remember (link_ids.c) */

@@ -21,8 +21,8 @@
 #include "common/compat.h"
 #include "data/dagcbor_value.h"
 #include "data/links.h"
+#include "lib/qunique.h"
 #include "miscadmin.h"
-#include "nodes/bitmapset.h"
 #include "storage/lmgr.h"
 #include "tables/base/derived.h"
 #include "tables/direct/direct.h"
@@ -424,26 +424,55 @@ execute_on_links(AtpApply *a, AtpLinkStatement statement, const AtpRows *rows)
  * ------------------------------------------------------------------------
  */
 
-/* Numbers of the counted sources among the links of the step; NULL: none. */
-static Bitmapset *
+typedef struct Counted
+{
+	int32	   *ids;			/* in order */
+	int			n;
+} Counted;
+
+static int
+compare_ids(const void *a, const void *b)
+{
+	int32		x = *(const int32 *) a;
+	int32		y = *(const int32 *) b;
+
+	return (x > y) - (x < y);
+}
+
+/*
+ * The ids of the counted sources among the links of the step; NULL: none.  The owner of link_source may have written any id, so
+ * an id is no index of an array.
+ */
+static Counted *
 counted_sources(const Links *l)
 {
-	Bitmapset  *counted = NULL;
+	Counted    *counted = palloc(sizeof(Counted));
 	const AtpLinkSource *last = NULL;
 
+	counted->ids = palloc(sizeof(int32) * Max(l->n, 1));
+	counted->n = 0;
 	for (int i = 0; i < l->n; i++)
-		if (l->links[i].place != last)
-		{
-			last = l->links[i].place;
-			if (last->counted && !bms_is_member(last->id, counted))
-				counted = bms_add_member(counted, last->id);
-		}
+	{
+		if (l->links[i].place != last && l->links[i].place->counted)
+			counted->ids[counted->n++] = l->links[i].place->id;
+		last = l->links[i].place;
+	}
+	if (counted->n == 0)
+		return NULL;
+	qsort(counted->ids, counted->n, sizeof(int32), compare_ids);
+	counted->n = (int) qunique(counted->ids, counted->n, sizeof(int32), compare_ids);
 	return counted;
+}
+
+static bool
+is_counted(const Counted *counted, int32 id)
+{
+	return bsearch(&id, counted->ids, counted->n, sizeof(int32), compare_ids) != NULL;
 }
 
 /* Run a statement that returns the links which the statement has added (n = 1) or removed (n = -1), note them, and return their number. */
 static int64
-execute_and_count(AtpApply *a, AtpLinkStatement told, const AtpRows *rows, const Bitmapset *counted, int n)
+execute_and_count(AtpApply *a, AtpLinkStatement told, const AtpRows *rows, const Counted *counted, int n)
 {
 	int64		nrows = execute_on_links(a, told, rows);
 
@@ -454,7 +483,7 @@ execute_and_count(AtpApply *a, AtpLinkStatement told, const AtpRows *rows, const
 
 		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, v, null);
 		/* without NOT NULL, which a user may have dropped */
-		if (!null[0] && !null[1] && DatumGetInt32(v[1]) >= 0 && bms_is_member(DatumGetInt32(v[1]), counted))
+		if (!null[0] && !null[1] && is_counted(counted, DatumGetInt32(v[1])))
 			atp_link_count_note(a, PG_DETOAST_DATUM_PACKED(v[0]), DatumGetInt32(v[1]), n);
 	}
 	if (rows->n > 0)
@@ -463,14 +492,14 @@ execute_and_count(AtpApply *a, AtpLinkStatement told, const AtpRows *rows, const
 }
 
 static void
-delete_links(AtpApply *a, const AtpRows *rows, const Bitmapset *counted)
+delete_links(AtpApply *a, const AtpRows *rows, const Counted *counted)
 {
 	a->links_removed += counted == NULL ? execute_on_links(a, ATP_DELETE_LINKS, rows)
 		: execute_and_count(a, ATP_DELETE_LINKS_TOLD, rows, counted, -1);
 }
 
 static void
-put_links(AtpApply *a, const AtpRows *rows, const Bitmapset *counted)
+put_links(AtpApply *a, const AtpRows *rows, const Counted *counted)
 {
 	if (counted == NULL)
 		(void) execute_on_links(a, ATP_PUT_LINKS, rows);
@@ -480,7 +509,7 @@ put_links(AtpApply *a, const AtpRows *rows, const Bitmapset *counted)
 
 /* The rows are in the order of the key, so equal targets are neighbours. */
 static void
-count_inserted(AtpApply *a, const AtpRows *rows, const Bitmapset *counted)
+count_inserted(AtpApply *a, const AtpRows *rows, const Counted *counted)
 {
 	const Datum *targets = rows->values;
 	const Datum *sources = rows->values + rows->max;
@@ -492,13 +521,13 @@ count_inserted(AtpApply *a, const AtpRows *rows, const Bitmapset *counted)
 		for (end = i + 1; end < rows->n && sources[end] == sources[i] &&
 			 atp_same_bytes((const struct varlena *) DatumGetPointer(targets[end]), target); end++)
 			;
-		if (bms_is_member(DatumGetInt32(sources[i]), counted))
+		if (is_counted(counted, DatumGetInt32(sources[i])))
 			atp_link_count_note(a, target, DatumGetInt32(sources[i]), end - i);
 	}
 }
 
 static void
-insert_links(AtpApply *a, const AtpRows *rows, const Bitmapset *counted)
+insert_links(AtpApply *a, const AtpRows *rows, const Counted *counted)
 {
 	AtpDirect  *direct = a->direct && rows->n > 0 ? atp_direct_open(a->statements, &atp_link_table) : NULL;
 
@@ -520,7 +549,7 @@ write_links(Links *l)
 	AtpRows    *gone = atp_rows_of(a->statements, &atp_link_table, l->n);
 	AtpRows    *kept = atp_rows_of(a->statements, &atp_link_table, l->n);
 	AtpRows    *come = atp_rows_of(a->statements, &atp_link_table, l->n);
-	Bitmapset  *counted = counted_sources(l);
+	const Counted *counted = counted_sources(l);
 
 	qsort(l->links, l->n, sizeof(Link), compare_links);
 	for (int i = 0, end; i < l->n; i = end)

@@ -45,6 +45,7 @@ sub exact
 
 my %shapes = (
 	plain     => '',
+	ids       => q{UPDATE ids.link_source SET id = CASE path WHEN 'subject.uri' THEN -id ELSE 2147483647 END},
 	workers   => '',
 	parts     => join('', map { my ($t, $k) = @$_; "ALTER TABLE parts.$t RENAME TO old_$t; CREATE TABLE parts.$t (LIKE parts.old_$t INCLUDING ALL) PARTITION BY HASH ($k);"
 		  . join('', map { "CREATE TABLE parts.${t}_$_ PARTITION OF parts.$t FOR VALUES WITH (MODULUS 3, REMAINDER $_);" } 0 .. 2) } [qw(link target)], [qw(link_count target)]),
@@ -54,7 +55,9 @@ my %shapes = (
 	  . 'CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON pieces.record FOR EACH ROW EXECUTE FUNCTION pieces.refuse()');
 foreach my $name (sort keys %shapes)
 {
-	query("CREATE SCHEMA $name; SELECT atproto.create_tables('$name'); $shapes{$name}; SELECT atproto.count_links($named, '$name')");
+	query("CREATE SCHEMA $name; SELECT atproto.create_tables('$name'); " . ($name eq 'ids' ? '' : $shapes{$name}) . "; SELECT atproto.count_links($named, '$name')");
+	# no source is known before
+	query($shapes{ids}) if $name eq 'ids';
 	query(subscribe_sql($name, $server, cursor => 0, target => "'$name'", links => "'all'", ($name eq 'workers' ? (workers => 3) : ())));
 }
 my $counts;
