@@ -96,12 +96,14 @@ extern char *atp_identity_log_sql(const char *sql, const char *target);
 /*
  * SQL: M-31: was an entry of the account refused that is not older than the row h of plc_history?  Directories number their entries
  * differently, so the times count, too; an unreadable entry has no time, and an operation from an account's log no number.  An entry
- * that was refused for its time may follow the newest operation, although its time is earlier.
+ * that was refused for its time may follow the newest operation, although its time is earlier.  An entry that came again counts by its last
+ * number and time.
  */
 #define ATP_LOG_IS_DOUBTED \
 	"EXISTS (SELECT FROM #.plc_refused f JOIN #.plc_operation o ON o.did OPERATOR(@.=) f.did AND o.n = h.n" \
-	" CROSS JOIN LATERAL (SELECT f.created_at >= o.created_at - CASE f.reason WHEN 'order' THEN interval '1 min' ELSE '0' END AS is_later) t" \
-	" WHERE f.did OPERATOR(@.=) h.did AND COALESCE(f.seq > o.seq OR t.is_later, f.seq > o.seq, t.is_later, true))"
+	" CROSS JOIN LATERAL (SELECT GREATEST(f.created_at, f.again_at) >= o.created_at - CASE f.reason WHEN 'order' THEN interval '1 min' ELSE '0' END AS is_later," \
+	"  GREATEST(f.seq, f.again_seq) > o.seq AS has_more) t" \
+	" WHERE f.did OPERATOR(@.=) h.did AND COALESCE(t.has_more OR t.is_later, t.has_more, t.is_later, true))"
 
 /* SQL: columns of plc_history h; the function puts these columns of a row into the identity. */
 #define ATP_LOG_STATE	"h.since, h.key, h.label_key, h.server, h.handle AS log_handle, h.gone"

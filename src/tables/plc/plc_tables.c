@@ -35,6 +35,8 @@ static const AtpColumn refused_columns[] = {
 	{"entry", ATP_TYPE_BYTEA, ATP_VALUE, NULL, "the entry, as received; NULL: more than 64 kB"},
 	{"subscription", ATP_TYPE_TEXT, ATP_COMMON, "NOT NULL", "the subscription that received the entry"},
 	{"refused_at", ATP_TYPE_TIMESTAMP, ATP_APART, "NOT NULL DEFAULT now()", "when this database refused the entry"},
+	{"again_seq", ATP_TYPE_INT8, ATP_APART, NULL, "sequence number of the last later entry with the same operation, from the same subscription; NULL: none"},
+	{"again_at", ATP_TYPE_TIMESTAMP, ATP_APART, NULL, "latest later time at which the operation came, by the directory's word; NULL: none"},
 };
 
 enum
@@ -88,17 +90,29 @@ static const AtpStatement operation_statements[] = {
 
 enum
 {
-	REFUSE, FORGIVE, FIND_REFUSED, FIND_WAITING, CORRECT
+	REFUSE, REPEAT, FORGIVE, FIND_REFUSED, FIND_WAITING, CORRECT
 };
 
 /* M-11: so many entries of an account, of so many bytes together, are judged again when the account's log has come; the log has the rest. */
 #define WAITING_MAX		"1000"
 #define WAITING_BYTES	"4194304"
 
+/* Is the entry u later than what the row r has? */
+#define IS_LATER_AT		"u.created_at > COALESCE(GREATEST(r.created_at, r.again_at), '-infinity')"
+#define IS_LATER_SEQ	"r.subscription = $1 AND u.seq > COALESCE(GREATEST(r.seq, r.again_seq), 0)"
+
 static const AtpStatement refused_statements[] = {
 	[REFUSE] = {
 		"INSERT INTO #.plc_refused (subscription, {columns}) SELECT $1, * FROM unnest({arrays}) ON CONFLICT (did, digest) DO NOTHING",
 		SPI_OK_INSERT, {ATP_TYPE_TEXT}, {0}, &atp_plc_refused_table, ATP_ROWS_IN
+	},
+	/* M-31: a directory may send a refused operation again, behind later operations; the numbers of two directories cannot be compared */
+	[REPEAT] = {
+		"UPDATE #.plc_refused r SET again_at = CASE WHEN " IS_LATER_AT " THEN u.created_at ELSE r.again_at END,"
+		" again_seq = CASE WHEN " IS_LATER_SEQ " THEN u.seq ELSE r.again_seq END"
+		" FROM (SELECT did, digest, max(created_at), max(seq) FROM unnest({arrays}) u ({columns}) GROUP BY did, digest) u (did, digest, created_at, seq)"
+		" WHERE r.did OPERATOR(@.=) u.did AND r.digest = u.digest AND (" IS_LATER_AT " OR (" IS_LATER_SEQ "))",
+		SPI_OK_UPDATE, {ATP_TYPE_TEXT}, {0}, &atp_plc_refused_table, ATP_ROWS_IN | ATP_BY_INDEX
 	},
 	/* M-01: the refusal of an operation ends when the operation is accepted */
 	[FORGIVE] = {
@@ -503,7 +517,8 @@ atp_plc_write(AtpPlcWriter *w)
 	{
 		args[0] = PointerGetDatum(cstring_to_text(w->subscription));
 		atp_rows_bind(w->refused, args + 1);
-		(void) atp_execute(w->set, &refused_statements[REFUSE], args, NULL);
+		if (atp_execute(w->set, &refused_statements[REFUSE], args, NULL) < (uint64) w->refused->n)
+			(void) atp_execute(w->set, &refused_statements[REPEAT], args, NULL);
 		atp_rows_bind(w->corrected, args);
 		(void) atp_execute(w->set, &refused_statements[CORRECT], args, NULL);
 	}

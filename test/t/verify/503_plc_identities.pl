@@ -286,6 +286,15 @@ publish(190);
 is(query("SELECT reason FROM plc.plc_refused WHERE did = '$who{steady}{did}'"), 'cid', '... then an entry of the account is refused ...');
 is(query("SELECT stale FROM atproto.identity WHERE did = '$who{steady}{did}'"), 't', 'M-31: ... and the key is doubtful from then on');
 is(resolved_by('steady'), 'directory', 'M-31: the log says nothing of the account');
+# the same operation, refused before the newest stored operation, comes again with a later number
+query("UPDATE plc.plc_refused SET seq = 1, created_at = '2020-01-01' WHERE did = '$who{steady}{did}'");
+is(resolved_by('steady'), 'log', '... as long as no later operation has restored the chain');
+$false->{seq} = 191;
+append_to_file("$more.again", encode_json($false) . "\n" . encode_json({ %$false, seq => 192 }) . "\n");
+directory({ do => { append => "$more.again" } });
+publish(192);
+is(query("SELECT seq, again_seq, again_at > now() - interval '1 h' FROM plc.plc_refused WHERE did = '$who{steady}{did}'"), '1|192|t', 'M-31: the entry comes twice more: its row has the first number and the last');
+is(resolved_by('steady'), 'directory', '... and the log says nothing again');
 query("DELETE FROM atproto.identity");
 
 # --- a second directory, a new URL, dids, a new target ---
