@@ -27,9 +27,9 @@ my @applying = ('atproto consumer', 'atproto apply worker');
 
 # Lines of the log that kills, broken connections and restarts explain: what the line says, without its head.
 my @known = (
-	qr/^LOG:  atproto subscription "years" ((dis)?connected|follows) /,
+	qr/^LOG:  (atproto subscription "years" ((dis)?connected|follows) |settings of atproto subscription "years" changed|atproto consumer of subscription "years" ends: its settings)/,
 	qr/^DETAIL:  Last event \d+; trying again in /,
-	qr/^LOG:  (starting PostgreSQL|listening on|database system|shutting down|aborting any active|received (fast|immediate) shutdown|redo |invalid record length)/,
+	qr/^LOG:  (starting PostgreSQL|listening on|database system|shutting down|aborting any active|received (fast|immediate) shutdown|redo |invalid record length|unexpected pageaddr|skipping (analyze|vacuum) of )/,
 	qr/^LOG:  (all server processes terminated|terminating any other active server processes|server process|logical replication launcher)/,
 	qr/^LOG:  background worker "(atproto [^"]+|logical replication launcher)" \(PID \d+\) (exited with exit code|was terminated by signal 9)/,
 	qr/^LOG:  automatic (analyze|vacuum|aggressive vacuum) of table /,
@@ -218,7 +218,7 @@ sub figures_hold
 	my $first_dropped = 6;
 	my @early = @all[ map { $_ + ($tenth > $first_dropped ? $tenth : $first_dropped) } 0 .. $tenth - 1 ];
 	my @late  = @all[ -$tenth .. -1 ];
-	my @old   = @all[ POSIX::ceil(0.6 * $seasons) .. $#all ];
+	my @old   = @all[ POSIX::ceil(2 * $seasons / 3) + 1 .. $#all ];
 	my ($before, $after) = map { _median(map { $_->{micros} } @$_) } \@early, \@late;
 
 	cmp_ok($after, '<=', 1.15 * $before, sprintf 'processor time of an event: %.1f us, early %.1f us', $after, $before);

@@ -2,7 +2,7 @@
 #		A server that lives for years.  Time runs fast: in each season the server's time of day goes forward by a
 #		month, and a new network of test/simulator sends its events of that month.  Accounts come and go, keys rotate,
 #		half of the accounts of the season before the last are deleted, months are made and dropped, connections break.
-#		In the first three fifths of the seasons processes and the server are killed; in the last two fifths they grow old.
+#		In the second third of the seasons processes and the server are killed, and the number of workers changes; in the last third they grow old.
 #		After each season the tables must hold what the simulator says of the season's accounts.  In the end
 #		atproto.check(deep) must find nothing, and the server's log no line that is not known.  E-41, E-43.
 #
@@ -40,6 +40,8 @@ log_checkpoints = off
 log_statement = none
 max_wal_size = 4GB
 shared_buffers = 512MB
+# a month is a minute
+autovacuum_naptime = 1s
 EOS
 
 # A season's capture, and what the simulator says of the season: made while the season before runs.
@@ -84,7 +86,8 @@ query(q{SELECT atproto.partition('atproto', 'month')});
 foreach my $k (1 .. $seasons)
 {
 	my $dir = season_files($k);
-	my $disturbed = $k <= 0.6 * $seasons;
+	my $disturbed = $k > $seasons / 3 && $k <= 2 * $seasons / 3;
+	my @kinds = @{ $kills->{kinds} };
 
 	$simulator->finish or BAIL_OUT("the simulator failed in season $k");
 	# no event of the season is of the future
@@ -101,6 +104,9 @@ foreach my $k (1 .. $seasons)
 		$server->restart('--cut-after', int($events / 3));
 	}
 	$simulator = begin_simulator($k + 1) if $k < $seasons;
+	query("UPDATE atproto.subscription SET workers = " . ($disturbed ? 1 + $k % 3 : 1));
+	# the server's statistics go with a crash, and with these the work of autovacuum
+	@kinds = grep { $_->[0] !~ /server|restart/ } @kinds if $long && $k % 5;
 	$years->begin_season($k);
 	for (my $left = $disturbed ? 2 : 0;;)
 	{
@@ -109,7 +115,7 @@ foreach my $k (1 .. $seasons)
 		$years->sample;
 		if ($left > 0 && $seq > ($k - $left / 3) * $events)
 		{
-			my $kind = $kills->{kinds}[ rand @{ $kills->{kinds} } ];
+			my $kind = $kinds[ rand @kinds ];
 			note("season $k, event $seq: $kind->[0]");
 			$kind->[1]->();
 			$left--;
@@ -119,7 +125,7 @@ foreach my $k (1 .. $seasons)
 	}
 	$years->end_season($events);
 	$years->season_matches($k, $dir);
-	query(q{CALL atproto.maintain_partitions('atproto', ahead => 3, keep => '4 months')}) if $k % 2 || $long;
+	query(q{CALL atproto.maintain_partitions('atproto', ahead => 3, keep => '4 months', keep_events => '1 month')}) if $k % 2 || $long;
 	unlink "$dir/frames";
 }
 $server->stop;
