@@ -40,7 +40,7 @@ use AtprotoTest::Trace;
 
 our @EXPORT = qw(test_dir seed capture $PDS_LAST read_capture write_capture make_capture did simulate make_node subscribe_sql
   query try_query ask_from_now_on wait_until wait_for wait_for_seq start_over $MEMORY_MAX private_memory consumer_memory
-  tables_match oracle operations table_copy counts_match expect_check trace_of);
+  tables_match oracle operations table_copy counts_match expect_check trace_of is_from_checkout);
 
 our $TIMEOUT = $ENV{PG_TEST_TIMEOUT_DEFAULT} || 180;    # seconds
 
@@ -58,6 +58,12 @@ my %columns = (
 	label  => 'SELECT src, uri, val, cid, neg, (extract(epoch FROM cts) * 1000000)::bigint,
 		(extract(epoch FROM exp) * 1000000)::bigint, ver, encode(sig, $$hex$$), seq FROM %s.label',
 	message => 'SELECT seq, type, payload FROM %s.message');
+
+# Whether the extension of the node made last has the digest of its install script, as before the first release (Makefile).
+sub is_from_checkout
+{
+	return query(q{SELECT to_regprocedure('atproto_internal.install_script()') IS NOT NULL}, @_) eq 't';
+}
 
 # The directory test/.
 sub test_dir

@@ -89,9 +89,10 @@ SQL
 my $before = contents($old);
 like($before, qr/^plain 501 /m, 'there is something to carry');
 # the old cluster is of another checkout than the new library
-my $digest = $old->safe_psql('postgres', 'SELECT atproto_internal.install_script()');
+my $is_from_checkout = is_from_checkout(node => $old);
+my $digest = $is_from_checkout && $old->safe_psql('postgres', 'SELECT atproto_internal.install_script()');
 my $script = "CREATE OR REPLACE FUNCTION atproto_internal.install_script() RETURNS text LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS 'SELECT ''%s''::text'";
-$old->safe_psql('postgres', sprintf $script, 'x' . substr $digest, 1);
+$old->safe_psql('postgres', sprintf $script, 'x' . substr $digest, 1) if $is_from_checkout;
 $old->stop;
 
 # --- the new one ---
@@ -109,9 +110,13 @@ is($new->safe_psql('postgres', q{SELECT count(*) > 20, count(bt_index_check(i.in
 	WHERE c.relnamespace IN ('every'::regnamespace, 'atproto'::regnamespace) AND c.relkind = 'i' AND c.relam = (SELECT oid FROM pg_am WHERE amname = 'btree')}),
 	't|t', 'amcheck finds every row in every btree, in order');
 
-like($new->safe_psql('postgres', "SELECT state || ': ' || last_error FROM atproto.stat_subscription WHERE name = 's'"), qr/^not running: the extension was made by the install script of a different checkout/,
-	'the digest of the install script comes along, and the subscription rests');
-$new->safe_psql('postgres', sprintf $script, $digest);
+SKIP:
+{
+	skip 'a released script has no digest', 1 unless $is_from_checkout;
+	like($new->safe_psql('postgres', "SELECT state || ': ' || last_error FROM atproto.stat_subscription WHERE name = 's'"), qr/^not running: the extension was made by the install script of a different checkout/,
+		'the digest of the install script comes along, and the subscription rests');
+	$new->safe_psql('postgres', sprintf $script, $digest);
+}
 $new->stop;
 $preload->start($new);
 $new->poll_query_until('postgres', "SELECT bool_and(state = 'streaming') FROM atproto.stat_subscription")

@@ -43,16 +43,21 @@ is($standby->safe_psql('postgres', "SELECT count(*) FROM atproto.repo r, LATERAL
 $server->release;
 wait_for('SELECT seq = 899 FROM atproto.cursor');
 # The new server has the library of another checkout than the lost one.
-my $digest = query('SELECT atproto_internal.install_script()');
+my $is_from_checkout = is_from_checkout();
+my $digest = $is_from_checkout && query('SELECT atproto_internal.install_script()');
 my $script = "CREATE OR REPLACE FUNCTION atproto_internal.install_script() RETURNS text LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS 'SELECT ''%s''::text'";
-query(sprintf $script, 'x' . substr $digest, 1);
+query(sprintf $script, 'x' . substr $digest, 1) if $is_from_checkout;
 $node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
 like($standby->safe_psql('postgres', 'SELECT last_error FROM atproto.stat_subscription'), qr/is a standby/, 'the standby says that it is one');
 $node->stop('immediate');
 $standby->promote;
-wait_for("SELECT state = 'not running' AND last_error LIKE 'the extension was made by the install script of a different checkout%' FROM atproto.stat_subscription", node => $standby);
-pass('promoted, its processes rest, and say why');
-$standby->safe_psql('postgres', sprintf $script, $digest);
+SKIP:
+{
+	skip 'a released script has no digest', 1 unless $is_from_checkout;
+	wait_for("SELECT state = 'not running' AND last_error LIKE 'the extension was made by the install script of a different checkout%' FROM atproto.stat_subscription", node => $standby);
+	pass('promoted, its processes rest, and say why');
+	$standby->safe_psql('postgres', sprintf $script, $digest);
+}
 $standby->restart;
 wait_for("SELECT count(*) = 2 $workers", node => $standby);
 $server->release;
