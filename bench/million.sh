@@ -5,17 +5,19 @@
 #   bench/million.sh                  print the results
 #   bench/million.sh --write          also put them into bench/notes
 #
-# The backfill is of hosts (BY=hosts, the default) or of the archive of a Jetstream (BY=archive: REPOS * RECORDS events, a half of
-# them repositories one after another, and faster by far), with archive_server.
+# The backfill is of hosts (BY=hosts, the default), or of the archive of a Jetstream (BY=archive, faster by far: REPOS * RECORDS events,
+# of which a half are repositories one after another), with archive_server.
+#
 # made_hosts.c answers for HOSTS hosts and makes each repository when it is asked for; make_likes.c makes the events.  The lists of
 # repositories come from one host, the repositories from the accounts' hosts, whose identities are known beforehand.  One run:
 # the phases follow each other on one server, and each has its time, the memory of each kind of process (anonymous, the most that
 # was seen once a second), and each statement that took longer than SLOW ms (pg_stat_statements).
 #
-# The extension must be installed, test/server built: make bench does that.  PG_CONFIG, CC, PYTHON (with cbor2), REPOS (default 10000), RECORDS (20),
-# LIVE (20000), HOSTS (1000), WORKERS (1), SLOW (50), FSYNC (off where others use the disk, too), REST (60, seconds without
-# events), VALUE (type of the records' values, jsonb or dagcbor), and RESTORE (tables that pg_restore brings back; default "all") come from the environment.  With PROGRESS=FILE, seconds
-# and repositories of the backfill are left there.  A million repositories of 20 records need 45 GB of disk.
+# The extension must be installed, test/server built: make bench does that.  PG_CONFIG, CC, PYTHON (with cbor2, for BY=archive), REPOS
+# (default 10000), RECORDS (20), LIVE (20000), HOSTS (1000), WORKERS (1), SLOW (50), FSYNC (off where others use the disk, too), REST (60,
+# seconds without events), VALUE (type of the records' values, jsonb or dagcbor) and RESTORE (tables that pg_restore brings back; default
+# "all") come from the environment.  With PROGRESS=FILE, a line each second of the backfill is left there: seconds, repositories or
+# events, CPU time.  A million repositories of 20 records need about 35 GB of disk.
 set -euo pipefail
 REPOS=${REPOS:-10000}
 RECORDS=${RECORDS:-20}
@@ -297,9 +299,7 @@ run "SELECT atproto.partition('net', 'collection')"
 ended "the tables are locked meanwhile"
 
 {
-	echo "## A million repositories"
-	echo
-	echo "### $REPOS repositories of $([ "$BY" = archive ] && echo an archive || echo hosts)"
+	echo "### Million: $REPOS repositories by $BY, values of $VALUE"
 	echo
 	echo "\`FSYNC=$FSYNC REPOS=$REPOS RECORDS=$RECORDS LIVE=$LIVE HOSTS=$HOSTS WORKERS=$WORKERS VALUE=$VALUE BY=$BY bench/million.sh\`: $(machine). One run; load of the machine before it: $LOAD, after it: $(cut -d' ' -f1 /proc/loadavg)."
 	echo
