@@ -73,7 +73,7 @@ is(limit('gaps', 'odd'), '0|10000', 'gaps');
 is(limit('requests_hour'), '0|', 'requests of an hour, without a bound');
 is(limit('handle_lookups', query('SELECT current_user')), '2|3', 'names that are asked for');
 is(limit('role_processes', query('SELECT current_user')), '1|64', 'processes of a role');
-is(limit('role_bytes', query('SELECT current_user')), (1073741824 + 268435456) . '|' . 64 * 1024**3, 'bytes of a role');
+is(limit('role_bytes', query('SELECT current_user')), (1073741824 + 268435456) . '|' . 100 * 1024**3, 'bytes of a role');
 is(limit('buffers'), (8 * 1024**2 + 256 * 1024 + 5_000_000 + 16 * 1024**2) . '|' . (8 * 1024**2 + 256 * 1024 + 5_000_000 + 16 * 1024**2), 'buffers');
 is(query("SELECT count(*), bool_and(use BETWEEN 1 AND 1e18), bool_and(percent BETWEEN 0 AND 100000) FROM atproto.limits WHERE name = 'disk'"), '2|t|t', 'the volumes of data and WAL');
 query("INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message, did) SELECT 'odd', 'beyond', 'XX000', 'x', ('did:web:a' || n || '.example.com')::did FROM generate_series(1, 20001) n");
@@ -103,11 +103,12 @@ like(as_role('one', "SELECT atproto.subscribe('s3', '$url', target => 'one')"),
 like(as_role('one', "UPDATE atproto.subscription SET workers = 3 WHERE name = 's2'"), qr/would take 5 processes/, 'nor by more workers');
 is(as_role('one', "UPDATE atproto.subscription SET max_dead_letters = 5, workers = 1 WHERE name = 's2'"), '', 'other changes are no error, and fewer workers make room');
 is(as_role('two', "SELECT atproto.subscribe('t1', '$url', target => 'two', workers => 3); SELECT atproto.pause('t1')"), "\n", 'each role has its own limit');
-like(as_role('two', "UPDATE atproto.subscription SET max_held_bytes = 64::bigint * 1024 * 1024 * 1024 WHERE name = 't1'"),
-	qr/^ERROR:  the subscriptions of role "two" could keep 65792 MB of events that wait and of dead letters\nDETAIL:  "atproto.max_role_bytes" allows 65536 MB\./, 'so much may wait for a role');
+like(as_role('two', "UPDATE atproto.subscription SET max_held_bytes = 100::bigint * 1024 * 1024 * 1024 WHERE name = 't1'"),
+	qr/^ERROR:  the subscriptions of role "two" could keep 102656 MB of events that wait and of dead letters\nDETAIL:  "atproto.max_role_bytes" allows 102400 MB\./, 'so much may wait for a role');
 like(as_role('two', "UPDATE atproto.subscription SET max_held_bytes = 9223372036854775807, max_dead_letter_bytes = 9223372036854775807"), qr/could keep \d+ MB/, 'any number is compared');
 query("UPDATE atproto.subscription SET workers = 9 WHERE name = 't1'");
 is(as_role('two', "UPDATE atproto.subscription SET workers = 8 WHERE name = 't1'"), '', 'a superuser has no limit, and less is always allowed');
+is(as_role('two', "UPDATE atproto.subscription SET max_dead_letter_bytes = 268435457 WHERE name = 't1'"), '', 'too many processes of a superuser\'s making forbid no other change');
 is(as_role('one', $limits), 'dead_letter_bytes s1, dead_letter_bytes s2, dead_letters s1, dead_letters s2, gaps s1, gaps s2, held_bytes s1, held_bytes s2, plc_log_requests s1, plc_log_requests s2, repo_jobs one, role_bytes one, role_processes one',
 	'an owner sees the limits of the own role and subscriptions');
 is(as_role('watcher', $limits), query($limits), 'a member of pg_monitor sees all');
