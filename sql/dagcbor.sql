@@ -68,6 +68,13 @@ SELECT * FROM jsonb_to_record('{"a": 1, "b": "x"}'::dagcbor) AS r (a int, b text
 SELECT path, target FROM rec, record_links(v) WHERE j ? 'reply';
 SELECT dagcbor_fault('SELECT v FROM rec ORDER BY v') AS order, dagcbor_fault('SELECT v LIKE ''%a%'' FROM rec') AS like, dagcbor_fault('SELECT upper(v) FROM rec') AS upper;
 
+-- Without the schema of the extension in the search_path, PostgreSQL takes jsonb's operators through the cast, and || of texts.
+BEGIN;
+SET LOCAL search_path = pg_catalog, pg_temp;
+SELECT pg_typeof(v || '{"more": 1}') AS concatenated, pg_typeof(v->'n') AS part, v = v AS equal FROM rec WHERE j ? 'reply';
+SELECT v->>'b' AS of_record, v = v AS equal, v <> v AS different FROM odd;
+ROLLBACK;
+
 -- What literals meant before this type, they mean with it.
 SELECT '{"a": 1}' ? 'a' AS has, '{"a": 1}' || '{"b": 2}' AS texts, '{"a": 1}'::jsonb || '{"b": 2}' AS jsonb, record_text('{"a": "x"}', 'a') AS record_text, dagcbor_to_jsonb('\xa0') AS of_bytea, jsonb_to_dagcbor('{}') AS to_bytea,
 	jsonb_typeof('{}') AS type, jsonb('{}') AS called, pg_typeof('{}'::jsonb || '[]') AS both;

@@ -111,6 +111,13 @@ BEGIN;
 ALTER TABLE packed.record_event ALTER value TYPE jsonb;
 SELECT what, object, detail, mend FROM atproto.check('packed') ORDER BY what, object;
 ROLLBACK;
+-- a domain is of the type below it
+BEGIN;
+CREATE DOMAIN packed.kept AS dagcbor;
+CREATE DOMAIN packed.own AS packed.kept CHECK (VALUE->'x' IS NULL);
+ALTER TABLE packed.record_event ALTER value TYPE packed.own;
+SELECT what, object, detail, mend FROM atproto.check('packed') ORDER BY what, object;
+ROLLBACK;
 
 -- Links: from the packed values.
 INSERT INTO atproto.subscription (name, url, target, enabled, links) VALUES ('packed', 'wss://example.com/xrpc/com.atproto.sync.subscribeRepos', 'packed', false, 'all');

@@ -64,6 +64,7 @@ fault("packed-last-member", "core/packed/packed_part.c", "if (wanted >= count)",
 fault("packed-record-item", "core/packed/packed_store.c", "return err != ATP_OK || p->view == NULL ? err :", "return err != ATP_OK || p->view != NULL ? err :", "unit/test_record")
 fault("packed-record-end", "core/packed/packed_store.c", "return p->view == NULL ? ATP_OK :", "return p->view != NULL ? ATP_OK :", "unit/test_record")
 fault("dagcbor-hash-free", "data/type_dagcbor.c", "\tfree_bytes(cbor);\n\tPG_FREE_IF_COPY(v, 0);", "\tPG_FREE_IF_COPY(v, 0);", "sql/data_memory")
+fault("check-value-domain", "tables/check/check_repos.c", "ON t.oid = type AND typtype <> 'd')", "ON t.oid = type)", "sql/dagcbor_records")
 fault("dagcbor-exact-integer", "data/json_write.c", "\t\t\tw->said.exact &= item->u <= PG_INT64_MAX;\n\t\t\tappendStringInfo", "\t\t\tappendStringInfo", "sql/dagcbor")
 fault("dagcbor-exact-key", "data/json_write.c", "atp_span_is(atp_cbor_span(&item), \"$link\") || ", "", "sql/dagcbor")
 fault("dagcbor-link-key", "data/dagcbor_value.c", "	if (found)\n		return true;\n", "		if (found || key.len > 0)\n		return found;\n", "sql/dagcbor")

@@ -141,9 +141,13 @@ const AtpInvariant atp_check_repos[] = {
 	},
 	{
 		"values of two types", "#.record.value #.record_event.value #.record_event.old_value", 0,
-		"SELECT NULL, format('record_event.%s', e.attname), format('%s, and record.value is %s', format_type(e.atttypid, e.atttypmod), format_type(r.atttypid, r.atttypmod))"
-		" FROM pg_attribute r JOIN pg_attribute e ON e.attrelid = to_regclass(quote_ident($1) || '.record_event') AND e.attname IN ('value', 'old_value') AND e.atttypid <> r.atttypid"
-		" WHERE r.attrelid = to_regclass(quote_ident($1) || '.record') AND r.attname = 'value'",
+		/* of domains the types below them, as the consumer does */
+		"WITH RECURSIVE typed AS (SELECT attname, attrelid = to_regclass(quote_ident($1) || '.record') AS of_record, atttypid AS type FROM pg_attribute"
+		"  WHERE attrelid IN (to_regclass(quote_ident($1) || '.record'), to_regclass(quote_ident($1) || '.record_event')) AND attname IN ('value', 'old_value')"
+		" UNION ALL SELECT attname, of_record, typbasetype FROM typed JOIN pg_type t ON t.oid = type AND typtype = 'd'),"
+		" base AS (SELECT typed.* FROM typed JOIN pg_type t ON t.oid = type AND typtype <> 'd')"
+		" SELECT NULL, format('record_event.%s', e.attname), format('%s, and record.value is %s', format_type(e.type, NULL), format_type(r.type, NULL))"
+		" FROM base r JOIN base e ON r.of_record AND NOT e.of_record AND e.type <> r.type",
 		"ALTER TABLE ... ALTER COLUMN ... TYPE ..., as in record"
 	},
 	{
