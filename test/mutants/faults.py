@@ -651,7 +651,7 @@ fault("removals-join", "tables/apply/repos_sink.c", "	atp_removals_join(a, effec
 fault("removals-erasure", "tables/apply/removals.c", "bound <= (is_erasure ? erased : Max(erased, replaced))", "bound <= Max(erased, replaced)", "t/415_history_sweeps")
 fault("sweep-share", "tables/apply/sweep_end.c", "			drop_large(sub, set);\n", "			(void) 0;\n", "t/415_history_sweeps")
 fault("values-altered", "tables/base/statements.c", "if (atp_statements_pack(set) != settings->packs)", "if (false)", "t/514_packed_values")
-fault("values-two-types", "tables/base/statements.c", "	check_value_columns(set, uses);\n", "", "t/514_packed_values")
+fault("values-two-types", "tables/base/statements.c", "columns[i].type == ATP_TYPE_VALUE)", "columns[i].type == ATP_TYPE_COUNT)", "t/514_packed_values")
 fault("values-later-table", "tables/base/table.c", "	return packs;\n", "	return wants;\n", "t/514_packed_values")
 fault("values-keep-raw", "process/consumer/consumer_settings.c", "sub->source->by_repo && sub->settings.keep_raw)", "false)", "t/514_packed_values")
 fault("values-plans", "tables/base/statements.c", "if (set->loaded && packs != set->packs)", "if (false)", "t/359_packed_exports")
