@@ -144,8 +144,11 @@ atp_backlinks(PG_FUNCTION_ARGS)
  */
 #define COUNT \
 	"SELECT CASE WHEN s.counted THEN COALESCE((SELECT c.n FROM #.link_count c WHERE c.target OPERATOR(@.=) $1 AND c.source = s.id), 0)" \
-	" ELSE (SELECT count(*) FROM #.link l WHERE l.target OPERATOR(@.=) $1 AND l.source = s.id%s) END AS n" \
+	" ELSE (SELECT count(*) FROM #.link l WHERE l.target OPERATOR(@.=) $1 AND l.source = s.id) END AS n" \
 	" FROM #.link_source s WHERE s.collection OPERATOR(@.=) $2 AND s.path = $3"
+
+/* Divided links are not counted (link_counted.c), and Citus cannot join them with link_count. */
+#define COUNT_DIVIDED	"SELECT count(*) AS n" BACKLINKS AUTHORITY
 
 /* SQL: atproto.backlink_count(target, source, tables) */
 Datum
@@ -153,17 +156,17 @@ atp_backlink_count(PG_FUNCTION_ARGS)
 {
 	AtpArg		args[PARAMETERS];
 	const char *tables;
-	const char *authority;
+	bool		is_divided;
 	AtpResult	found;
 	int64		n;
 
 	(void) bind_source(fcinfo, args);
 	require_arg(fcinfo, 2, "tables");
 	tables = NameStr(*PG_GETARG_NAME(2));
-	authority = authority_of(tables);
+	is_divided = authority_of(tables)[0] != '\0';
 	(void) atp_table_in(tables, atp_link_count_table.name);
 	SPI_connect();
-	found = atp_query_kept(atp_expand_sql(psprintf(COUNT, authority), tables), args, PARAMETERS);
+	found = atp_query_kept(atp_expand_sql(is_divided ? COUNT_DIVIDED : COUNT, tables), args, PARAMETERS);
 	n = found.n > 0 ? atp_get_int8(atp_result_row(found, 0), "n") : 0;
 	SPI_finish();
 	PG_RETURN_INT64(n);

@@ -9,9 +9,11 @@
 #include "config/spi.h"
 #include "core/syntax/uri.h"
 #include "executor/spi.h"
+#include "tables/base/distributed.h"
 #include "tables/base/rows.h"
 #include "tables/direct/direct.h"
 #include "tables/records/link_count.h"
+#include "tables/records/table_link.h"
 #include "types/types.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
@@ -290,6 +292,9 @@ atp_link_counts_limit(AtpApply *a)
 void
 atp_link_counts_rebuild(const char *target)
 {
+	/* Citus joins no divided links with link_count, and count_links() refuses counts of divided links */
+	if (atp_is_distributed(atp_table_in(target, atp_link_table.name)))
+		return;
 	(void) atp_run(atp_expand_sql("DELETE FROM #.link_count c WHERE c.source NOT IN (SELECT id FROM #.link_source WHERE counted)"
 								  " OR NOT EXISTS (SELECT FROM #.link l WHERE l.target OPERATOR(@.=) c.target AND l.source = c.source)", target), ATP_NO_ARGS);
 	(void) atp_run(atp_expand_sql("INSERT INTO #.link_count AS c (target, source, n)"

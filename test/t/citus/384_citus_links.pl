@@ -55,7 +55,17 @@ my ($hint) = $err =~ /table "old.link" is distributed, and not by column "author
 isnt($hint, undef, 'it says what to do');
 query("$hint; SELECT atproto.distribute('old')");
 is(query(q{SELECT distribution_column FROM citus_tables WHERE table_name = 'old.link'::regclass}), 'authority', 'after that it goes');
+($rc, undef, $err) = $node->psql('postgres', q{SELECT atproto.count_links('{app.bsky.feed.like:subject.uri}', 'old')});
+isnt($rc, 0, 'distributed links are not counted');
+like($err, qr/links of schema "old" cannot be counted, since they are divided for Citus\nHINT:  backlink_count\(\) counts the rows/, 'it says why');
+is(query(q{SELECT count(*) FROM old.link_source WHERE counted}), '0', 'and no source is marked');
 query('DROP SCHEMA old CASCADE');
+
+query(q{CREATE SCHEMA counted; SELECT atproto.create_tables('counted'); SELECT atproto.count_links('{app.bsky.feed.like:subject.uri}', 'counted')});
+($rc, undef, $err) = $node->psql('postgres', q{SELECT atproto.distribute('counted')});
+isnt($rc, 0, 'a schema with counts is not distributed');
+like($err, qr/links of schema "counted" are counted\n.*\nHINT:  End the counts first: (SELECT atproto.count_links\('\{\}', 'counted'\))/, 'it says what to do');
+query("SELECT atproto.count_links('{}', 'counted'); SELECT atproto.distribute('counted'); DROP SCHEMA counted CASCADE");
 
 # --- while the stream is followed ---
 
