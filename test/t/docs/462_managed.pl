@@ -14,6 +14,9 @@ use AtprotoTest::Pages;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
+# with values of the type dagcbor, the columns are others: below
+delete $ENV{ATPROTO_VALUE};
+
 my $page    = 'doc/operate/managed.md';
 my $held    = 800;
 my $own     = make_node('own', init => { allows_streaming => 'logical' });
@@ -61,6 +64,23 @@ same('the rows that came later');
 my ($shown) = $view =~ /^(SELECT.*)$/m or BAIL_OUT('the page has no query');
 $managed->safe_psql('postgres', $view);
 cmp_ok(scalar(split /\n/, $managed->safe_psql('postgres', $shown)), '>', 3, 'the query of the page has answers');
+
+# Values of the type dagcbor arrive as text, also those that jsonb cannot hold.
+on_own(q{CREATE SCHEMA packed; SELECT atproto.create_tables('packed', value => 'dagcbor');
+	GRANT USAGE ON SCHEMA packed TO managed; GRANT SELECT ON packed.record TO managed;
+	INSERT INTO packed.record (did, collection, rkey, cid, rev, value) SELECT did, collection, rkey, cid, rev, coalesce(raw::dagcbor, value::dagcbor) FROM atproto.record WHERE rkey < '4';
+	CREATE PUBLICATION packed FOR TABLE packed.record (did, collection, rkey, cid, rev, value)});
+$managed->safe_psql('postgres', 'CREATE SCHEMA packed; CREATE TABLE packed.record (did text COLLATE "C", collection text COLLATE "C", rkey text COLLATE "C", cid text, rev text, value text, PRIMARY KEY (did, collection, rkey))');
+$managed->safe_psql('postgres', "CREATE SUBSCRIPTION packed CONNECTION '$connect' PUBLICATION packed");
+$managed->poll_query_until('postgres', "SELECT bool_and(srsubstate = 'r') FROM pg_subscription_rel") or BAIL_OUT('the copy of dagcbor does not come');
+on_own(q{INSERT INTO packed.record (did, collection, rkey, cid, rev, value) SELECT did, collection, rkey, cid, rev, coalesce(raw::dagcbor, value::dagcbor) FROM atproto.record WHERE rkey >= '4';
+	UPDATE packed.record SET value = '{"text": "\u0000"}' WHERE rkey = (SELECT max(rkey) FROM packed.record)});
+$own->wait_for_catchup('packed');
+my $texts = q{SELECT count(*), count(*) FILTER (WHERE value::text LIKE '%\\u0000%') > 1, md5(string_agg(concat_ws(' ', did, collection, rkey, cid, rev, value), '' ORDER BY did::text COLLATE "C", collection::text COLLATE "C", rkey::text COLLATE "C")) FROM packed.record};
+is($managed->safe_psql('postgres', $texts), on_own($texts), 'values of the type dagcbor arrive as text');
+like($managed->safe_psql('postgres', $texts), qr/^\d{3,}\|t\|/, 'also with U+0000');
+$managed->safe_psql('postgres', 'DROP SUBSCRIPTION packed');
+on_own('DROP SCHEMA packed CASCADE; DROP PUBLICATION packed');
 
 # What else happens on the publisher.
 my $account = q{(SELECT did FROM atproto.record GROUP BY did ORDER BY count(*) DESC, did LIMIT 1)};
