@@ -11,7 +11,7 @@ SQL_TYPES = did handle nsid tid recordkey cidlink aturi noshuri
 SQL_PARTS = src/atproto.sql $(SQL_TYPES:%=src/types/type_%.sql) src/types/try.sql src/types/aturi_from.sql src/types/like.sql src/data/data.sql src/data/type_dagcbor.sql \
 	src/config/subscription.sql src/config/web_address.sql src/lexicon/lexicon.sql src/lexicon/valid.sql src/lexicon/bundled.sql \
 	src/identity/identity.sql src/tables/base/tables.sql src/tables/base/history.sql src/tables/records/table_link.sql \
-	src/tables/plc/plc.sql src/tables/plc/plc_request.sql src/tables/out/out.sql src/tables/repos/held.sql src/tables/base/proved.sql src/tables/repos/status_request.sql src/tables/check/check.sql src/tables/erase/erase.sql \
+	src/tables/plc/plc.sql src/tables/plc/plc_request.sql src/tables/out/out.sql src/tables/repos/held.sql src/tables/base/proved.sql src/tables/repos/status_request.sql src/tables/check/check.sql src/tables/base/blocked.sql src/tables/erase/erase.sql \
 	src/fetch/identities/task_identity.sql src/fetch/engine/fetch.sql src/fetch/repositories/repo_job.sql \
 	src/fetch/repositories/task_repo.sql src/fetch/servers/server_info.sql src/fetch/servers/dictionary.sql \
 	src/fetch/repositories/proof.sql src/fetch/repositories/repo_progress.sql src/process/manager/grants.sql src/process/manager/control.sql src/process/status/limits.sql

@@ -69,6 +69,8 @@ static const char *const steps_of_schema[] = {
 	"DELETE FROM atproto.proved_set n USING atproto.proved_set o WHERE n.target = $2::name AND o.target = $1::name AND o.id = n.id",
 	"UPDATE atproto.proved_set SET target = $2::name" OF_SCHEMA,
 	"DELETE FROM atproto.proof_sample n USING atproto.proof_sample o WHERE n.target = $2::name AND o.target = $1::name",
+	"DELETE FROM atproto.blocked_account n USING atproto.blocked_account o WHERE n.target = $2::name AND o.target = $1::name AND o.did::text = n.did::text",
+	"UPDATE atproto.blocked_account SET target = $2::name" OF_SCHEMA,
 	"UPDATE atproto.proof_sample SET target = $2::name" OF_SCHEMA,
 };
 

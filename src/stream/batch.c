@@ -16,6 +16,7 @@ static const char *const skip_names[ATP_SKIP_COUNT] = {
 	[ATP_SKIP_FILTERED] = "filtered",
 	[ATP_SKIP_OLD] = "old",
 	[ATP_SKIP_INACTIVE] = "inactive",
+	[ATP_SKIP_BLOCKED] = "blocked",
 	[ATP_SKIP_INVALID] = "invalid",
 	[ATP_SKIP_BREAK] = "break",
 	[ATP_SKIP_SKIPPED_REVS] = "skipped_revs",

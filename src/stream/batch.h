@@ -91,6 +91,7 @@ typedef struct AtpLabelRow
 	struct AtpEvent *part;		/* the part of its labeler */
 	AtpSigned  *signature;		/* NULL: no signature of the right length */
 	bool		refuted;		/* the signature is not by the labeler's key */
+	bool		blocked;		/* by or about an account that erase() keeps away */
 } AtpLabelRow;
 
 typedef struct AtpMessageRow
@@ -151,6 +152,7 @@ typedef enum AtpSkip
 	ATP_SKIP_FILTERED,			/* by the subscription's filters */
 	ATP_SKIP_OLD,				/* revision not newer than the repository's (F-03) */
 	ATP_SKIP_INACTIVE,			/* repository not active (F-05) */
+	ATP_SKIP_BLOCKED,			/* of an account that erase() keeps away, or a label by or about it */
 	ATP_SKIP_INVALID,			/* became a dead letter */
 	ATP_SKIP_BREAK,				/* commits before the event were missed: it does not continue the repository's chain (F-08) */
 	ATP_SKIP_SKIPPED_REVS,		/* commits were missed, without effect: the tree is the tree which the event continues (V-32) */

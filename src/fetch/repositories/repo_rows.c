@@ -17,6 +17,7 @@
 #include "identity/identity_request.h"
 #include "mb/pg_wchar.h"
 #include "net/http.h"
+#include "tables/base/blocked.h"
 #include "tables/base/job.h"
 #include "tables/export/repo_export.h"
 #include "types/types.h"
@@ -291,11 +292,26 @@ atp_repo_job_lock(const AtpRepoJob *job)
 	return find_running(job, RUNNING_JOB " FOR KEY SHARE SKIP LOCKED");
 }
 
+/* Has erase() blocked the account since the job was made?  Then the job goes. */
+static bool
+is_blocked(const AtpRepoJob *job, const char **why)
+{
+	if (!atp_is_blocked_now(job->target, job->did))
+		return false;
+	atp_jobs_remove(job->target, &job->did, 1);
+	*why = "the account is blocked";
+	return true;
+}
+
 AtpRefusal
 atp_repo_job_look(const AtpRepoJob *job, const AtpSubscription *sub, AtpStatements *set, const AtpCommit *commit, const char **why)
 {
 	AtpApply	a = {.sub = sub, .sink = &atp_repos_sink, .statements = set};
-	AtpRefusal	refusal = atp_repo_export_refused(atp_repo_export_begin(&a, job->did), commit, job->force, true, why);
+	AtpRefusal	refusal;
+
+	if (is_blocked(job, why))
+		return ATP_REFUSED_REMOVED;
+	refusal = atp_repo_export_refused(atp_repo_export_begin(&a, job->did), commit, job->force, true, why);
 
 	/*
 	 * the repository's row is locked: an #account that makes the account active is either seen
@@ -311,8 +327,14 @@ atp_repo_job_inactive(const AtpRepoJob *job, const AtpSubscription *sub, AtpStat
 					  const char *status, const char *host)
 {
 	AtpApply	a = {.sub = sub, .sink = &atp_repos_sink, .statements = set};
-	AtpRepoExport *repo = atp_repo_export_begin(&a, job->did);
-	bool		active = atp_repo_export_inactive(repo, &job->account, status, host);
+	AtpRepoExport *repo;
+	const char *why;
+	bool		active;
+
+	if (is_blocked(job, &why))
+		return true;
+	repo = atp_repo_export_begin(&a, job->did);
+	active = atp_repo_export_inactive(repo, &job->account, status, host);
 
 	atp_repo_export_release(repo, 0);
 	if (!active)
@@ -325,10 +347,15 @@ atp_repo_job_begin(AtpRepoJob *job, const AtpSubscription *sub, AtpStatements *s
 				   const char *host, const char **why)
 {
 	AtpApply	a = {.sub = sub, .sink = &atp_repos_sink, .statements = set};
-	AtpRepoExport *repo = atp_repo_export_begin(&a, job->did);
-	AtpRefusal	refusal = atp_repo_export_refused(repo, NULL, false, false, why);
+	AtpRepoExport *repo;
+	AtpRefusal	refusal;
 	AtpCaller	caller;
 	uint64		begun;
+
+	if (is_blocked(job, why))
+		return ATP_REFUSED_REMOVED;
+	repo = atp_repo_export_begin(&a, job->did);
+	refusal = atp_repo_export_refused(repo, NULL, false, false, why);
 
 	if (refusal == ATP_REFUSED_INACTIVE)
 		atp_jobs_suspend(job->target, &job->did, 1);

@@ -21,6 +21,7 @@
 #include "fetch/repositories/repo_statements.h"
 #include "fetch/repositories/repo_transfer.h"
 #include "common/injection.h"
+#include "tables/base/blocked.h"
 #include "tables/base/derived.h"
 #include "tables/base/error_class.h"
 #include "tables/repos/dead_letter.h"
@@ -327,7 +328,7 @@ merge_slice(AtpTransfer *t, bool *more, AtpRefusal *refusal)
 	}
 	atp_nodes_mark(t->statements, t->sub);
 	atp_owner_end(caller);
-	if (why == NULL && !atp_repo_job_lock(&t->job))
+	if (why == NULL && (atp_is_blocked(t->job.target, t->job.did) || !atp_repo_job_lock(&t->job)))
 	{
 		*refusal = ATP_REFUSED_REMOVED;
 		return "the repository is not to be fetched any more";

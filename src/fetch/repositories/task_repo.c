@@ -299,7 +299,7 @@ hold_events(void *arg)
 
 	if (refusal == ATP_REFUSED_NOT)
 		return;
-	b->fault = refusal == ATP_REFUSED_INACTIVE ? ATP_REPO_NOTED : ATP_REPO_WAITS;
+	b->fault = refusal == ATP_REFUSED_INACTIVE || refusal == ATP_REFUSED_REMOVED ? ATP_REPO_NOTED : ATP_REPO_WAITS;
 	b->why = MemoryContextStrdup(b->cxt, why);
 }
 

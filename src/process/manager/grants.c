@@ -51,7 +51,7 @@ static const struct
 	{"TABLE", "gap", "INSERT", "subscription, endpoint, after_seq, before_seq, reason"},
 	{"TABLE", "gap", "UPDATE", "again_since, closed_at, closed_how"},
 	{"TABLE", "gap", "SELECT, DELETE"},
-	{"TABLE", "status, stat_subscription, history, history_progress, subscription_log, audit_state, repo_progress, repo_problem, audit_progress, stat_progress, limits", READ}
+	{"TABLE", "status, stat_subscription, history, history_progress, subscription_log, audit_state, repo_progress, repo_problem, audit_progress, stat_progress, limits, blocked_account", READ}
 };
 
 typedef struct Change

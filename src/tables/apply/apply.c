@@ -22,6 +22,7 @@
 #include "stream/rev_cache.h"
 #include "tables/apply/apply.h"
 #include "tables/apply/apply_pieces.h"
+#include "tables/base/blocked.h"
 #include "tables/base/derived.h"
 #include "tables/direct/direct.h"
 #include "tables/base/error_class.h"
@@ -255,6 +256,7 @@ apply_once(AtpApply *a, ApplyWay way, bool *others)
 	if ((fault = atp_target_fault_since(a->sub->owner, a->sub->target, a->sub->target_owner)) != NULL)
 		ereport(ERROR, (errcode(ATP_ERRCODE_STOP), errmsg("%s", fault)));
 	require_values(a);
+	atp_blocks_apply(a);
 	if (way == WAY_PIECES)
 	{
 		/* raise errors that would meet every row here, before any row is blamed */

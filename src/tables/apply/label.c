@@ -109,7 +109,7 @@ queue_label(Labels *l, const AtpLabelRow *row, int64 seq)
 {
 	AtpKey		key = {{row->uri, row->src, row->val}};
 
-	if (!atp_label_is_taken(row))
+	if (row->blocked || !atp_label_is_taken(row))
 		return;
 	if (!atp_keyset_add(l->keys, key))
 	{

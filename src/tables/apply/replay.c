@@ -12,6 +12,7 @@
 #include "source.h"
 #include "stream/decode.h"
 #include "tables/apply/replay.h"
+#include "tables/base/blocked.h"
 #include "tables/base/error_class.h"
 #include "tables/repos/admission.h"
 #include "tables/repos/dead_letter.h"
@@ -185,7 +186,8 @@ process_message(const AtpReplay *replay, const char **why)
 		*why = "a member of the message, or its kind, says that it is not of the account's public repository";
 		return ATP_OUTCOME_STAYS;
 	}
-	/* the subscription's filters have changed, and leave the event out now */
+	atp_blocks_apply(&a);
+	/* the account is blocked, or the subscription's filters have changed, and leave the event out now */
 	if (batch->nevents == 0 || batch->events[0].ignored)
 		return ATP_OUTCOME_OBSOLETE;
 	if (a.sink->uses & ATP_USE_REPOS)

@@ -100,6 +100,8 @@ atp_jobs_request(const char *target, const char *subscription, const AtpJobReque
 									 " FROM unnest($3, $4, $5, $6, $7) u (did, priority, reason, listed_by, suspended)"
 									 " WHERE NOT EXISTS (SELECT FROM atproto.repo_job o WHERE o.target = $1::name"
 									 "  AND o.did OPERATOR(@.=) u.did AND o.priority <= u.priority AND (u.suspended OR o.state <> 'suspended'))"
+									 " AND NOT EXISTS (SELECT FROM atproto.blocked_account b"
+									 "  WHERE b.did OPERATOR(@.=) u.did AND (b.target IS NULL OR b.target = $1::name))"
 									 " ORDER BY u.did USING OPERATOR(@.<)"
 									 /*
 									  * The caller requests a fetch of an account that was inactive only after

@@ -29,7 +29,27 @@
 
 #define REFETCH	"SELECT atproto.resync({did}, {target})"
 
+/* Rows of blocked accounts in a table of the target, of which b is the block. */
+#define BLOCKED(schema, table, condition) \
+	"SELECT b.did, '" table "', 'erase() has blocked the account' FROM atproto.blocked_account b" \
+	" WHERE (b.target IS NULL OR b.target = $1) AND EXISTS (SELECT 1 FROM " schema table " x WHERE " condition ")"
+#define BLOCKED_DATA(table)		BLOCKED("#.", table, "x.did OPERATOR(@.=) b.did")
+#define BLOCKED_WAITING(table)	BLOCKED("atproto.", table, "x.did OPERATOR(@.=) b.did AND x.target = $1")
+#define ERASE_AGAIN	"CALL atproto.erase({did}, block => true, target => {target})"
+
 const AtpInvariant atp_check_waiting[] = {
+	{"row of a blocked account", "#.record atproto.blocked_account", 0, BLOCKED_DATA("record"), ERASE_AGAIN},
+	{"row of a blocked account", "#.repo atproto.blocked_account", 0, BLOCKED_DATA("repo"), ERASE_AGAIN},
+	{"row of a blocked account", "#.sweep_deletion atproto.blocked_account", 0, BLOCKED_DATA("sweep_deletion"), ERASE_AGAIN},
+	{"row of a blocked account", "#.record_event atproto.blocked_account", ATP_CHECK_DEEP, BLOCKED_DATA("record_event"), ERASE_AGAIN},
+	{"row of a blocked account", "#.link atproto.blocked_account", ATP_CHECK_DEEP, BLOCKED_DATA("link"), ERASE_AGAIN},
+	{
+		"row of a blocked account", "#.label atproto.blocked_account", ATP_CHECK_DEEP,
+		BLOCKED("#.", "label", "x.src OPERATOR(@.=) b.did OR x.uri = b.did::text OR starts_with(x.uri, 'at://' || b.did::text || '/')"), ERASE_AGAIN
+	},
+	{"row of a blocked account", "atproto.repo_job atproto.blocked_account", 0, BLOCKED_WAITING("repo_job"), ERASE_AGAIN},
+	{"row of a blocked account", "atproto.held_event atproto.blocked_account", 0, BLOCKED_WAITING("held_event"), ERASE_AGAIN},
+	{"row of a blocked account", "atproto.status_request atproto.blocked_account", 0, BLOCKED_WAITING("status_request"), ERASE_AGAIN},
 	{
 		"hold without events", "#.repo atproto.held_event!", 0,
 		"SELECT p.did, p.hold, 'the repository says that events of it wait, but none does'"

@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/namespace.h"
 #include "common/command_progress.h"
 #include "config/extension.h"
 #include "config/option.h"
@@ -16,13 +17,16 @@
 #include "fmgr.h"
 #include "identity/identity.h"
 #include "miscadmin.h"
+#include "tables/base/sweep.h"
 #include "tables/base/table.h"
 #include "tables/erase/erase_target.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
 PG_FUNCTION_INFO_V1(atp_erase);
+PG_FUNCTION_INFO_V1(atp_unblock);
 
 /* Schemas with a table repo of the extension's making. */
 #define TARGETS \
@@ -35,6 +39,7 @@ typedef struct ErasureRun
 {
 	AtpErase	erase;
 	bool		atomic;			/* the procedure cannot commit */
+	List	   *all;			/* names of all targets */
 	int			foreign;		/* number of targets that the caller may not erase from */
 } ErasureRun;
 
@@ -58,15 +63,59 @@ find_targets(ErasureRun *w)
 
 	for (uint64 i = 0; i < found.n; i++)
 	{
-		char	   *name = atp_get_text(atp_result_row(found, i), "name");
+		char	   *name = MemoryContextStrdup(e->cxt, atp_get_text(atp_result_row(found, i), "name"));
+		MemoryContext old = MemoryContextSwitchTo(e->cxt);
+
+		w->all = lappend(w->all, name);
 
 		if (OidIsValid(atp_erase_role(name, e->caller)))
-			targets = lappend(targets, MemoryContextStrdup(e->cxt, name));
+			targets = lappend(targets, name);
 		else
 			w->foreign++;
+		MemoryContextSwitchTo(old);
 	}
 	atp_result_free(found);
 	return targets;
+}
+
+/* Wait for the transactions that have this table locked as writers, and may not have seen the block. */
+static void
+await_writers(const char *target, const char *table)
+{
+	Oid			schema = get_namespace_oid(target, true);
+	Oid			relid = OidIsValid(schema) ? get_relname_relid(table, schema) : InvalidOid;
+
+	if (OidIsValid(relid))
+		atp_sweep_await_writers(relid);
+}
+
+/*
+ * Block the account in the targets, or, for whoever may erase everything, in the whole database, and wait until all processes
+ * obey (blocked.h).
+ */
+static void
+block_account(ErasureRun *w, List *targets)
+{
+	AtpErase   *e = &w->erase;
+	bool		whole = e->everything && e->target == NULL;
+	int			nest = atp_caller_begin();
+	AtpCaller	section = atp_as_table_owner("blocked_account");
+	ListCell   *lc;
+
+	if (whole)
+		(void) atp_run("INSERT INTO atproto.blocked_account (did) VALUES ($1) ON CONFLICT DO NOTHING", ATP_ARGS(atp_did_arg(e->did)));
+	foreach(lc, whole ? NIL : targets)
+		(void) atp_run("INSERT INTO atproto.blocked_account (did, target) VALUES ($1, $2::name) ON CONFLICT DO NOTHING",
+					   ATP_ARGS(atp_did_arg(e->did), atp_text_arg(lfirst(lc))));
+	atp_owner_end(section);
+	end_step(w, nest);
+	nest = atp_caller_begin();
+	foreach(lc, whole ? w->all : targets)
+	{
+		await_writers(lfirst(lc), "repo");
+		await_writers(lfirst(lc), "label");
+	}
+	end_step(w, nest);
 }
 
 static void
@@ -116,10 +165,11 @@ report_removed(const ErasureRun *w)
 			 errhint("See atproto.account_traces().")));
 }
 
-/* SQL: CALL atproto.erase(did, directory, target) */
+/* SQL: CALL atproto.erase(did, block, directory, target) */
 Datum
 atp_erase(PG_FUNCTION_ARGS)
 {
+	static const char *const names[] = {"did", "block", "directory"};
 	ErasureRun	w = {.atomic = atp_call_is_atomic(fcinfo)};
 	AtpErase   *e = &w.erase;
 	MemoryContext old;
@@ -127,24 +177,29 @@ atp_erase(PG_FUNCTION_ARGS)
 	ListCell   *lc;
 	int			nest;
 
-	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
-		atp_argument_is_null(PG_ARGISNULL(0) ? "did" : "directory");
+	for (int i = 0; i < lengthof(names); i++)
+		if (PG_ARGISNULL(i))
+			atp_argument_is_null(names[i]);
+	if (w.atomic && PG_GETARG_BOOL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("accounts cannot be blocked in a transaction block")));
 	SPI_connect_ext(w.atomic ? 0 : SPI_OPT_NONATOMIC);
 	e->cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto erasure", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(e->cxt);
 	e->did = (struct varlena *) PG_DETOAST_DATUM_COPY(PG_GETARG_DATUM(0));
-	e->directory = PG_GETARG_BOOL(1);
-	e->target = PG_ARGISNULL(2) ? NULL : pstrdup(NameStr(*PG_GETARG_NAME(2)));
+	e->directory = PG_GETARG_BOOL(2);
+	e->target = PG_ARGISNULL(3) ? NULL : pstrdup(NameStr(*PG_GETARG_NAME(3)));
 	e->caller = GetUserId();
 	e->everything = atp_has_owners_rights("atproto", "identity");
 	e->removed = palloc0(sizeof(int64) * atp_nholdings);
 	nest = atp_caller_begin();
 	targets = find_targets(&w);
 	if (e->target != NULL && targets == NIL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("must have the rights of the owner of the tables of schema \"%s\", or of a subscription that fills them", e->target)));
+		atp_erase_refuse(e->target);
 	end_step(&w, nest);
+	if (PG_GETARG_BOOL(1))
+		block_account(&w, targets);
 	atp_progress_begin("erase", e->target != NULL ? e->target : "");
 	foreach(lc, targets)
 		erase_target(&w, lfirst(lc));
@@ -156,4 +211,36 @@ atp_erase(PG_FUNCTION_ARGS)
 	MemoryContextSwitchTo(old);
 	SPI_finish();
 	PG_RETURN_VOID();
+}
+
+/* SQL: atproto.unblock(did, target) */
+Datum
+atp_unblock(PG_FUNCTION_ARGS)
+{
+	ErasureRun	w = {.erase.caller = GetUserId()};
+	AtpErase   *e = &w.erase;
+	uint64		removed = 0;
+	AtpCaller	section;
+	List	   *targets;
+	ListCell   *lc;
+
+	if (PG_ARGISNULL(0))
+		atp_argument_is_null("did");
+	SPI_connect();
+	e->cxt = CurrentMemoryContext;
+	e->did = PG_GETARG_VARLENA_PP(0);
+	e->target = PG_ARGISNULL(1) ? NULL : NameStr(*PG_GETARG_NAME(1));
+	e->everything = atp_has_owners_rights("atproto", "identity");
+	targets = find_targets(&w);
+	if (e->target != NULL && targets == NIL)
+		atp_erase_refuse(e->target);
+	section = atp_as_table_owner("blocked_account");
+	foreach(lc, targets)
+		removed += atp_run(atp_identity_sql("DELETE FROM atproto.blocked_account WHERE did OPERATOR(@.=) $1 AND target = $2::name"),
+						   ATP_ARGS(atp_did_arg(e->did), atp_text_arg(lfirst(lc))));
+	if (e->everything && e->target == NULL)
+		removed += atp_run(atp_identity_sql("DELETE FROM atproto.blocked_account WHERE did OPERATOR(@.=) $1"), ATP_ARGS(atp_did_arg(e->did)));
+	atp_owner_end(section);
+	SPI_finish();
+	PG_RETURN_BOOL(removed > 0);
 }

@@ -176,6 +176,8 @@ take_piece(AtpErase *e, const char *target, AtpStatements *set)
 	uint64		n;
 
 	atp_tables_lock_waiting(set, uses_of(listeners));
+	/* links are found in the removed values, so the type of the values has to be known */
+	(void) atp_statements_pack(set);
 	(void) atp_run(atp_expand_sql(TAKE_REPO, target), ATP_ARGS(atp_did_arg(e->did)));
 	n = forget_records(e, &a, target, listeners);
 	if (n < PIECE)
@@ -191,6 +193,14 @@ take_piece(AtpErase *e, const char *target, AtpStatements *set)
 	return n > 0;
 }
 
+void
+atp_erase_refuse(const char *target)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("must have the rights of the owner of the tables of schema \"%s\", or of a subscription that fills them", target)));
+}
+
 /* Act with the rights that the caller has now. */
 static AtpCaller
 begin_as_role(AtpErase *e, const char *target)
@@ -198,9 +208,7 @@ begin_as_role(AtpErase *e, const char *target)
 	Oid			role = atp_erase_role(target, e->caller);
 
 	if (!OidIsValid(role))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("must have the rights of the owner of the tables of schema \"%s\", or of a subscription that fills them", target)));
+		atp_erase_refuse(target);
 	return atp_owner_begin(role);
 }
 

@@ -8,6 +8,7 @@
 
 #include "postgres.h"
 
+#include "common/compat.h"
 #include "nodes/pg_list.h"
 #include "tables/erase/holding.h"
 
@@ -28,6 +29,9 @@ typedef struct AtpErase
  * the tables gets more rights than a consumer would give it.
  */
 extern Oid	atp_erase_role(const char *target, Oid caller);
+
+/* An ERROR: the caller has no such role. */
+pg_noreturn extern void atp_erase_refuse(const char *target);
 
 /* Erase a piece of the account's records, and with the last piece the repository's row.  False: nothing is left. */
 extern bool atp_erase_piece(AtpErase *e, const char *target);

@@ -98,6 +98,8 @@ const AtpHoldingEntry atp_holdings[] = {
 	{"atproto.enumeration", "cursor error", ATP_HOLDS_KEPT, NULL, "a position in a server's list of accounts: the next page replaces it"},
 	{"atproto.enumeration", "subscription source", ATP_HOLDS_NONE, NULL, "names of servers"},
 	{"atproto.audit_state", "error", ATP_HOLDS_KEPT, NULL, "the text of an error, until the next audit"},
+	{"atproto.blocked_account", "did", ATP_HOLDS_KEPT, OF_ACCOUNT, "keeps the account away: unblock() removes the row"},
+	{"atproto.blocked_account", "target", ATP_HOLDS_NONE, NULL, "names of schemas"},
 	{"atproto.audit_state", "target", ATP_HOLDS_NONE, NULL, "names of schemas"},
 	{"atproto.host", "host backoff_reason whole_reason", ATP_HOLDS_KEPT, NULL, "servers that were asked, among them the server of a did:web: removed when they were not asked for long"},
 	{"atproto.server_info_request", "url answer error", ATP_HOLDS_KEPT, NULL, "what servers say about themselves: removed after a day"},

@@ -22,6 +22,7 @@
 #include "funcapi.h"
 #include "identity/identity.h"
 #include "miscadmin.h"
+#include "tables/base/blocked.h"
 #include "tables/base/derived.h"
 #include "tables/base/error_class.h"
 #include "tables/base/job.h"
@@ -173,6 +174,11 @@ apply_export(Load *load)
 	const char *why;
 
 	atp_require_values(load->statements, &load->sub->settings, a.sink->uses | atp_derived_uses(load->sub));
+	if (atp_is_blocked_now(load->sub->target, load->did))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("account \"%s\" is blocked", load->did_text),
+				 errhint("atproto.unblock() lets the account in again.")));
 	repo = atp_repo_export_begin(&a, load->did);
 	if (atp_repo_export_refused(repo, atp_export_head(load->export), false, false, &why) != ATP_REFUSED_NOT)
 		ereport(ERROR,

@@ -46,6 +46,7 @@ query(<<'SQL');
 INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason) VALUES ('held', 'x', 1, 2, 'OutdatedCursor');
 INSERT INTO atproto.zstd_dictionary (subscription, endpoint, dictionary, changed_at, due_at) VALUES ('held', 'x', '\x37a430ec', '2020-01-01', '2020-01-01');
 INSERT INTO atproto.history (subscription, endpoint, phase, tip, passes, blocks) VALUES ('held', 'x', 'rows', 77, 2, 3);
+INSERT INTO atproto.blocked_account VALUES ('did:plc:aaaaaaaaaaaaaaaaaaaaaaaa', 'My "tables"'), ('did:plc:aaaaaaaaaaaaaaaaaaaaaaab', NULL);
 INSERT INTO atproto.proof_sample (target, seed, share, asked_at) VALUES ('My "tables"', 5, 0.5, '2020-01-01');
 INSERT INTO atproto.proof_result (target, did, subscription, proved_set, state, equal, records, missing, at)
 	VALUES ('My "tables"', 'did:plc:44ybard66vv44zksje25o7dz', 'held', -1, 'done', false, 2, 1, '2020-01-01');
@@ -95,6 +96,7 @@ SELECT 'l', to_jsonb(l) FROM atproto.lexicon_loaded l ORDER BY id;
 SELECT 'a', to_jsonb(a) FROM atproto.known_web_address a ORDER BY pattern;
 SELECT 'v', count(text) > 0, md5(string_agg(v::text, ' ' ORDER BY uri)) FROM public.on_it v;
 SELECT 'q', to_jsonb(q) FROM atproto.proved_set q ORDER BY target, id;
+SELECT 'k', to_jsonb(k) FROM atproto.blocked_account k;
 SELECT 'p', to_jsonb(p), to_jsonb(r) FROM atproto.proof_sample p JOIN atproto.proof_result r USING (target);
 SELECT 'x', to_jsonb(x) FROM "My ""tables""".sweep_deletion x;
 SELECT 'w', count(*), obj_description('public."My ""own"""'::regclass) FROM public."My ""own""";

@@ -185,9 +185,9 @@ my $last   = read_capture($capture);
 my $server = AtprotoTest::Server->start($capture, '--hold-at', 2000);
 $node = make_node('erase', conf => "max_worker_processes = 20\natproto.reconnect_delay = 100ms");
 my $sources = q{'{app.bsky.feed.like:subject.uri,app.bsky.feed.repost:subject.uri}'};
-foreach my $s (qw(plain workers parts))
+foreach my $s (qw(plain workers parts packed))
 {
-	query("CREATE SCHEMA $s; SELECT atproto.create_tables('$s'); SELECT atproto.count_links($sources, '$s')");
+	query("CREATE SCHEMA $s; SELECT atproto.create_tables('$s'" . ($s eq 'packed' ? ", value => 'dagcbor'" : '') . "); SELECT atproto.count_links($sources, '$s')");
 	query("SELECT atproto.partition('$s', 'collection', '{app.bsky.feed.like}')") if $s eq 'parts';
 	# a table derived by a trigger: the keys of the records
 	query(<<"EOSQL");
@@ -203,18 +203,18 @@ EOSQL
 	query(subscribe_sql($s, $server, cursor => 0, target => "'$s'", links => "'all'", events => $s eq 'plain' ? "'keep'" : "'hand'", count_collections => 'true',
 			($s eq 'workers' ? (workers => 3) : ())));
 }
-wait_for_seq($node, $_, 1999) foreach qw(plain workers parts);
+wait_for_seq($node, $_, 1999) foreach qw(plain workers parts packed);
 my ($popular) = query('SELECT did FROM plain.record GROUP BY did ORDER BY count(*) DESC, did LIMIT 1');
 cmp_ok(query("SELECT count(*) FROM plain.record_event WHERE did = '$popular'"), '>', 10, 'an account with events');
 $said = erase_as($superuser, "'$popular'");
-foreach my $s (qw(plain workers parts))
+foreach my $s (qw(plain workers parts packed))
 {
 	is(query("SELECT count(*) FROM $s.$_ WHERE did = '$popular'"), '0', "$s: no row of $_") foreach qw(record repo link record_event derived);
 }
 like($said, qr/NOTICE:  link: [1-9]\d* rows removed/, 'links are reported');
 $server->release;
-wait_for_seq($node, $_, $last) foreach qw(plain workers parts);
-foreach my $s (qw(plain workers parts))
+wait_for_seq($node, $_, $last) foreach qw(plain workers parts packed);
+foreach my $s (qw(plain workers parts packed))
 {
 	is(query("SELECT count(*) FROM (SELECT target, source, count(*) AS n FROM $s.link JOIN $s.link_source s ON s.id = source AND counted GROUP BY 1, 2) l"
 			. " FULL JOIN $s.link_count c USING (target, source) WHERE l.n IS DISTINCT FROM c.n"), '0', "$s: each count is the number of links");
@@ -224,7 +224,51 @@ foreach my $s (qw(plain workers parts))
 }
 is(query('SELECT count(*) FROM atproto.stat_subscription WHERE last_error IS NOT NULL'), '0', 'no consumer had an error');
 
+# ------------------------------------------------------------------------
+# Kept away
+# ------------------------------------------------------------------------
+
+# The whole stream once more, at another server, with the account blocked: no row of the account, and all others as before.
+my $first = $popular;
+($popular) = query('SELECT did FROM plain.record GROUP BY did ORDER BY count(*) DESC, did LIMIT 1');
+my $again = AtprotoTest::Server->start($capture, '--hold-at', 1000);
+query("CREATE SCHEMA $_; SELECT atproto.create_tables('$_')") foreach qw(whole held);
+query(subscribe_sql($_, $again, cursor => 0, target => "'$_'", links => "'all'", events => "'keep'", ($_ eq 'held' ? (workers => 2, backfill => "'repair'") : ()))) foreach qw(whole held);
+wait_for_seq($node, $_, 999) foreach qw(whole held);
+is(query("SELECT string_agg((EXISTS (SELECT FROM $_.record WHERE did = '$popular'))::text, '')"), 'true', "$_: there are records") foreach qw(whole held);
+# A session has written a record of the account, and holds the lock of a writer: erase() waits, and then removes the record.
+my $writer = $node->background_psql('postgres', on_error_stop => 1);
+$writer->query_safe("BEGIN; LOCK TABLE whole.repo IN ROW EXCLUSIVE MODE; INSERT INTO whole.record SELECT did, collection, 'late', cid, rev, indexed_at, value FROM whole.record WHERE did = '$popular' LIMIT 1");
+$erasing = IPC::Run::start([ 'psql', '-Xd', $node->connstr('postgres'), '-c', "CALL atproto.erase('$popular', block => true)" ], '<', \undef, '>&', \$erased);
+wait_for("SELECT count(*) > 0 FROM pg_stat_activity WHERE query LIKE 'CALL atproto.erase%' AND wait_event_type = 'Lock'");
+is(query("SELECT count(*) FROM atproto.blocked_account"), '1', 'the block is there before the writers are waited for');
+$writer->query_safe('COMMIT');
+$erasing->finish;
+$writer->quit;
+like($erased, qr/record: \d+ rows removed/, 'block => true');
+$again->release;
+wait_for_seq($node, $_, $last) foreach qw(whole held);
+foreach my $s (qw(whole held))
+{
+	is(query("SELECT count(*) FROM $s.$_ WHERE did = '$popular'"), '0', "$s: no row of $_ came back") foreach qw(record repo link record_event);
+	cmp_ok(query("SELECT skips ->> 'blocked' FROM atproto.stat_subscription WHERE name = '$s'"), '>', 0, "$s: the events are counted");
+	is(query("SELECT count(*) FROM (SELECT did, collection, rkey, cid FROM $s.record) s FULL JOIN (SELECT did, collection, rkey, cid FROM plain.record) p USING (did, collection, rkey, cid)"
+			. " WHERE did NOT IN ('$popular', '$first') AND (s IS NULL OR p IS NULL)"), '0', "$s: all records of other accounts are there");
+	cmp_ok(query("SELECT count(DISTINCT did) FROM $s.record"), '>', 20, "$s: of many accounts");
+}
+is(query("SELECT count(*) FROM atproto.check(deep => true) WHERE what = 'row of a blocked account'"), '0', 'check() finds no row of the account');
+query("INSERT INTO whole.record SELECT '$popular', collection, rkey, cid, rev FROM plain.record LIMIT 1");
+is(query("SELECT string_agg(target || ' ' || object, ' ') FROM atproto.check() WHERE what = 'row of a blocked account'"), 'whole record', 'and would find one');
+query(q{DELETE FROM whole.record WHERE did IN (SELECT did FROM atproto.blocked_account)});
+is(query("SELECT atproto.backfill_repo('$popular', 'held') IS NULL, count(*) FROM atproto.repo_job WHERE did = '$popular'"), 't|0', 'no job is made');
+like(($node->psql('postgres', "SELECT atproto.load_car('$popular', atproto.repo_car(did), 'whole') FROM (SELECT did FROM plain.repo LIMIT 1) r"))[2], qr/ERROR/, 'no export is taken');
+like(erase_as($superuser, "'$popular', block => true") . query("SELECT count(*) FROM atproto.blocked_account"), qr/1$/, 'blocked once');
+like(($node->psql('postgres', "BEGIN; CALL atproto.erase('$popular', block => true)"))[2], qr/ERROR:  accounts cannot be blocked in a transaction block/, 'not in a transaction block');
+is(query("SELECT atproto.unblock('$popular'), atproto.unblock('$popular'), count(*) FROM atproto.blocked_account"), 't|f|1', 'unblock()');
+is(query('SELECT count(*) FROM atproto.blocked_account'), '0', 'lets the account in again');
+
 # In a transaction block, all or nothing.
+($popular) = query('SELECT did FROM plain.record GROUP BY did ORDER BY count(*) DESC, did LIMIT 1');
 query("BEGIN; CALL atproto.erase('$popular'); ROLLBACK");
 cmp_ok(query("SELECT count(*) FROM plain.record WHERE did = '$popular'"), '>', 0, 'in a transaction block that is rolled back');
 

@@ -104,6 +104,7 @@ INSERT INTO atproto.repo_total VALUES ('victim', 1, 1, 1, 1, now());
 INSERT INTO atproto.subscription_event (subscription, number, at, last_at, times, event) VALUES ('victim', 1, now(), now(), 1, 'connected');
 INSERT INTO atproto.zstd_dictionary (subscription, endpoint) VALUES ('victim', 'wss://localhost/');
 INSERT INTO atproto.history (subscription, endpoint) VALUES ('victim', 'wss://localhost/');
+INSERT INTO atproto.blocked_account VALUES ('did:plc:aaaaaaaaaaaaaaaaaaaaaaaa', 'victim');
 EOSQL
 
 # ------------------------------------------------------------------------
@@ -208,6 +209,7 @@ my %calls = (
 	set_zstd_dictionary => "SELECT atproto.set_zstd_dictionary('victim', '\\x00')",
 	stream_status       => 'SELECT * FROM atproto_internal.stream_status()',
 	subscribe           => "SELECT atproto.subscribe('mallory', 'wss://localhost', target => 'victim')",
+	unblock             => "SELECT atproto.unblock('did:plc:aaaaaaaaaaaaaaaaaaaaaaaa', 'victim')",
 	unload_lexicon      => "SELECT atproto.unload_lexicon('com.example.none')",
 	reset_backoff              => "SELECT atproto.reset_backoff('localhost')",
 	unsubscribe         => "SELECT atproto.unsubscribe('victim')",
