@@ -148,6 +148,8 @@ SELECT bool_and(left(fault, 5) IN ('none', 'XX001', '0A000')) AS known
 FROM (SELECT stored(v) AS b FROM rec WHERE j ? 'reply') s, generate_series(0, length(b) - 1) i, unnest(ARRAY[1, 16, 127, 128]) flip,
 	unnest(ARRAY['v::text', 'v::jsonb', 'v#>>''{reply,root,uri}''', 'v->''deep''->-1', 'dagcbor_hash(v)', 'v = ''{}''']) what,
 	LATERAL dagcbor_hint(format('SELECT %s FROM forged(%L) v', what, set_byte(b, i, get_byte(b, i) # flip))) fault;
+SELECT what, dagcbor_hint(format('SELECT %s FROM forged(''\x015a07010002616261ff'') v', what)) AS no_text
+FROM unnest(ARRAY['v->>''ab''', 'v#>>''{ab}''', 'record_text(v, ''ab'')', 'atproto.record_field(v, ''{ab}'', NULL::text)', 'v::text']) what;
 
 SELECT what, bool_or(dagcbor_is_intact(forged(b))) AS intact FROM (SELECT stored(v) AS b FROM rec WHERE j ? 'reply') s (v),
 	LATERAL (VALUES ('cut', substr(v, 1, length(v) - 1)), ('longer', v || '\x00'), ('empty', '\x'), ('no CBOR', '\x00ff'), ('not packed', '\x00a161616178')) f (what, b) GROUP BY what ORDER BY what;

@@ -76,11 +76,12 @@ text_of_part(const AtpPackedPart *part)
 {
 	char		buf[ATP_PART_TEXT_MAX];
 	AtpSpan		s;
+	bool		has_nul;
 	StringInfoData json;
 
-	atp_dagcbor_require(atp_part_text(part, buf, &s));
+	atp_dagcbor_require(atp_part_text(part, buf, &s, &has_nul));
 	if (s.ptr != NULL)
-		return memchr(s.ptr, '\0', s.len) == NULL ? (text *) atp_varlena(s.ptr, s.len) : NULL;
+		return !has_nul ? (text *) atp_varlena(s.ptr, s.len) : NULL;
 	if (kind_of(part) == ATP_CBOR_NULL)
 		return NULL;
 	initStringInfo(&json);

@@ -170,15 +170,16 @@ bool
 atp_dagcbor_jsonb_value(const AtpPackedPart *part, char buf[ATP_JSONB_VALUE_ROOM], JsonbValue *v)
 {
 	AtpSpan		text;
+	bool		has_nul;
 	Jsonb	   *jsonb;
 
-	atp_dagcbor_require(atp_part_text(part, buf, &text));
+	atp_dagcbor_require(atp_part_text(part, buf, &text, &has_nul));
 	if (text.ptr != NULL)
 	{
 		v->type = jbvString;
 		v->val.string.val = unconstify(char *, text.ptr);
 		v->val.string.len = (int) text.len;
-		return memchr(text.ptr, '\0', text.len) == NULL;
+		return !has_nul;
 	}
 	jsonb = atp_dagcbor_jsonb(part);
 	if (jsonb == NULL)

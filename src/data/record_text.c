@@ -50,6 +50,7 @@ find_packed_text(FunctionCallInfo fcinfo, char buf[ATP_PART_TEXT_MAX], AtpSpan *
 	AtpSpan		rest = atp_arg_span(fcinfo, 1);
 	char	   *names = palloc(rest.len + 1);
 	bool		found = true;
+	bool		has_nul;
 
 	do
 	{
@@ -60,8 +61,8 @@ find_packed_text(FunctionCallInfo fcinfo, char buf[ATP_PART_TEXT_MAX], AtpSpan *
 	pfree(names);
 	if (!found)
 		return false;
-	atp_dagcbor_require(atp_part_text(&part, buf, text));
-	return text->ptr != NULL && memchr(text->ptr, '\0', text->len) == NULL;
+	atp_dagcbor_require(atp_part_text(&part, buf, text, &has_nul));
+	return text->ptr != NULL && !has_nul;
 }
 
 /* NULL: no text is at the path, or the text has more bytes. */

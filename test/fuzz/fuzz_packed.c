@@ -50,6 +50,7 @@ check_part(const AtpPackedPart *part, AtpBytes cbor)
 	AtpCborKind kind;
 	uint64_t	count;
 	AtpSpan		text;
+	bool		has_nul;
 	size_t		at;
 
 	CHECK(unpacked.len == cbor.len && memcmp(unpacked.ptr, cbor.ptr, cbor.len) == 0);
@@ -60,8 +61,8 @@ check_part(const AtpPackedPart *part, AtpBytes cbor)
 	CHECK(atp_part_kind(part, &kind) == ATP_OK && kind == head.kind);
 	CHECK(atp_part_count(part, &count) == ATP_OK);
 	CHECK(count == (kind == ATP_CBOR_ARRAY || kind == ATP_CBOR_MAP ? head.u : 0));
-	CHECK(atp_part_text(part, buf, &text) == ATP_OK && (text.ptr != NULL) == (kind == ATP_CBOR_TEXT));
-	CHECK(text.ptr == NULL || (text.len == head.str.len && memcmp(text.ptr, head.str.ptr, text.len) == 0));
+	CHECK(atp_part_text(part, buf, &text, &has_nul) == ATP_OK && (text.ptr != NULL) == (kind == ATP_CBOR_TEXT));
+	CHECK(text.ptr == NULL || (text.len == head.str.len && memcmp(text.ptr, head.str.ptr, text.len) == 0 && has_nul == head.has_nul));
 	free((void *) unpacked.ptr);
 	free(stored);
 }
@@ -152,6 +153,7 @@ read_damaged(AtpBytes stored)
 	AtpCborKind kind;
 	uint64_t	count;
 	AtpSpan		text;
+	bool		has_nul;
 	size_t		n;
 	bool		found;
 
@@ -159,14 +161,14 @@ read_damaged(AtpBytes stored)
 		return;
 	(void) atp_part_kind(&whole, &kind);
 	(void) atp_part_count(&whole, &count);
-	(void) atp_part_text(&whole, buf, &text);
+	(void) atp_part_text(&whole, buf, &text, &has_nul);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 	{
 		AtpPackedPart		part = whole;
 
 		if (atp_part_key(&part, (AtpSpan) {names[i], strlen(names[i])}, &found) == ATP_OK && found)
 		{
-			(void) atp_part_text(&part, buf, &text);
+			(void) atp_part_text(&part, buf, &text, &has_nul);
 			(void) atp_part_unpack(&part, NULL, 0, &n);
 			(void) atp_part_key(&part, (AtpSpan) {"uri", 3}, &found);
 		}
@@ -176,7 +178,7 @@ read_damaged(AtpBytes stored)
 		AtpPackedPart		part = whole;
 
 		if (atp_part_member(&part, i, &found) == ATP_OK && found)
-			(void) atp_part_text(&part, buf, &text);
+			(void) atp_part_text(&part, buf, &text, &has_nul);
 	}
 	if (check_packed(stored) == ATP_OK)
 	{

@@ -304,11 +304,12 @@ test_altered(void)
 		{
 			char		buf[ATP_PART_TEXT_MAX];
 			AtpSpan		text;
+			bool		has_nul;
 
 			if (atp_part_key(&part, (AtpSpan) {"reply", 5}, &found) == ATP_OK && found &&
 				atp_part_key(&part, (AtpSpan) {"parent", 6}, &found) == ATP_OK && found &&
 				atp_part_key(&part, (AtpSpan) {"uri", 3}, &found) == ATP_OK && found)
-				(void) atp_part_text(&part, buf, &text);
+				(void) atp_part_text(&part, buf, &text, &has_nul);
 		}
 		if (atp_packed_unpack(altered, NULL, 0, &n) == ATP_OK)
 		{
@@ -438,6 +439,7 @@ test_path(AtpBytes stored, const char *path, const char *expected)
 	char		buf[ATP_PART_TEXT_MAX];
 	AtpPackedPart		part;
 	AtpSpan		text = {NULL, 0};
+	bool		has_nul;
 	bool		found;
 
 	if (atp_part_whole(stored, &part) != ATP_OK)
@@ -446,7 +448,7 @@ test_path(AtpBytes stored, const char *path, const char *expected)
 	if (expected == NULL)
 		ok(!found, "%s leads nowhere", path);
 	else
-		ok(found && atp_part_text(&part, buf, &text) == ATP_OK && text.ptr != NULL && atp_span_is(text, expected), "%s is %s", path, expected);
+		ok(found && atp_part_text(&part, buf, &text, &has_nul) == ATP_OK && text.ptr != NULL && atp_span_is(text, expected), "%s is %s", path, expected);
 }
 
 static void

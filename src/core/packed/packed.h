@@ -94,9 +94,10 @@ extern AtpErr atp_part_count(const AtpPackedPart *part, uint64_t *count);
 
 /*
  * The text of a part that is a text: in the stored value, in constant memory, or in buf.  text->ptr is NULL if
- * the part is no text.  The text may have U+0000.
+ * the part is no text.  *has_nul tells whether the text has U+0000.  A damaged text that is not UTF-8 is ATP_E_PACKED, because a
+ * server may read beyond the end of such a text.
  */
-extern AtpErr atp_part_text(const AtpPackedPart *part, char buf[ATP_PART_TEXT_MAX], AtpSpan *text);
+extern AtpErr atp_part_text(const AtpPackedPart *part, char buf[ATP_PART_TEXT_MAX], AtpSpan *text, bool *has_nul);
 
 /* The DAG-CBOR of a part: as atp_packed_unpack(). */
 extern AtpErr atp_part_unpack(const AtpPackedPart *part, uint8_t *restrict out, size_t room, size_t *n);

@@ -9,6 +9,7 @@
 #include "core/packed/packed.h"
 #include "core/packed/packed_text.h"
 #include "core/packed/packed_walk.h"
+#include "core/syntax/utf8.h"
 
 _Static_assert(ATP_FORM_MAX <= ATP_PART_TEXT_MAX, "the buffer has room for the text of each form");
 
@@ -303,19 +304,36 @@ atp_part_count(const AtpPackedPart *part, uint64_t *count)
 	return ATP_OK;
 }
 
-AtpErr
-atp_part_text(const AtpPackedPart *part, char buf[ATP_PART_TEXT_MAX], AtpSpan *text)
+static AtpErr
+packed_text(const AtpPackedPart *part, char *buf, AtpSpan *text, bool *has_nul)
 {
 	const AtpPackedValue value = {part->code, part->content};
+	const uint8_t *bytes;
+
+	if (!atp_code_is_text(part->code))
+		return ATP_OK;
+	if (!atp_packed_get_text(&value, buf, text))
+		return ATP_E_PACKED;
+	bytes = (const uint8_t *) text->ptr;
+	return atp_is_short_plain(bytes, text->len) || atp_utf8_valid(bytes, text->len, has_nul) == text->len ? ATP_OK : ATP_E_PACKED;
+}
+
+AtpErr
+atp_part_text(const AtpPackedPart *part, char buf[ATP_PART_TEXT_MAX], AtpSpan *text, bool *has_nul)
+{
 	AtpCborReader r;
 	AtpCborItem head;
 	AtpErr		err;
 
 	*text = (AtpSpan) {NULL, 0};
+	*has_nul = false;
 	if (!is_plain(part))
-		return !atp_code_is_text(part->code) || atp_packed_get_text(&value, buf, text) ? ATP_OK : ATP_E_PACKED;
+		return packed_text(part, buf, text, has_nul);
 	if ((err = plain_head(part, &r, &head)) == ATP_OK && head.kind == ATP_CBOR_TEXT)
+	{
 		*text = atp_cbor_span(&head);
+		*has_nul = head.has_nul;
+	}
 	return err;
 }
 
