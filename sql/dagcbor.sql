@@ -115,6 +115,19 @@ INSERT INTO dagcbor_part SELECT v FROM many;
 SELECT count(*) BETWEEN 400 AND 600 AS even FROM dagcbor_part_0;
 DROP TABLE dagcbor_part;
 
+-- ANALYZE: the statistics of the text, where the sample is the whole table.
+CREATE TEMP TABLE stat AS SELECT v, t, w, u, v::text AS v_text, t::text AS t_text, w::text AS w_text, u::text AS u_text, m
+FROM (SELECT format('{"i": %s}', i)::dagcbor AS v, CASE WHEN i % 10 > 0 THEN format('["%s"]', sqrt(i % 10)::int)::dagcbor END AS t, CASE i % 4 WHEN 0 THEN format('"%s"', repeat(i::text, 400))::dagcbor WHEN 1 THEN '"a"' END AS w, CASE WHEN i % 4 = 0 THEN format('[%s]', i)::dagcbor END AS u, CASE WHEN i <= 400 THEN format('%s', i / 5) WHEN i <= 460 THEN format('[%s]', i) ELSE '"frequent"' END::dagcbor AS m FROM generate_series(1, 1000) i) s;
+ANALYZE stat;
+SELECT attname, null_frac, n_distinct, most_common_vals, most_common_freqs FROM pg_stats WHERE tablename = 'stat' AND attname IN ('m', 't', 'u', 'v', 'w') ORDER BY attname;
+SELECT count(*) AS same FROM pg_stats a JOIN pg_stats b ON b.tablename = a.tablename AND b.attname = a.attname || '_text'
+WHERE a.tablename = 'stat' AND a.null_frac = b.null_frac AND a.n_distinct = b.n_distinct AND a.most_common_vals::text::text[] IS NOT DISTINCT FROM b.most_common_vals::text::text[];
+TRUNCATE stat;
+INSERT INTO stat (v, v_text) SELECT CASE WHEN i % 4 > 0 THEN format('{"i": %s}', CASE WHEN i % 4 > 1 THEN i % 7 * 100 ELSE i END)::dagcbor END, CASE WHEN i % 4 > 0 THEN format('{"i": %s}', CASE WHEN i % 4 > 1 THEN i % 7 * 100 ELSE i END) END FROM generate_series(1, 4000) i;
+ANALYZE stat;
+SELECT a.null_frac = b.null_frac AS nulls, a.n_distinct = b.n_distinct AS n_distinct, (a.n_distinct < -0.1) AS many, (SELECT array_agg(v ORDER BY v) FROM unnest(a.most_common_vals::text::text[]) v) = (SELECT array_agg(v ORDER BY v) FROM unnest(b.most_common_vals::text::text[]) v) AS values, cardinality(a.most_common_freqs)
+FROM pg_stats a JOIN pg_stats b ON a.tablename = 'stat' AND b.tablename = 'stat' AND a.attname = 'v' AND b.attname = 'v_text';
+
 -- Out of line and compressed values.
 CREATE TEMP TABLE big AS SELECT n, jsonb_build_object('text', string_agg(md5(i::text || n), ''), 'list', jsonb_agg(i)) AS j FROM generate_series(1, 5) n, generate_series(1, 1000 * n) i GROUP BY n;
 ALTER TABLE big ADD v dagcbor;
@@ -150,6 +163,10 @@ FROM (SELECT stored(v) AS b FROM rec WHERE j ? 'reply') s, generate_series(0, le
 	LATERAL dagcbor_hint(format('SELECT %s FROM forged(%L) v', what, set_byte(b, i, get_byte(b, i) # flip))) fault;
 SELECT what, dagcbor_hint(format('SELECT %s FROM forged(''\x015a07010002616261ff'') v', what)) AS no_text
 FROM unnest(ARRAY['v->>''ab''', 'v#>>''{ab}''', 'record_text(v, ''ab'')', 'atproto.record_field(v, ''{ab}'', NULL::text)', 'v::text']) what;
+
+CREATE TEMP TABLE spoilt AS SELECT forged('\x01') AS v FROM generate_series(1, 10) UNION ALL SELECT forged('\xff00') FROM generate_series(1, 10);
+INSERT INTO spoilt SELECT forged('\x') UNION ALL SELECT forged('\x0159');
+ANALYZE spoilt;
 
 SELECT what, bool_or(dagcbor_is_intact(forged(b))) AS intact FROM (SELECT stored(v) AS b FROM rec WHERE j ? 'reply') s (v),
 	LATERAL (VALUES ('cut', substr(v, 1, length(v) - 1)), ('longer', v || '\x00'), ('empty', '\x'), ('no CBOR', '\x00ff'), ('not packed', '\x00a161616178')) f (what, b) GROUP BY what ORDER BY what;

@@ -131,6 +131,13 @@ CREATE OPERATOR CLASS dagcbor_ops
 COMMENT ON OPERATOR CLASS dagcbor_ops USING hash IS 'hash of dagcbor';
 COMMENT ON OPERATOR FAMILY dagcbor_ops USING hash IS 'hash of dagcbor';
 
+CREATE FUNCTION dagcbor_typanalyze(internal) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'atp_pg_dagcbor_typanalyze' LANGUAGE C
+	STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION dagcbor_typanalyze(internal) IS 'dagcbor typanalyze';
+
+ALTER TYPE dagcbor SET (ANALYZE = dagcbor_typanalyze);
+
 -- Parts, read without unpacking the whole value.
 
 CREATE FUNCTION dagcbor_object_field(dagcbor, text) RETURNS dagcbor
