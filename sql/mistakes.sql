@@ -182,6 +182,9 @@ SELECT * FROM atproto.resolve('at://bsky.app');
 SELECT atproto.resync('mistakes', 'did:web:example.com');
 CALL atproto.revalidate('nowhere');
 SELECT atproto.rebuild_links('nowhere');
+SELECT atproto.distribute('nowhere');
+SELECT atproto.distribute('public');
+SELECT atproto.distribute('mistakes');
 SELECT atproto.create_tables('Nowhere');
 
 -- identifiers in queries

@@ -53,6 +53,16 @@ default_shards(void)
 	return nodes * SHARDS;
 }
 
+/* Before any of the tables is read: a schema that lacks a table gets a message that says so, whatever else could be refused. */
+static void
+check_tables(const char *target)
+{
+	(void) atp_table_in(target, atp_repo_table.name);
+	for (const AtpTable *const *table = atp_tables; *table != NULL; table++)
+		if ((*table)->shard_by != NULL)
+			(void) atp_table_in(target, (*table)->name);
+}
+
 /* Subscriptions with events = 'hand' cannot work: distributed tables have no triggers. */
 static void
 refuse_hand(const char *target)
@@ -246,6 +256,7 @@ atp_distribute(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("there must be at least one shard")));
 	atp_check_distributed(target);
+	check_tables(target);
 	if (!atp_has_citus())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

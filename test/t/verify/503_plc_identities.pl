@@ -295,6 +295,13 @@ directory({ do => { append => "$more.again" } });
 publish(192);
 is(query("SELECT seq, again_seq, again_at > now() - interval '1 h' FROM plc.plc_refused WHERE did = '$who{steady}{did}'"), '1|192|t', 'M-31: the entry comes twice more: its row has the first number and the last');
 is(resolved_by('steady'), 'directory', '... and the log says nothing again');
+# the last number alone, and the last time alone
+query("UPDATE plc.plc_refused SET again_at = created_at WHERE did = '$who{steady}{did}'");
+is(resolved_by('steady'), 'directory', 'M-31: ... also if the entry came again with an old time: the last number counts');
+query("UPDATE plc.plc_refused SET again_seq = seq, again_at = now() WHERE did = '$who{steady}{did}'");
+is(resolved_by('steady'), 'directory', 'M-31: ... or with an old number: the last time counts');
+query("UPDATE plc.plc_refused SET again_at = created_at WHERE did = '$who{steady}{did}'");
+is(resolved_by('steady'), 'log', 'M-31: ... and not with both old');
 query("DELETE FROM atproto.identity");
 
 # --- a second directory, a new URL, dids, a new target ---
