@@ -30,7 +30,7 @@
 # empty, and the keys are in a followed log of a directory, compared with 1/full, which has to be in the list; 1/followed: as
 # 1/mirror, but the keys are in atproto.identity, too, as soon after an account's first event; 1/links: with links => 'all' at chain,
 # compared with 1, which has to be in the list; 1/counts: with links => 'all', and counts of likes, reposts, answers and follows,
-# compared with 1/links, which has to be in the list; 1/validate: with validate => 'flag', compared with 1; 1/dagcbor: into tables
+# compared with 1/links, which has to be in the list (2/links with 2, 2/counts with 2/links); 1/validate: with validate => 'flag', compared with 1; 1/dagcbor: into tables
 # whose values have the type dagcbor, compared with 1);
 # TRAFFIC, which captures; PARTITION, collection or month: the tables are in such partitions, COPY's, too; and
 # TRIGGER, which record and COPY's table have: row, for each new row, that does nothing; feed, that inserts each
@@ -365,15 +365,15 @@ bench() {	# NAME CAPTURE LAST
 		}'
 		if [ "${workers#*/}" = links ]; then
 			# shellcheck disable=SC2086 # lists of numbers
-			awk -v links="$links" -v bytes="$link_bytes" -v cpu="$(median ${consumer_cpu[$workers]})" -v without="$(median ${consumer_cpu[1]})" \
-				-v s="$(median ${consumed[$workers]})" -v swithout="$(median ${consumed[1]})" 'BEGIN {
+			awk -v links="$links" -v bytes="$link_bytes" -v cpu="$(median ${consumer_cpu[$workers]})" -v without="$(median ${consumer_cpu[${workers%/*}]})" \
+				-v s="$(median ${consumed[$workers]})" -v swithout="$(median ${consumed[${workers%/*}]})" 'BEGIN {
 				printf "    rate with links divided by that without: %.2f; by CPU time: %.2f\n", swithout / s, without / cpu
 				printf "    %d links: %.2f us of CPU time and %.0f bytes each\n", links, (cpu - without) * 1e6 / links, bytes / links
 			}'
 		elif [ "${workers#*/}" = counts ]; then
 			# shellcheck disable=SC2086 # lists of numbers
-			awk -v counts="$counts" -v bytes="$count_bytes" -v cpu="$(median ${consumer_cpu[$workers]})" -v without="$(median ${consumer_cpu[1/links]})" \
-				-v events="$last" -v s="$(median ${consumed[$workers]})" -v swithout="$(median ${consumed[1/links]})" 'BEGIN {
+			awk -v counts="$counts" -v bytes="$count_bytes" -v cpu="$(median ${consumer_cpu[$workers]})" -v without="$(median ${consumer_cpu[${workers%/*}/links]})" \
+				-v events="$last" -v s="$(median ${consumed[$workers]})" -v swithout="$(median ${consumed[${workers%/*}/links]})" 'BEGIN {
 				printf "    rate with counts divided by that with links alone: %.2f; by CPU time: %.2f\n", swithout / s, without / cpu
 				printf "    %d counts: %.2f us of CPU time an event, %.0f bytes each\n", counts, (cpu - without) * 1e6 / events, bytes / counts
 			}'

@@ -29,10 +29,14 @@
 
 #define REFETCH	"SELECT atproto.resync({did}, {target})"
 
-/* Rows of blocked accounts in a table of the target, of which b is the block. */
+/*
+ * Rows of blocked accounts in a table of the target, of which b is the block.  The blocks are a subquery, because Citus
+ * joins a distributed table with no local table, but with the result of a subquery; and the join is no EXISTS, because
+ * Citus refuses one that depends on such a result.
+ */
 #define BLOCKED(schema, table, condition) \
-	"SELECT b.did, '" table "', 'erase() has blocked the account' FROM atproto.blocked_account b" \
-	" WHERE (b.target IS NULL OR b.target = $1) AND EXISTS (SELECT 1 FROM " schema table " x WHERE " condition ")"
+	"SELECT DISTINCT b.did, '" table "', 'erase() has blocked the account' FROM " schema table " x" \
+	" JOIN (SELECT k.did FROM atproto.blocked_account k WHERE k.target IS NULL OR k.target = $1) b ON " condition
 #define BLOCKED_DATA(table)		BLOCKED("#.", table, "x.did OPERATOR(@.=) b.did")
 #define BLOCKED_WAITING(table)	BLOCKED("atproto.", table, "x.did OPERATOR(@.=) b.did AND x.target = $1")
 #define ERASE_AGAIN	"CALL atproto.erase({did}, block => true, target => {target})"

@@ -207,6 +207,22 @@ unlike(query(sprintf $checked, 'link that is not wanted'), qr/app\.bsky\.feed\.l
 is(query(q{SELECT removed > 0 AND added = 0 FROM atproto.rebuild_links()}), 't', 'is removed');
 all_is_linked('atproto', 'and then is right');
 
+# --- an account is erased and blocked ---
+
+my $erased = query(q{SELECT did FROM atproto.link GROUP BY did ORDER BY count(*) DESC, did LIMIT 1});
+my $of_blocked = q{SELECT string_agg(object, ' ' ORDER BY object) FROM atproto.check(deep => true) WHERE what = 'row of a blocked account' AND target = 'atproto'};
+query("CALL atproto.erase('$erased', block => true, target => 'atproto')");
+is(query("SELECT count(*) FROM atproto.$_ WHERE did = '$erased'"), '0', "erase(): nothing of the account is in $_ on any node") foreach qw(record repo link);
+all_is_linked('atproto', 'the links of all others are there');
+is(query($of_blocked), '', 'check() finds no row of the account');
+query("INSERT INTO atproto.record (did, collection, rkey, cid, rev) SELECT '$erased', collection, rkey, cid, rev FROM copy.record LIMIT 1");
+query("INSERT INTO atproto.repo (did, active, sync) SELECT '$erased', active, sync FROM copy.repo LIMIT 1");
+query("INSERT INTO atproto.link (authority, target, source, rkey, did) SELECT aturi_repo(target), target, source, rkey, '$erased' FROM copy.link LIMIT 1");
+is(query($of_blocked), 'link record repo', '... and would find rows on all nodes');
+query("CALL atproto.erase('$erased', block => true, target => 'atproto')");
+is(query($of_blocked), '', '... and they are erased');
+query("SELECT atproto.unblock('$erased')");
+
 # --- a plain table again ---
 
 query(q{SELECT undistribute_table('atproto.link'); UPDATE atproto.subscription SET links = 'all' WHERE name = 's'});
