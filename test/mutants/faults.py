@@ -476,7 +476,7 @@ fault("filter-archived", "tables/repos/repo_stranger.c", "	if (event->of_archive
 fault("filter-alone", "tables/repos/multi_source.c", " AND name <> $2\"", " AND $2 IS NOT NULL\"", "t/280_union_returns")
 fault("plc-refused-again", "tables/plc/plc_tables.c", "		if (atp_execute(w->set, &refused_statements[REFUSE], args, NULL) < (uint64) w->refused->n)", "		if (atp_execute(w->set, &refused_statements[REFUSE], args, NULL) > (uint64) w->refused->n)", "t/503_plc_identities")
 fault("plc-doubted-again", "identity/identity_log.h", "GREATEST(f.seq, f.again_seq) > o.seq", "f.seq > o.seq", "t/503_plc_identities")
-fault("distribute-tables", "tables/commands/distribute.c", "	check_tables(target);\n", "", "sql/mistakes")
+fault("distribute-tables", "tables/commands/distribute.c", "	check_tables(target);\n", "	if (target == NULL)\n\t\tcheck_tables(target);\n", "sql/mistakes")
 fault("plc-letter-doubts", "tables/plc/plc_sink.c", "if (n > 0 && is_log_of_identities(a))", "if (n > 0 && a->lo < -1 && is_log_of_identities(a))", "t/504_plc_logs")
 fault("plc-json-null", "data/plc_pack_sql.c", "	if (json == NULL)\n\t\tPG_RETURN_NULL();", "	if (json == NULL)\n\t\telog(ERROR, \"no operation\");", "t/504_plc_logs")
 fault("plc-follow-known", "tables/plc/plc_sink.c", " || has_known(&accounts[i]))", " || (a->lo < -1 && has_known(&accounts[i])))", "t/504_plc_logs")

@@ -40,13 +40,15 @@
 #define BLOCKED_DATA(table)		BLOCKED("#.", table, "x.did OPERATOR(@.=) b.did")
 #define BLOCKED_WAITING(table)	BLOCKED("atproto.", table, "x.did OPERATOR(@.=) b.did AND x.target = $1")
 #define ERASE_AGAIN	"CALL atproto.erase({did}, block => true, target => {target})"
+/* erase() removes the links of the records that are there */
+#define ERASE_LINKS	ERASE_AGAIN "; SELECT * FROM atproto.rebuild_links({target})"
 
 const AtpInvariant atp_check_waiting[] = {
 	{"row of a blocked account", "#.record atproto.blocked_account", 0, BLOCKED_DATA("record"), ERASE_AGAIN},
 	{"row of a blocked account", "#.repo atproto.blocked_account", 0, BLOCKED_DATA("repo"), ERASE_AGAIN},
 	{"row of a blocked account", "#.sweep_deletion atproto.blocked_account", 0, BLOCKED_DATA("sweep_deletion"), ERASE_AGAIN},
 	{"row of a blocked account", "#.record_event atproto.blocked_account", ATP_CHECK_DEEP, BLOCKED_DATA("record_event"), ERASE_AGAIN},
-	{"row of a blocked account", "#.link atproto.blocked_account", ATP_CHECK_DEEP, BLOCKED_DATA("link"), ERASE_AGAIN},
+	{"row of a blocked account", "#.link atproto.blocked_account", ATP_CHECK_DEEP, BLOCKED_DATA("link"), ERASE_LINKS},
 	{
 		"row of a blocked account", "#.label atproto.blocked_account", ATP_CHECK_DEEP,
 		BLOCKED("#.", "label", "x.src OPERATOR(@.=) b.did OR x.uri = b.did::text OR starts_with(x.uri, 'at://' || b.did::text || '/')"), ERASE_AGAIN
