@@ -30,9 +30,8 @@
 #define REFETCH	"SELECT atproto.resync({did}, {target})"
 
 /*
- * Rows of blocked accounts in a table of the target, of which b is the block.  The blocks are a subquery, because Citus
- * joins a distributed table with no local table, but with the result of a subquery; and the join is no EXISTS, because
- * Citus refuses one that depends on such a result.
+ * Rows of blocked accounts in a table of the target, of which b is the block.  The blocks are a subquery, because Citus joins a
+ * distributed table only with the result of a subquery, and with no local table.  Citus refuses EXISTS beside such a result.
  */
 #define BLOCKED(schema, table, condition) \
 	"SELECT DISTINCT b.did, '" table "', 'erase() has blocked the account' FROM " schema table " x" \
@@ -40,7 +39,7 @@
 #define BLOCKED_DATA(table)		BLOCKED("#.", table, "x.did OPERATOR(@.=) b.did")
 #define BLOCKED_WAITING(table)	BLOCKED("atproto.", table, "x.did OPERATOR(@.=) b.did AND x.target = $1")
 #define ERASE_AGAIN	"CALL atproto.erase({did}, block => true, target => {target})"
-/* erase() removes the links of the records that are there */
+/* erase() removes a link with the link's record; rebuild_links() removes a link without a record */
 #define ERASE_LINKS	ERASE_AGAIN "; SELECT * FROM atproto.rebuild_links({target})"
 
 const AtpInvariant atp_check_waiting[] = {
