@@ -257,6 +257,7 @@ apply_once(AtpApply *a, ApplyWay way, bool *others)
 		ereport(ERROR, (errcode(ATP_ERRCODE_STOP), errmsg("%s", fault)));
 	require_values(a);
 	atp_blocks_apply(a);
+	a->nletters = list_length(a->batch->letters);
 	if (way == WAY_PIECES)
 	{
 		/* raise errors that would meet every row here, before any row is blamed */
@@ -323,11 +324,11 @@ static ErrorData *
 try_once(AtpApply *a, ApplyWay way, AtpApplied *result, bool *others)
 {
 	MemoryContext cxt = CurrentMemoryContext;
-	int			letters = list_length(a->batch->letters);
 	AtpPieces	before = atp_pieces;
 	ErrorData  *volatile error = NULL;
 
 	a->direct = way == WAY_DIRECT;
+	a->nletters = list_length(a->batch->letters);
 	*others = false;
 	Assert(!atp_queue_wait.limited);
 	atp_queue_wait = (AtpQueueWait) {.limited = true};
@@ -348,7 +349,7 @@ try_once(AtpApply *a, ApplyWay way, AtpApplied *result, bool *others)
 	atp_queue_wait.limited = false;
 	if (error != NULL || *others)
 	{
-		a->batch->letters = list_truncate(a->batch->letters, letters);
+		a->batch->letters = list_truncate(a->batch->letters, a->nletters);
 		/* the rolled back events are applied again, and counted then */
 		atp_pieces = before;
 	}

@@ -229,8 +229,12 @@ pass_over_labels(AtpApply *a, const AtpEvent *event)
 	}
 }
 
+/*
+ * Pass over the dead letters, before the events: an event with invalid records is counted with the events, and only what is not
+ * applied anyway is counted here.  The letter was counted as invalid when its event was decoded.
+ */
 static void
-pass_over_letters(AtpApply *a)
+pass_over_letters(AtpApply *a, bool labels)
 {
 	ListCell   *lc;
 
@@ -240,9 +244,10 @@ pass_over_letters(AtpApply *a)
 
 		if (letter->did == NULL || !atp_is_blocked(a->sub->target, letter->did))
 			continue;
-		a->batch->letters = foreach_delete_current(a->batch->letters, lc);
-		/* the letter was counted when the event was decoded */
+		if (labels || letter->event == NULL || letter->event->ignored)
+			a->batch->skips[ATP_SKIP_BLOCKED]++;
 		a->batch->skips[ATP_SKIP_INVALID]--;
+		a->batch->letters = foreach_delete_current(a->batch->letters, lc);
 	}
 }
 
@@ -256,6 +261,7 @@ atp_blocks_apply(AtpApply *a)
 	lock_as_writer(a->sub->target, labels ? "label" : "repo");
 	if (!atp_blocks_any())
 		return;
+	pass_over_letters(a, labels);
 	for (int i = a->lo; i < a->batch->nevents; i++)
 	{
 		if (labels)
@@ -263,7 +269,6 @@ atp_blocks_apply(AtpApply *a)
 		else
 			pass_over_event(a, &a->batch->events[i]);
 	}
-	pass_over_letters(a);
 }
 
 /* SQL: atproto_internal.blocks_changed(), AFTER INSERT, UPDATE, DELETE or TRUNCATE for each statement */

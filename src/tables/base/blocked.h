@@ -23,6 +23,10 @@ extern bool atp_is_blocked_now(const char *target, const struct varlena *did);
 /* The same as atp_is_blocked(), about the account in a URI or about a DID, as text. */
 extern bool atp_subject_is_blocked(const char *target, const text *subject);
 
+/* SQL: the account in the URI of label x, or the DID, as atp_subject_is_blocked() finds it. */
+#define ATP_SQL_LABEL_SUBJECT \
+	"split_part(split_part(split_part(CASE WHEN starts_with(x.uri, 'at://') THEN substr(x.uri, 6) ELSE x.uri END, '/', 1), '#', 1), '?', 1)"
+
 /* Is any account blocked, in any target? */
 extern bool atp_blocks_any(void);
 

@@ -74,6 +74,7 @@ typedef struct AtpApply
 	int			refused;		/* refused rows and events */
 	struct AtpSuspects *suspects;	/* refused, perhaps for a reason outside of the row; NULL: not collected */
 	int64		skips[ATP_SKIP_COUNT];
+	int			nletters;		/* letters of the batch that are not of this transaction's making */
 	/* what the transaction has to add to the counts of links (link_count.h) */
 	struct AtpLinkCounts *counts;
 	int			ncounts;

@@ -9,6 +9,7 @@
 #include "postgres.h"
 
 #include "tables/base/audit_request.h"
+#include "tables/base/blocked.h"
 #include "tables/check/check.h"
 #include "tables/repos/hold.h"
 
@@ -50,7 +51,7 @@ const AtpInvariant atp_check_waiting[] = {
 	{"row of a blocked account", "#.link atproto.blocked_account", ATP_CHECK_DEEP, BLOCKED_DATA("link"), ERASE_LINKS},
 	{
 		"row of a blocked account", "#.label atproto.blocked_account", ATP_CHECK_DEEP,
-		BLOCKED("#.", "label", "x.src OPERATOR(@.=) b.did OR x.uri = b.did::text OR starts_with(x.uri, 'at://' || b.did::text || '/')"), ERASE_AGAIN
+		BLOCKED("#.", "label", "x.src OPERATOR(@.=) b.did OR " ATP_SQL_LABEL_SUBJECT " = b.did::text"), ERASE_AGAIN
 	},
 	{"row of a blocked account", "atproto.repo_job atproto.blocked_account", 0, BLOCKED_WAITING("repo_job"), ERASE_AGAIN},
 	{"row of a blocked account", "atproto.held_event atproto.blocked_account", 0, BLOCKED_WAITING("held_event"), ERASE_AGAIN},

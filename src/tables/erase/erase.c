@@ -4,9 +4,13 @@
  *
  * The procedure goes through the targets whose tables the caller may write, each in short transactions (erase_target.c), and
  * then through the extension's tables (holding.c).  Rows of foreign roles stay, and a notice of the procedure tells so.
+ *
+ * The tables of a target are as its owner has made them: a trigger may raise an ERROR.  Where the procedure can commit, such
+ * an ERROR is a warning, the other targets are erased, and the procedure ends with an ERROR.
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "common/command_progress.h"
 #include "config/extension.h"
@@ -24,6 +28,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/resowner.h"
 
 PG_FUNCTION_INFO_V1(atp_erase);
 PG_FUNCTION_INFO_V1(atp_unblock);
@@ -35,12 +40,15 @@ PG_FUNCTION_INFO_V1(atp_unblock);
 	" AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'did' AND a.atttypid = $1)" \
 	" AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'rev') ORDER BY 1"
 
+/* Blocks of a target that roles without the rights of the extension's owner may make. */
+#define BLOCKS_MAX	10000
+
 typedef struct ErasureRun
 {
 	AtpErase	erase;
 	bool		atomic;			/* the procedure cannot commit */
-	List	   *all;			/* names of all targets */
 	int			foreign;		/* number of targets that the caller may not erase from */
+	int			failed;			/* number of targets that were not erased because of an ERROR */
 } ErasureRun;
 
 /* End a step, which began with atp_caller_begin(). */
@@ -66,8 +74,6 @@ find_targets(ErasureRun *w)
 		char	   *name = MemoryContextStrdup(e->cxt, atp_get_text(atp_result_row(found, i), "name"));
 		MemoryContext old = MemoryContextSwitchTo(e->cxt);
 
-		w->all = lappend(w->all, name);
-
 		if (OidIsValid(atp_erase_role(name, e->caller)))
 			targets = lappend(targets, name);
 		else
@@ -89,9 +95,29 @@ await_writers(const char *target, const char *table)
 		atp_sweep_await_writers(relid);
 }
 
+/* Each process has all blocks in memory, so a role cannot make any number of them. */
+static void
+require_room(ErasureRun *w, const char *target)
+{
+	AtpResult	found;
+	int64		n;
+
+	if (w->erase.everything)
+		return;
+	found = atp_query("SELECT count(*) AS n FROM atproto.blocked_account WHERE target = $1::name", ATP_ARGS(atp_text_arg(target)));
+	n = atp_get_int8(atp_result_row(found, 0), "n");
+	atp_result_free(found);
+	if (n >= BLOCKS_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg(INT64_FORMAT " accounts are blocked in schema \"%s\"", n, target),
+				 errdetail("A role may block %d accounts in a schema.", BLOCKS_MAX),
+				 errhint("A superuser can block more.")));
+}
+
 /*
- * Block the account in the targets, or, for whoever may erase everything, in the whole database, and wait until all processes
- * obey (blocked.h).
+ * Block the account in the targets, or, for whoever may erase everything, in the whole database.  Processes obey when their
+ * transactions have been waited for (blocked.h).
  */
 static void
 block_account(ErasureRun *w, List *targets)
@@ -105,38 +131,103 @@ block_account(ErasureRun *w, List *targets)
 	if (whole)
 		(void) atp_run("INSERT INTO atproto.blocked_account (did) VALUES ($1) ON CONFLICT DO NOTHING", ATP_ARGS(atp_did_arg(e->did)));
 	foreach(lc, whole ? NIL : targets)
+	{
+		require_room(w, lfirst(lc));
 		(void) atp_run("INSERT INTO atproto.blocked_account (did, target) VALUES ($1, $2::name) ON CONFLICT DO NOTHING",
 					   ATP_ARGS(atp_did_arg(e->did), atp_text_arg(lfirst(lc))));
-	atp_owner_end(section);
-	end_step(w, nest);
-	nest = atp_caller_begin();
-	foreach(lc, whole ? w->all : targets)
-	{
-		await_writers(lfirst(lc), "repo");
-		await_writers(lfirst(lc), "label");
 	}
+	atp_owner_end(section);
 	end_step(w, nest);
 }
 
-static void
-erase_target(ErasureRun *w, const char *target)
-{
-	bool		more;
-	int			nest;
+/* A step of the erasure from a target.  True: to be called again. */
+typedef bool (*EraseStep) (AtpErase *e, const char *target);
 
-	atp_progress_phase("removing records", -1);
+static bool
+await_all_writers(AtpErase *e, const char *target)
+{
+	await_writers(target, "repo");
+	await_writers(target, "label");
+	return false;
+}
+
+/* Call the step in a subtransaction.  Returns NULL, or the ERROR. */
+static ErrorData *
+attempt_step(AtpErase *e, const char *target, EraseStep step, bool *more)
+{
+	ResourceOwner owner = CurrentResourceOwner;
+	int64	   *before = palloc(sizeof(int64) * atp_nholdings);
+	ErrorData  *volatile error = NULL;
+
+	memcpy(before, e->removed, sizeof(int64) * atp_nholdings);
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(e->cxt);
+	PG_TRY();
+	{
+		*more = step(e, target);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(e->cxt);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		memcpy(e->removed, before, sizeof(int64) * atp_nholdings);
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(e->cxt);
+	CurrentResourceOwner = owner;
+	pfree(before);
+	return error;
+}
+
+/* Call a step in a transaction of its own, if the procedure can commit, until the step is done.  False, after a warning: an ERROR has ended the step. */
+static bool
+run_step(ErasureRun *w, const char *target, EraseStep step)
+{
+	ErrorData  *error = NULL;
+	bool		more;
+
 	do
 	{
+		int			nest = atp_caller_begin();
+
 		CHECK_FOR_INTERRUPTS();
-		nest = atp_caller_begin();
-		more = atp_erase_piece(&w->erase, target);
+		if (w->atomic || w->erase.target != NULL)
+			more = step(&w->erase, target);
+		else
+			error = attempt_step(&w->erase, target, step, &more);
+		if (error != NULL && (error->sqlerrcode == ERRCODE_QUERY_CANCELED || ERRCODE_TO_CATEGORY(error->sqlerrcode) == ERRCODE_OPERATOR_INTERVENTION))
+			ReThrowError(error);
 		end_step(w, nest);
 		atp_progress_to(w->erase.removed[0]);
-	} while (more);
-	atp_progress_phase("removing events, labels and messages", -1);
-	nest = atp_caller_begin();
-	atp_erase_rows(&w->erase, target);
-	end_step(w, nest);
+	} while (error == NULL && more);
+	if (error == NULL)
+		return true;
+	ereport(WARNING,
+			(errcode(error->sqlerrcode),
+			 errmsg("the account is not erased from schema \"%s\": %s", target, error->message),
+			 error->context ? errdetail_internal("%s", error->context) : 0));
+	return false;
+}
+
+static void
+erase_target(ErasureRun *w, const char *target, bool block)
+{
+	if (block && !run_step(w, target, await_all_writers))
+	{
+		w->failed++;
+		return;
+	}
+	atp_progress_phase("removing records", -1);
+	if (run_step(w, target, atp_erase_piece))
+	{
+		atp_progress_phase("removing events, labels and messages", -1);
+		if (run_step(w, target, atp_erase_rows))
+			return;
+	}
+	w->failed++;
 }
 
 static void
@@ -163,6 +254,12 @@ report_removed(const ErasureRun *w)
 	ereport(NOTICE,
 			(errmsg("copies may remain elsewhere"),
 			 errhint("See atproto.account_traces().")));
+	if (w->failed > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the account is not erased from %d schemas", w->failed),
+				 errdetail("The warnings before tell why. From all other schemas it is erased."),
+				 errhint("Call the procedure again, or let the owners of the tables call it.")));
 }
 
 /* SQL: CALL atproto.erase(did, block, directory, target) */
@@ -198,11 +295,11 @@ atp_erase(PG_FUNCTION_ARGS)
 	if (e->target != NULL && targets == NIL)
 		atp_erase_refuse(e->target);
 	end_step(&w, nest);
+	atp_progress_begin("erase", e->target != NULL ? e->target : "");
 	if (PG_GETARG_BOOL(1))
 		block_account(&w, targets);
-	atp_progress_begin("erase", e->target != NULL ? e->target : "");
 	foreach(lc, targets)
-		erase_target(&w, lfirst(lc));
+		erase_target(&w, lfirst(lc), PG_GETARG_BOOL(1));
 	erase_own(&w, ATP_HOLDS_BY_OWNER);
 	if (e->directory)
 		erase_own(&w, ATP_HOLDS_LOG_BY_OWNER);

@@ -173,24 +173,25 @@ take_piece(AtpErase *e, const char *target, AtpStatements *set)
 {
 	AtpApply	a = {.statements = set};
 	List	   *listeners = find_listeners(target);
-	uint64		n;
+	bool		more;
 
 	atp_tables_lock_waiting(set, uses_of(listeners));
 	/* links are found in the removed values, so the type of the values has to be known */
 	(void) atp_statements_pack(set);
 	(void) atp_run(atp_expand_sql(TAKE_REPO, target), ATP_ARGS(atp_did_arg(e->did)));
-	n = forget_records(e, &a, target, listeners);
-	if (n < PIECE)
+	more = forget_records(e, &a, target, listeners) == PIECE;
+	if (!more)
 	{
+		more = false;
 		atp_erase_own(e, ATP_HOLDS_BY_TARGET, target);
-		do
-			n = forget_records(e, &a, target, listeners);
-		while (n > 0);
+		/* a statement that removes less than a piece has seen all records of the fetch: later records come from triggers */
+		while (forget_records(e, &a, target, listeners) == PIECE)
+			;
 		erase_table(e, target, entry_of("repo"));
 	}
 	atp_link_counts_write(&a);
 	e->removed[entry_of("link")] += a.links_removed;
-	return n > 0;
+	return more;
 }
 
 void
@@ -201,7 +202,7 @@ atp_erase_refuse(const char *target)
 			 errmsg("must have the rights of the owner of the tables of schema \"%s\", or of a subscription that fills them", target)));
 }
 
-/* Act with the rights that the caller has now. */
+/* Begin a section with the rights of the target's role; an ERROR if the caller has lost this role. */
 static AtpCaller
 begin_as_role(AtpErase *e, const char *target)
 {
@@ -239,7 +240,40 @@ atp_erase_piece(AtpErase *e, const char *target)
 	return more;
 }
 
-void
+/* Can a trigger, a rule or row security of the table keep rows that erase() deletes? */
+static bool
+may_keep_rows(const char *target, const char *table)
+{
+	AtpResult	found = atp_query("SELECT relhastriggers OR relhasrules OR relrowsecurity AS may FROM pg_class WHERE oid = $1",
+								  ATP_ARGS((AtpArg) {ObjectIdGetDatum(get_relname_relid(table, get_namespace_oid(target, false))), OIDOID, false}));
+	bool		may = found.n > 0 && atp_get_bool(atp_result_row(found, 0), "may");
+
+	atp_result_free(found);
+	return may;
+}
+
+static void
+warn_of_kept(AtpErase *e, const char *target, int number)
+{
+	const AtpHoldingEntry *entry = &atp_holdings[number];
+	AtpArg		args[ATP_HOLDING_ARGS];
+	AtpResult	found;
+	int64		n;
+
+	if (!is_there(target, atp_holding_table(entry)) || !may_keep_rows(target, atp_holding_table(entry)))
+		return;
+	atp_holding_args(args, e->did, e->caller, target, e->everything);
+	found = atp_query(atp_expand_sql(psprintf("SELECT count(*) AS n FROM %s x WHERE %s", entry->relation, atp_holding_condition(entry)), target),
+					  args, lengthof(args));
+	n = atp_get_int8(atp_result_row(found, 0), "n");
+	atp_result_free(found);
+	if (n > 0)
+		ereport(WARNING,
+				(errmsg("%s of schema \"%s\": " INT64_FORMAT " rows of the account remain", atp_holding_table(entry), target, n),
+				 errhint("Triggers or rules of the table keep its rows, or make new ones.")));
+}
+
+bool
 atp_erase_rows(AtpErase *e, const char *target)
 {
 	AtpCaller	section = begin_as_role(e, target);
@@ -247,5 +281,9 @@ atp_erase_rows(AtpErase *e, const char *target)
 	for (int i = 0; atp_holdings[i].relation != NULL; i++)
 		if (atp_holdings[i].holds == ATP_HOLDS_ROWS || (atp_holdings[i].holds == ATP_HOLDS_LOG && e->directory))
 			erase_table(e, target, i);
+	for (int i = 0; atp_holdings[i].relation != NULL; i++)
+		if (atp_holdings[i].holds == ATP_HOLDS_RECORDS || atp_holdings[i].holds == ATP_HOLDS_ROWS)
+			warn_of_kept(e, target, i);
 	atp_owner_end(section);
+	return false;
 }

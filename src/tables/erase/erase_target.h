@@ -36,8 +36,8 @@ pg_noreturn extern void atp_erase_refuse(const char *target);
 /* Erase a piece of the account's records, and with the last piece the repository's row.  False: nothing is left. */
 extern bool atp_erase_piece(AtpErase *e, const char *target);
 
-/* Erase the account's rows of the remaining data tables. */
-extern void atp_erase_rows(AtpErase *e, const char *target);
+/* Erase the account's rows of the remaining data tables, and warn of rows that a trigger or row security has kept.  False. */
+extern bool atp_erase_rows(AtpErase *e, const char *target);
 
 /* Erase rows of the extension's tables, by the entries of this kind. */
 extern void atp_erase_own(AtpErase *e, AtpHolding holds, const char *target);

@@ -11,6 +11,7 @@
 #include "funcapi.h"
 #include "identity/identity.h"
 #include "lib/stringinfo.h"
+#include "tables/base/blocked.h"
 #include "tables/erase/holding.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -45,7 +46,7 @@ const AtpHoldingEntry atp_holdings[] = {
 	{"#.repo", "*", ATP_HOLDS_RECORDS, OF_ACCOUNT, "the state of the repository, with a former key of the account"},
 	{"#.record_event", "*", ATP_HOLDS_ROWS, OF_ACCOUNT, "operations on the account's records"},
 	{"#.label", "*", ATP_HOLDS_ROWS,
-		"x.src OPERATOR(@.=) $1 OR x.uri = $2 OR x.uri = 'at://' || $2 OR starts_with(x.uri, 'at://' || $2 || '/') OR starts_with(x.uri, 'at://' || $2 || '#')",
+		"x.src OPERATOR(@.=) $1 OR " ATP_SQL_LABEL_SUBJECT " = $2",
 	"labels about the account and its records, and labels that the account has issued"},
 	{"#.message", "*", ATP_HOLDS_ROWS, NAMES("x.payload::pg_catalog.text") " OR " NAMES_IN_BYTES("x.raw"),
 	"messages that name the account: nothing tells whose a message of an unknown kind is"},
