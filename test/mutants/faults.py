@@ -67,6 +67,7 @@ fault("packed-record-end", "core/packed/packed_store.c", "return p->view == NULL
 fault("dagcbor-analyze-all", "data/dagcbor_analyze.c", "s->singles + s->wide == 0 && s->ngroups <= target", "s->ngroups <= target", "sql/dagcbor")
 fault("dagcbor-analyze-nulls", "data/dagcbor_analyze.c", "return -rows / samplerows;", "return -1;", "sql/dagcbor")
 fault("dagcbor-analyze-wide", "data/dagcbor_analyze.c", "double		singles = s->singles + s->wide;", "double		singles = s->singles;", "sql/dagcbor")
+fault("packed-old-damaged", "tables/records/link_rows.c", "if (!atp_dagcbor_try_unpack(stored, &cbor))\n\t\treturn;", "if (!atp_dagcbor_try_unpack(stored, &cbor))\n\t\tatp_dagcbor_require(ATP_E_PACKED);", "t/514_packed_values")
 fault("dagcbor-hash-free", "data/type_dagcbor.c", "\tfree_bytes(cbor);\n\tPG_FREE_IF_COPY(v, 0);", "\tPG_FREE_IF_COPY(v, 0);", "sql/data_memory")
 fault("check-value-domain", "tables/check/check_repos.c", "ON t.oid = type AND typtype <> 'd')", "ON t.oid = type)", "sql/dagcbor_records")
 fault("dagcbor-exact-integer", "data/json_write.c", "\t\t\tw->said.exact &= item->u <= PG_INT64_MAX;\n\t\t\tappendStringInfo", "\t\t\tappendStringInfo", "sql/dagcbor")

@@ -167,12 +167,14 @@ walk_dagcbor(AtpLinkWalk *walk, AtpBytes cbor)
 	(void) atp_link_walk_dagcbor(walk, cbor.ptr, cbor.len, &at);
 }
 
+/* A damaged old value has no links, too: an ERROR would come again at each start, and no event could replace the value. */
 static void
 walk_packed(AtpLinkWalk *walk, AtpBytes stored)
 {
-	AtpPackedPart whole = atp_dagcbor_whole(stored);
-	AtpBytes	cbor = atp_dagcbor_unpack(&whole);
+	AtpBytes	cbor;
 
+	if (!atp_dagcbor_try_unpack(stored, &cbor))
+		return;
 	walk_dagcbor(walk, cbor);
 	pfree(unconstify(uint8_t *, cbor.ptr));
 }

@@ -143,6 +143,24 @@ wait_for_seq($node, 'changed', $PDS_LAST);
 is_whole('changed', 'at the end of the stream, each value is the DAG-CBOR of its CID');
 is(differences($_, 'atproto', 'changed'), '0', "at the end of the stream, the same as with jsonb: $_") foreach @same;
 
+# --- damaged values ---
+
+my $spoiling = AtprotoTest::Server->start($pds, '--hold-at', 800);
+
+make_target('spoilt', 'dagcbor');
+query(q{CREATE FUNCTION forged(bytea) RETURNS dagcbor LANGUAGE internal IMMUTABLE STRICT AS 'byteasend'});
+query(subscribe_sql('spoilt', $spoiling, target => "'spoilt'", %options));
+wait_for_seq($node, 'spoilt', 799);
+query(q{UPDATE spoilt.record SET value = forged('\x015a')});
+$spoiling->release;
+wait_for_seq($node, 'spoilt', $PDS_LAST);
+is(differences('SELECT did, collection, rkey, cid, rev FROM #.record', 'atproto', 'spoilt'), '0', 'events replace and remove records whose values are damaged');
+cmp_ok(query('SELECT count(*) FROM spoilt.record WHERE dagcbor_is_intact(value)'), '>', 0, 'values that came later are undamaged');
+like(query(q{SELECT string_agg(DISTINCT what, ', ' ORDER BY what) FROM atproto.check('spoilt')}), qr/\blink\b.*\bvalue that cannot be\b/, 'check() names the damaged values, and links that no value has');
+query(q{UPDATE spoilt.record s SET value = p.value FROM packed.record p WHERE (s.did, s.collection, s.rkey, s.cid) = (p.did, p.collection, p.rkey, p.cid)});
+query(q{SELECT atproto.rebuild_links('spoilt')});
+is(differences($_, 'atproto', 'spoilt'), '0', "with the values written again and rebuild_links(), the same as with jsonb: $_") foreach @same;
+
 # --- keep_raw, of a table that is changed later ---
 
 my $held = AtprotoTest::Server->start($pds, '--hold-at', 600);
