@@ -25,14 +25,14 @@
 
 PG_FUNCTION_INFO_V1(atp_blocks_changed);
 
-typedef struct Block
+typedef struct BlockedAccount
 {
 	struct varlena *did;
 	char		target[NAMEDATALEN];	/* empty: all targets */
-} Block;
+} BlockedAccount;
 
 static MemoryContext cxt;		/* of the list */
-static Block *blocks;			/* in the order of the DIDs */
+static BlockedAccount *blocks;			/* in the order of the DIDs */
 static int	nblocks;
 static bool fresh;				/* no change since the list was read */
 static Oid	watched = InvalidOid;
@@ -47,7 +47,7 @@ forget_blocks(Oid relid)
 static int
 compare_blocks(const void *a, const void *b)
 {
-	return atp_compare_dids(((const Block *) a)->did, ((const Block *) b)->did);
+	return atp_compare_dids(((const BlockedAccount *) a)->did, ((const BlockedAccount *) b)->did);
 }
 
 static void
@@ -65,7 +65,7 @@ add_block(Relation rel, HeapTuple tuple)
 	if (nblocks == max)
 	{
 		max = Max(2 * max, 16);
-		blocks = blocks == NULL ? palloc(sizeof(Block) * max) : repalloc_huge(blocks, sizeof(Block) * max);
+		blocks = blocks == NULL ? palloc(sizeof(BlockedAccount) * max) : repalloc_huge(blocks, sizeof(BlockedAccount) * max);
 	}
 	blocks[nblocks].did = PG_DETOAST_DATUM_COPY(did);
 	target = heap_getattr(tuple, 2, RelationGetDescr(rel), &is_null);
@@ -117,7 +117,7 @@ read_blocks(void)
 	PG_END_TRY();
 	MemoryContextSwitchTo(old);
 	if (nblocks > 1)
-		qsort(blocks, nblocks, sizeof(Block), compare_blocks);
+		qsort(blocks, nblocks, sizeof(BlockedAccount), compare_blocks);
 }
 
 bool
