@@ -124,10 +124,17 @@ block_account(ErasureRun *w, List *targets)
 {
 	AtpErase   *e = &w->erase;
 	bool		whole = e->everything && e->target == NULL;
-	int			nest = atp_caller_begin();
-	AtpCaller	section = atp_as_table_owner("blocked_account");
+	int			nest;
+	AtpCaller	section;
 	ListCell   *lc;
 
+	if (!whole && targets == NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("the account cannot be blocked: there is no schema with data tables that you may erase from"),
+				 errhint("A superuser can block it in the whole database.")));
+	nest = atp_caller_begin();
+	section = atp_as_table_owner("blocked_account");
 	if (whole)
 		(void) atp_run("INSERT INTO atproto.blocked_account (did) VALUES ($1) ON CONFLICT DO NOTHING", ATP_ARGS(atp_did_arg(e->did)));
 	foreach(lc, whole ? NIL : targets)
@@ -310,6 +317,16 @@ atp_erase(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/* A block of the whole database keeps the account away from each target, whatever blocks of targets are gone. */
+static void
+tell_block_of_all(const AtpErase *e)
+{
+	if (atp_run(atp_identity_sql("SELECT FROM atproto.blocked_account WHERE did OPERATOR(@.=) $1 AND target IS NULL"), ATP_ARGS(atp_did_arg(e->did))) > 0)
+		ereport(NOTICE,
+				(errmsg("the account is still blocked, in the whole database"),
+				 errhint("A superuser can let it in again: unblock() without a target.")));
+}
+
 /* SQL: atproto.unblock(did, target) */
 Datum
 atp_unblock(PG_FUNCTION_ARGS)
@@ -337,6 +354,7 @@ atp_unblock(PG_FUNCTION_ARGS)
 						   ATP_ARGS(atp_did_arg(e->did), atp_text_arg(lfirst(lc))));
 	if (e->everything && e->target == NULL)
 		removed += atp_run(atp_identity_sql("DELETE FROM atproto.blocked_account WHERE did OPERATOR(@.=) $1"), ATP_ARGS(atp_did_arg(e->did)));
+	tell_block_of_all(e);
 	atp_owner_end(section);
 	SPI_finish();
 	PG_RETURN_BOOL(removed > 0);

@@ -236,6 +236,7 @@ query("CREATE SCHEMA $_; SELECT atproto.create_tables('$_')") foreach qw(whole h
 query(subscribe_sql($_, $again, cursor => 0, target => "'$_'", links => "'all'", events => "'keep'", ($_ eq 'held' ? (workers => 2, backfill => "'repair'") : ()))) foreach qw(whole held);
 wait_for_seq($node, $_, 999) foreach qw(whole held);
 is(query("SELECT string_agg((EXISTS (SELECT FROM $_.record WHERE did = '$popular'))::text, '')"), 'true', "$_: there are records") foreach qw(whole held);
+query("CREATE TABLE export AS SELECT did, atproto.repo_car(did, 'plain') AS car FROM plain.repo WHERE did = '$popular'");
 # A session has written a record of the account, and holds the lock of a writer: erase() waits, and then removes the record.
 my $writer = $node->background_psql('postgres', on_error_stop => 1);
 $writer->query_safe("BEGIN; LOCK TABLE whole.repo IN ROW EXCLUSIVE MODE; INSERT INTO whole.record SELECT did, collection, 'late', cid, rev, indexed_at, value FROM whole.record WHERE did = '$popular' LIMIT 1");
@@ -261,7 +262,21 @@ query("INSERT INTO whole.record SELECT '$popular', collection, rkey, cid, rev FR
 is(query("SELECT string_agg(target || ' ' || object, ' ') FROM atproto.check() WHERE what = 'row of a blocked account'"), 'whole record', 'and would find one');
 query(q{DELETE FROM whole.record WHERE did IN (SELECT did FROM atproto.blocked_account)});
 is(query("SELECT atproto.backfill_repo('$popular', 'held') IS NULL, count(*) FROM atproto.repo_job WHERE did = '$popular'"), 't|0', 'no job is made');
-like(($node->psql('postgres', "SELECT atproto.load_car('$popular', atproto.repo_car(did), 'whole') FROM (SELECT did FROM plain.repo LIMIT 1) r"))[2], qr/ERROR/, 'no export is taken');
+my $load = "SELECT atproto.load_car(did, car, 'whole') FROM export";
+sub errors_of { return ($node->psql('postgres', $_[0]))[2] }
+like(errors_of($load), qr/ERROR:  account "$popular" is blocked/, 'no export is taken');
+query("INSERT INTO whole.label (src, uri, val, neg, cts) VALUES ('did:plc:cccccccccccccccccccccccc', '$_', 'x', false, now())") foreach "at://$popular", "at://$popular/app.bsky.feed.post/1", $popular;
+query("INSERT INTO whole.label (src, uri, val, neg, cts) VALUES ('$popular', 'did:plc:cccccccccccccccccccccccc', 'x', false, now())");
+is(query("SELECT count(*) FROM atproto.check(deep => true) WHERE what = 'row of a blocked account' AND object = 'label'"), '2', 'check() finds labels about the account, and by it');
+query("DELETE FROM whole.label WHERE uri = '$popular' OR uri = 'at://$popular/app.bsky.feed.post/1' OR src = '$popular'");
+is(query("SELECT count(*) FROM atproto.check(deep => true) WHERE what = 'row of a blocked account' AND object = 'label'"), '1', 'each form of a subject');
+query('DELETE FROM whole.label');
+query('CREATE ROLE guest LOGIN; GRANT USAGE ON SCHEMA atproto TO guest; GRANT EXECUTE ON PROCEDURE atproto.erase TO guest');
+like(errors_of("SET SESSION AUTHORIZATION guest; CALL atproto.erase('$popular', block => true)"), qr/ERROR:  the account cannot be blocked: there is no schema/, 'a role without a target cannot block');
+# The list of blocks in a session's memory, and rolled back transactions.
+like(errors_of("BEGIN; SELECT atproto.unblock('$popular'); SAVEPOINT a; $load; ROLLBACK TO a; ROLLBACK; $load"), qr/\A[^\n]*ERROR:  account "$popular" is blocked\n[^\n]*\Z/, 'unblock() that is rolled back');
+like(errors_of("BEGIN; SAVEPOINT a; SELECT atproto.unblock('$popular'); $load; ROLLBACK TO a; $load"), qr/ERROR:  account "$popular" is blocked/, '... with its savepoint');
+like(errors_of("SELECT atproto.unblock('$popular', 'whole')"), qr/NOTICE:  the account is still blocked, in the whole database/, 'unblock() of a target under a block of the whole database');
 like(erase_as($superuser, "'$popular', block => true") . query("SELECT count(*) FROM atproto.blocked_account"), qr/1$/, 'blocked once');
 like(($node->psql('postgres', "BEGIN; CALL atproto.erase('$popular', block => true)"))[2], qr/ERROR:  accounts cannot be blocked in a transaction block/, 'not in a transaction block');
 is(query("SELECT atproto.unblock('$popular'), atproto.unblock('$popular'), count(*) FROM atproto.blocked_account"), 't|f|1', 'unblock()');
