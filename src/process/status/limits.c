@@ -104,7 +104,6 @@ put_buffers(ReturnSetInfo *rsinfo)
 	AtpCaller	caller;
 	AtpResult	found;
 	int64		use = 0;
-	int64		bound = 0;
 
 	SPI_connect();
 	caller = atp_as_table_owner("subscription");
@@ -112,16 +111,14 @@ put_buffers(ReturnSetInfo *rsinfo)
 	for (uint64 i = 0; i < found.n; i++)
 	{
 		AtpTuple	row = atp_result_row(found, i);
-		int64		bytes = buffers_of(atp_get_int4(row, "workers"));
 
-		bound += bytes;
 		if (atp_status_has_process(atp_get_text(row, "id")))
-			use += bytes;
+			use += buffers_of(atp_get_int4(row, "workers"));
 	}
 	atp_result_free(found);
 	atp_owner_end(caller);
 	SPI_finish();
-	put_limit(rsinfo, "buffers", NULL, use, bound, true);
+	put_limit(rsinfo, "buffers", NULL, use, NONE, true);
 }
 
 static int64
