@@ -76,7 +76,7 @@ CREATE VIEW atproto.limits WITH (security_barrier) AS
         WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE')
     )
     SELECT u.name, k.scope, u.object, u.use, u.bound, k.unit,
-        pg_catalog.round(100.0 * u.use / NULLIF(u.bound, 0), 1) AS percent,
+        CASE WHEN u.bound > 0 THEN pg_catalog.round(100.0 * u.use / u.bound, 1) WHEN u.bound = 0 AND u.use > 0 THEN 100.0 WHEN u.bound = 0 AND u.use = 0 THEN 0.0 END AS percent,
         u.estimated, k.setting, k.at_bound
     FROM used u JOIN (VALUES
         ('disk', 'volume', 'bytes', 'atproto.min_free_disk', 'consumers and the fetcher wait for free space'),
@@ -109,7 +109,7 @@ COMMENT ON COLUMN atproto.limits.object IS 'which volume, role or subscription; 
 COMMENT ON COLUMN atproto.limits.use IS 'how much is used now; NULL: not measured';
 COMMENT ON COLUMN atproto.limits.bound IS 'how much may be used; NULL: no limit is set';
 COMMENT ON COLUMN atproto.limits.unit IS 'of use and bound';
-COMMENT ON COLUMN atproto.limits.percent IS 'use in percent of the bound; NULL: one of the two is not known';
+COMMENT ON COLUMN atproto.limits.percent IS 'use in percent of the bound, 100 for any use of a bound of zero; NULL: one of the two is not known';
 COMMENT ON COLUMN atproto.limits.estimated IS 'whether use is an estimate: by the counters of PostgreSQL''s statistics, or by what processes reserve';
 COMMENT ON COLUMN atproto.limits.setting IS 'what moves the bound: a setting, or a column of atproto.subscription; NULL: nothing';
 COMMENT ON COLUMN atproto.limits.at_bound IS 'what happens at the bound';

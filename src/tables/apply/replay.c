@@ -177,6 +177,9 @@ process_message(const AtpReplay *replay, const char **why)
 	verdict = atp_decode(decoder, batch, &position, ATP_DECODE_ALL);
 	if (replay->sub->settings.nvalidate > 0 && (a.sink->uses & ATP_USE_REPOS))
 		atp_validate_batch(replay->sub, batch);
+	/* also a message that is invalid still */
+	if ((a.sink->uses & ATP_USE_REPOS) && batch->nevents > 0 && atp_is_blocked_now(replay->sub->target, batch->events[0].did))
+		return ATP_OUTCOME_OBSOLETE;
 	*why = verdict.drop != ATP_DROP_NONE ? verdict.why : why_invalid(batch, replay->path);
 	if (*why != NULL)
 		return ATP_OUTCOME_STAYS;

@@ -62,6 +62,10 @@ const AtpInvariant atp_check_waiting[] = {
 	{"row of a blocked account", "atproto.held_event atproto.blocked_account", 0, BLOCKED_WAITING("held_event"), ERASE_AGAIN},
 	{"row of a blocked account", "atproto.status_request atproto.blocked_account", 0, BLOCKED_WAITING("status_request"), ERASE_AGAIN},
 	{
+		"row of a blocked account", "atproto.dead_letter atproto.subscription atproto.blocked_account", 0,
+		BLOCKED("atproto.", "dead_letter", "x.did OPERATOR(@.=) b.did AND EXISTS (SELECT FROM atproto.subscription s WHERE s.name = x.subscription AND s.target = $1)"), ERASE_AGAIN
+	},
+	{
 		"hold without events", "#.repo atproto.held_event!", 0,
 		"SELECT p.did, p.hold, 'the repository says that events of it wait, but none does'"
 		" FROM #.repo p LEFT JOIN " HELD " ON h.did OPERATOR(@.=) p.did WHERE p.hold IN (" ATP_SQL_IDENTITY ", " ATP_SQL_GAP ") AND h.did IS NULL",

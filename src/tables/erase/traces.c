@@ -31,11 +31,14 @@ PG_FUNCTION_INFO_V1(atp_account_traces);
 	" WHERE EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'did' AND a.atttypid = $1)" \
 	" AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'rev') ORDER BY 1"
 
-/* Copies outside of the tables, as place, object and detail.  $1: the account's DID as text, $2: schemas. */
+/* Copies outside of the tables, as place, object and detail.  $1: the account's DID as text, $2: schemas, $3: those of targets. */
 #define PLACES \
 	"SELECT 'statistics' AS place, format('%I.%I.%I', s.schemaname, s.tablename, s.attname) AS object," \
 	"  'samples of the planner have the account until ANALYZE takes new ones' AS detail FROM pg_stats s" \
 	"  WHERE s.schemaname = ANY ($2) AND (position($1 in s.most_common_vals::text) > 0 OR position($1 in s.histogram_bounds::text) > 0)" \
+	" UNION ALL SELECT 'other accounts', format('%I.%I', n.nspname, c.relname)," \
+	"  'rows of other accounts may name the account, and are not searched' FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace" \
+	"  WHERE n.nspname = ANY ($3) AND c.relname IN ('record', 'record_event') AND c.relkind IN ('r', 'p')" \
 	" UNION ALL SELECT 'dead rows', format('%I.%I', t.schemaname, t.relname)," \
 	"  format('%s removed rows are still in the files: VACUUM makes their room free, and later rows overwrite it', t.n_dead_tup)" \
 	"  FROM pg_stat_all_tables t WHERE t.schemaname = ANY ($2) AND t.n_dead_tup > 0" \
@@ -129,14 +132,20 @@ trace_places(const Traces *t, List *targets)
 {
 	Datum	   *names = palloc(sizeof(Datum) * (list_length(targets) + 1));
 	int			n = 0;
+	int			ntargets;
+	bool		is_target = false;
 	ListCell   *lc;
 	AtpResult	found;
 
-	names[n++] = CStringGetTextDatum("atproto");
 	foreach(lc, targets)
-		if (strcmp(lfirst(lc), "atproto") != 0)
-			names[n++] = CStringGetTextDatum(lfirst(lc));
-	found = atp_query(PLACES, ATP_ARGS(t->args[1], atp_array_arg(TEXTOID, names, NULL, n)));
+	{
+		names[n++] = CStringGetTextDatum(lfirst(lc));
+		is_target |= strcmp(lfirst(lc), "atproto") == 0;
+	}
+	ntargets = n;
+	if (!is_target)
+		names[n++] = CStringGetTextDatum("atproto");
+	found = atp_query(PLACES, ATP_ARGS(t->args[1], atp_array_arg(TEXTOID, names, NULL, n), atp_array_arg(TEXTOID, names, NULL, ntargets)));
 	for (uint64 i = 0; i < found.n; i++)
 	{
 		AtpTuple	row = atp_result_row(found, i);

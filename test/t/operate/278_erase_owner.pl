@@ -86,6 +86,16 @@ is(query("SELECT (skips ->> 'blocked')::int + (skips ->> 'unknown')::int = event
 is(query("SELECT count(*) FROM atproto.dead_letter WHERE subscription = 'after'"), '0', 'and leave no letter');
 is(query('SELECT count(*) FROM after.repo'), '0', 'nor a row');
 
+
+# --- letters from before the block ---
+
+$n = query("SELECT count(*) FROM atproto.dead_letter WHERE subscription = 'before' AND did IS NOT NULL");
+query("INSERT INTO atproto.blocked_account SELECT DISTINCT did, 'before'::name FROM atproto.dead_letter WHERE subscription = 'before' AND did IS NOT NULL; DELETE FROM before.record; DELETE FROM before.repo");
+cmp_ok(query("SELECT count(*) FROM atproto.check() WHERE what = 'row of a blocked account' AND object = 'dead_letter'"), '>', 1, 'check() finds letters of blocked accounts');
+query("SELECT atproto.retry(id) FROM atproto.dead_letter WHERE subscription = 'before' AND did IS NOT NULL");
+is(query("SELECT count(*) FROM atproto.dead_letter WHERE subscription = 'before' AND did IS NOT NULL"), '0', 'retry() removes letters of blocked accounts, also invalid ones');
+query('DELETE FROM atproto.blocked_account');
+
 # --- labels ---
 
 query("INSERT INTO good.label (src, uri, val, neg, cts) SELECT '" . did('b') . "', u, 'x', false, now() FROM unnest('{$gone,at://$gone,at://$gone#x,$gone#x,at://$gone/app.bsky.feed.post/x,at://$gone?x,at://${gone}x/y}'::text[]) u");

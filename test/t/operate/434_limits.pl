@@ -115,6 +115,17 @@ is(as_role('watcher', $limits), query($limits), 'a member of pg_monitor sees all
 is(as_role('one', "SELECT use, bound, at_bound FROM atproto.limits WHERE name = 'role_processes'"), '2|4|a further subscription or worker of the role is an error', 'what is used, and what happens at the bound');
 query("SELECT atproto.unsubscribe(name) FROM atproto.subscription WHERE name <> 'odd'");
 
+# --- a bound of zero ---
+
+query("UPDATE atproto.subscription SET max_held_bytes = 0; ALTER SYSTEM SET atproto.min_free_disk = '1024TB'");
+query('SELECT pg_reload_conf()');
+wait_for("SELECT setting = '1073741824' FROM pg_settings WHERE name = 'atproto.min_free_disk'");
+is(query("SELECT DISTINCT bound, percent FROM atproto.limits WHERE name = 'disk'"), '0|100.0', 'a volume that is smaller than min_free_disk is full');
+is(query("SELECT bound, percent FROM atproto.limits WHERE name = 'held_bytes'"), '0|0.0', 'nothing may wait, and nothing waits');
+query('ALTER SYSTEM RESET atproto.min_free_disk');
+query('SELECT pg_reload_conf()');
+wait_for("SELECT setting = '1024' FROM pg_settings WHERE name = 'atproto.min_free_disk'");
+
 # --- very many gaps ---
 
 query("SELECT atproto.unsubscribe('odd'); TRUNCATE atproto.record, atproto.repo");
