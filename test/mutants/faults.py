@@ -1647,7 +1647,7 @@ fault("check-share", "tables/check/check.c", "return share == 1 ? ", "return sha
 fault("erase-last-records", "tables/erase/erase_target.c", "		while (forget_records(e, &a, target, listeners) == PIECE)\n			;\n", "", "t/277_erase")
 fault("erase-attempt", "tables/erase/erase.c", "if (w->atomic || w->erase.target != NULL)", "if (true)", "t/278_erase_owner")
 fault("erase-failed-count", "tables/erase/erase.c", "		memcpy(e->removed, before, sizeof(int64) * atp_nholdings);\n", "", "t/278_erase_owner")
-fault("erase-kept-rows", "tables/erase/erase_target.c", "			warn_of_kept(e, target, i);\n", "			;\n", "t/278_erase_owner")
+fault("erase-kept-rows", "tables/erase/erase_target.c", "	if (n > 0)\n		ereport(WARNING", "	if (n < 0)\n		ereport(WARNING", "t/278_erase_owner")
 fault("erase-label-subject", "tables/base/blocked.h", "substr(x.uri, 6)", "substr(x.uri, 5)", "t/278_erase_owner")
 fault("block-letters-counted", "tables/base/blocked.c", "		if (labels || letter->event == NULL || letter->event->ignored)\n			a->batch->skips[ATP_SKIP_BLOCKED]++;\n", "", "t/278_erase_owner")
 fault("block-retry-invalid", "tables/apply/replay.c", "if ((a.sink->uses & ATP_USE_REPOS) && batch->nevents > 0 && ", "if (false && ", "t/278_erase_owner")
