@@ -1655,6 +1655,7 @@ fault("erase-others-named", "tables/erase/traces.c", "c.relname IN ('record', 'r
 fault("block-room", "tables/erase/erase.c", "	if (n >= BLOCKS_MAX)", "	if (n > BLOCKS_MAX)", "t/278_erase_owner")
 fault("erase-no-links", "tables/erase/erase_target.c", "links->settings.has_links = is_there(target, atp_link_table.name);", "links->settings.has_links = false;", "t/277_erase")
 fault("erase-other-letters", "tables/erase/holding.c", "OF_OWNER(\"x.subscription\") \" AND (\" OF_ACCOUNT", "\"(\" OF_ACCOUNT", "t/277_erase")
+fault("locks-leave-open", "tables/base/table_locks.c", "	if (error != NULL || OidIsValid(taken))\n", "	if (error != NULL)\n\t\tReThrowError(error);\n\tif (OidIsValid(taken))\n", "t/277_erase")
 fault("check-blocked-uri", "tables/check/check_waiting.c", "ATP_SQL_LABEL_SUBJECT \" = b.did::text\"", "\"x.uri = b.did::text\"", "t/277_erase")
 fault("unblock-silent", "tables/erase/erase.c", "	tell_block_of_all(e);\n", "", "t/277_erase")
 fault("block-nowhere", "tables/erase/erase.c", "if (!whole && targets == NIL)", "if (0)", "t/277_erase")

@@ -67,6 +67,7 @@ try_to_count_states(Oid owner, const char *target)
 	MemoryContext cxt = CurrentMemoryContext;
 	ResourceOwner resources = CurrentResourceOwner;
 	char	   *volatile states = NULL;
+	ErrorData  *volatile error = NULL;
 
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(cxt);
@@ -79,9 +80,8 @@ try_to_count_states(Oid owner, const char *target)
 	PG_CATCH();
 	{
 		MemoryContextSwitchTo(cxt);
-		if (geterrcode() == ERRCODE_QUERY_CANCELED)
-			PG_RE_THROW();
-		(void) atp_lock_is_reason(geterrcode());
+		error = CopyErrorData();
+		(void) atp_lock_is_reason(error->sqlerrcode);
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
 		states = NULL;
@@ -89,6 +89,9 @@ try_to_count_states(Oid owner, const char *target)
 	PG_END_TRY();
 	MemoryContextSwitchTo(cxt);
 	CurrentResourceOwner = resources;
+	/* after the end of the subtransaction: a caller that catches the ERROR ends none but the caller's own */
+	if (error != NULL && error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+		ReThrowError(error);
 	return states;
 }
 

@@ -78,16 +78,12 @@ write_gap(const char *target, const Behind *behind)
 	atp_owner_end(caller);
 }
 
-/* Writers whose number a node lacks: a list of Behind. */
+/* Writers whose number a node lacks, added in memory cxt to a list of Behind. */
 static List *
-find_behind(const char *target)
+list_behind(const char *target, AtpResult all, MemoryContext cxt)
 {
-	AtpResult	all = query_in(target, "SELECT node, writer, did, number, seq FROM #.node_written ORDER BY node, writer", ATP_NO_ARGS);
 	List	   *behind = NIL;
-	MemoryContext cxt = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
 
-	BeginInternalSubTransaction(NULL);
 	for (uint64 i = 0; i < all.n; i++)
 	{
 		AtpTuple	row = atp_result_row(all, i);
@@ -103,9 +99,36 @@ find_behind(const char *target)
 		};
 		behind = lappend(behind, b);
 	}
+	return behind;
+}
+
+/* The same list, without the changes of the search; an ERROR leaves this function without the subtransaction, too. */
+static List *
+find_behind(const char *target)
+{
+	AtpResult	all = query_in(target, "SELECT node, writer, did, number, seq FROM #.node_written ORDER BY node, writer", ATP_NO_ARGS);
+	List	   *volatile behind = NIL;
+	MemoryContext cxt = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData  *volatile error = NULL;
+
+	BeginInternalSubTransaction(NULL);
+	PG_TRY();
+	{
+		behind = list_behind(target, all, cxt);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(cxt);
+		error = CopyErrorData();
+		FlushErrorState();
+	}
+	PG_END_TRY();
 	RollbackAndReleaseCurrentSubTransaction();
 	MemoryContextSwitchTo(cxt);
 	CurrentResourceOwner = owner;
+	if (error != NULL)
+		ReThrowError(error);
 	return behind;
 }
 

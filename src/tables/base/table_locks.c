@@ -119,24 +119,40 @@ atp_tables_lock(const AtpStatements *set, int uses, bool waits)
 /*
  * Wait for the table first (InvalidOid: no wait), then try all tables without waiting.  Returns InvalidOid, or the
  * table with an unavailable lock; in this case no lock is kept.
+ *
+ * An ERROR of the wait (lock_timeout, a deadlock, a dropped table) leaves this function without the subtransaction: whoever
+ * catches the ERROR, such as an exception block of PL/pgSQL, ends the subtransaction that the catcher has begun, and no other.
  */
 static Oid
 lock_in_step(const AtpStatements *set, int uses, Oid first)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
-	Oid			taken;
+	volatile Oid taken = InvalidOid;
+	ErrorData  *volatile error = NULL;
 
 	BeginInternalSubTransaction(NULL);
-	if (OidIsValid(first))
-		LockRelationOid(first, RowExclusiveLock);
-	taken = atp_tables_lock(set, uses, false);
-	if (OidIsValid(taken))
+	PG_TRY();
+	{
+		if (OidIsValid(first))
+			LockRelationOid(first, RowExclusiveLock);
+		taken = atp_tables_lock(set, uses, false);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(cxt);
+		error = CopyErrorData();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	if (error != NULL || OidIsValid(taken))
 		RollbackAndReleaseCurrentSubTransaction();
 	else
 		ReleaseCurrentSubTransaction();
 	MemoryContextSwitchTo(cxt);
 	CurrentResourceOwner = owner;
+	if (error != NULL)
+		ReThrowError(error);
 	return taken;
 }
 

@@ -282,6 +282,17 @@ like(($node->psql('postgres', "BEGIN; CALL atproto.erase('$popular', block => tr
 is(query("SELECT atproto.unblock('$popular'), atproto.unblock('$popular'), count(*) FROM atproto.blocked_account"), 't|f|1', 'unblock()');
 is(query('SELECT count(*) FROM atproto.blocked_account'), '0', 'lets the account in again');
 
+# A lock that is not to be had, and the ERROR caught: the session has no subtransaction left, and its later statements are committed.
+query('CREATE TABLE later (n int)');
+my $locker = $node->background_psql('postgres', on_error_stop => 1);
+$locker->query_safe('BEGIN; LOCK TABLE whole.record IN ACCESS EXCLUSIVE MODE');
+query("SET lock_timeout = '50ms'; DO \$\$ BEGIN CALL atproto.erase('$popular', target => 'whole'); EXCEPTION WHEN lock_not_available THEN NULL; END \$\$; INSERT INTO later VALUES (1)");
+like(errors_of("SET lock_timeout = '50ms'; CALL atproto.erase('$popular'); INSERT INTO later VALUES (2)"), qr/ERROR:  the account is not erased from 1 schemas/, 'tables that are locked');
+(undef, undef, undef) = $node->psql('postgres', "SET lock_timeout = '50ms';\nCALL atproto.erase('$popular');\nINSERT INTO later VALUES (3);", on_error_stop => 0);
+$locker->query_safe('COMMIT');
+$locker->quit;
+is(query('SELECT string_agg(n::text, $$ $$ ORDER BY n) FROM later'), '1 3', '... leave no transaction open');
+
 # In a transaction block, all or nothing.
 ($popular) = query('SELECT did FROM plain.record GROUP BY did ORDER BY count(*) DESC, did LIMIT 1');
 query("BEGIN; CALL atproto.erase('$popular'); ROLLBACK");
