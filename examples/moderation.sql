@@ -36,6 +36,6 @@ WITH said AS (          -- the text that an account has posted most often in the
 )
 SELECT did, r.handle, coalesce(s.times, 0) AS same_text, coalesce(b.times, 0) AS blocked_by, l.labels, s.text
 FROM said s FULL JOIN blocked b USING (did) FULL JOIN labelled l USING (did) JOIN moderation.repo r USING (did)
-WHERE r.active IS NOT FALSE
+WHERE r.active IS NOT FALSE AND r.hidden_at IS NULL
 ORDER BY coalesce(s.times, 0) + coalesce(b.times, 0) + 10 * coalesce(cardinality(l.labels), 0) DESC, did;
 COMMIT;

@@ -39,7 +39,7 @@ CREATE FUNCTION feed.skeleton(name text, after aturi, max integer) RETURNS TABLE
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
     SELECT aturi(p.did, 'app.bsky.feed.post', p.rkey)
     FROM feed.post p LEFT JOIN feed.repo r ON r.did = p.did
-    WHERE p.feed = name AND r.active IS NOT FALSE
+    WHERE p.feed = name AND r.active IS NOT FALSE AND r.hidden_at IS NULL
         AND (p.rkey, p.did) < (coalesce(aturi_rkey(after), tid_ceil(now())::text::recordkey), coalesce(aturi_did(after), 'did:zzz:z'))
     ORDER BY p.rkey DESC, p.did DESC LIMIT max;
 $$;

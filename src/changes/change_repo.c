@@ -110,14 +110,15 @@ what_changed(const AtpRowChange *change, const Repo *repo)
 	if (change->had != NULL && change->whole)
 	{
 		handle = !same_text(change, ATP_REPO_HANDLE);
-		status = !same_text(change, ATP_REPO_ACTIVE) || !same_text(change, ATP_REPO_STATUS);
+		status = !same_text(change, ATP_REPO_ACTIVE) || !same_text(change, ATP_REPO_STATUS) ||
+			change->had->nulls[ATP_REPO_HIDDEN] != has->nulls[ATP_REPO_HIDDEN];
 	}
 	else if (change->update)
 		return repo->announced;
 	else
 	{
 		handle = !has->nulls[ATP_REPO_HANDLE];
-		status = !has->nulls[ATP_REPO_STATUS] || (!has->nulls[ATP_REPO_ACTIVE] && !DatumGetBool(has->values[ATP_REPO_ACTIVE]));
+		status = !has->nulls[ATP_REPO_STATUS] || !has->nulls[ATP_REPO_HIDDEN] || (!has->nulls[ATP_REPO_ACTIVE] && !DatumGetBool(has->values[ATP_REPO_ACTIVE]));
 	}
 	return (handle ? ATP_CHANGE_HANDLE : 0) | (status ? ATP_CHANGE_STATUS : 0);
 }
@@ -138,6 +139,7 @@ tell_account(const AtpRowChange *change, const char *did)
 {
 	StringInfo	out;
 	bool		active = !change->has->nulls[ATP_REPO_ACTIVE] && DatumGetBool(change->has->values[ATP_REPO_ACTIVE]);
+	bool		taken_down = active && !change->has->nulls[ATP_REPO_HIDDEN];
 
 	if (!atp_change_fits(change, change->has, NULL))
 	{
@@ -145,8 +147,9 @@ tell_account(const AtpRowChange *change, const char *did)
 		return;
 	}
 	out = atp_message_begin(change->changes, change->txn, "account", change->table->target, did);
-	appendStringInfo(out, ",\"account\":{\"did\":\"%s\",\"active\":%s", did, active ? "true" : "false");
-	atp_append_text(out, ",", "status", atp_change_text(change->has, ATP_REPO_STATUS));
+	appendStringInfo(out, ",\"account\":{\"did\":\"%s\",\"active\":%s", did, active && !taken_down ? "true" : "false");
+	/* to a reader, this database is the host that has taken the account down */
+	atp_append_text(out, ",", "status", taken_down ? "takendown" : atp_change_text(change->has, ATP_REPO_STATUS));
 	appendStringInfoChar(out, '}');
 	atp_message_end(change->changes);
 }

@@ -49,6 +49,7 @@ static const TypedColumn repo_columns[] = {
 	[ATP_REPO_ACTIVE] = {"active", NULL, BOOLOID},
 	[ATP_REPO_STATUS] = {"status", NULL, TEXTOID},
 	[ATP_REPO_HANDLE] = {"handle", "handle"},
+	[ATP_REPO_HIDDEN] = {"hidden_at", NULL, TIMESTAMPTZOID, true},
 };
 
 static const TypedColumn label_columns[] = {

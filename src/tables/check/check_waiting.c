@@ -39,6 +39,14 @@
 	" JOIN (SELECT k.did FROM atproto.blocked_account k WHERE k.target IS NULL OR k.target = $1) b ON " condition
 #define BLOCKED_DATA(table)		BLOCKED("#.", table, "x.did OPERATOR(@.=) b.did")
 #define BLOCKED_WAITING(table)	BLOCKED("atproto.", table, "x.did OPERATOR(@.=) b.did AND x.target = $1")
+/* Does not read the view beside the table repo of the target the column? */
+#define VIEW_SHOWS_HIDDEN \
+	"EXISTS (SELECT 1 FROM pg_class v JOIN pg_class t ON t.relnamespace = v.relnamespace AND t.relname = 'repo'" \
+	" JOIN pg_attribute a ON a.attrelid = t.oid AND a.attname = 'hidden_at' JOIN pg_rewrite w ON w.ev_class = v.oid" \
+	" WHERE v.relnamespace = (SELECT n.oid FROM pg_namespace n WHERE n.nspname = $1) AND v.relname IN ('visible_record', 'visible_link')" \
+	" AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid" \
+	"  AND d.refclassid = 'pg_class'::regclass AND d.refobjid = t.oid AND d.refobjsubid = a.attnum))"
+
 #define ERASE_AGAIN	"CALL atproto.erase({did}, block => true, target => {target})"
 /* erase() removes a link with the link's record; rebuild_links() removes a link without a record */
 #define ERASE_LINKS	ERASE_AGAIN "; SELECT * FROM atproto.rebuild_links({target})"
@@ -64,6 +72,11 @@ const AtpInvariant atp_check_waiting[] = {
 	{
 		"row of a blocked account", "atproto.dead_letter atproto.subscription atproto.blocked_account", 0,
 		BLOCKED("atproto.", "dead_letter", "x.did OPERATOR(@.=) b.did AND EXISTS (SELECT FROM atproto.subscription s WHERE s.name = x.subscription AND s.target = $1)"), ERASE_AGAIN
+	},
+	{
+		"hidden account that a view shows", "#.repo.hidden_at", 0,
+		"SELECT p.did, 'hidden_at', 'visible_record or visible_link does not read the column' FROM #.repo p WHERE p.hidden_at IS NOT NULL AND " VIEW_SHOWS_HIDDEN,
+		"Drop the views visible_record and visible_link, then SELECT atproto.create_tables({target})"
 	},
 	{
 		"hold without events", "#.repo atproto.held_event!", 0,

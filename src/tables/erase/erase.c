@@ -33,13 +33,6 @@
 PG_FUNCTION_INFO_V1(atp_erase);
 PG_FUNCTION_INFO_V1(atp_unblock);
 
-/* Schemas with a table repo of the extension's making. */
-#define TARGETS \
-	"SELECT n.nspname::text AS name FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'repo' AND c.relkind IN ('r', 'p')" \
-	" WHERE ($2 IS NULL OR n.nspname = $2::name)" \
-	" AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'did' AND a.atttypid = $1)" \
-	" AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'rev') ORDER BY 1"
-
 /* Blocks of a target that roles without the rights of the extension's owner may make. */
 #define BLOCKS_MAX	10000
 
@@ -47,7 +40,6 @@ typedef struct ErasureRun
 {
 	AtpErase	erase;
 	bool		atomic;			/* the procedure cannot commit */
-	int			foreign;		/* number of targets that the caller may not erase from */
 	int			failed;			/* number of targets that were not erased because of an ERROR */
 } ErasureRun;
 
@@ -59,29 +51,6 @@ end_step(ErasureRun *w, int nest)
 	if (!w->atomic)
 		SPI_commit();
 	MemoryContextSwitchTo(w->erase.cxt);
-}
-
-/* The targets that the caller may write. */
-static List *
-find_targets(ErasureRun *w)
-{
-	AtpErase   *e = &w->erase;
-	AtpResult	found = atp_query(TARGETS, ATP_ARGS((AtpArg) {ObjectIdGetDatum(atp_type("did")), OIDOID, false}, atp_text_arg(e->target)));
-	List	   *targets = NIL;
-
-	for (uint64 i = 0; i < found.n; i++)
-	{
-		char	   *name = MemoryContextStrdup(e->cxt, atp_get_text(atp_result_row(found, i), "name"));
-		MemoryContext old = MemoryContextSwitchTo(e->cxt);
-
-		if (OidIsValid(atp_erase_role(name, e->caller)))
-			targets = lappend(targets, name);
-		else
-			w->foreign++;
-		MemoryContextSwitchTo(old);
-	}
-	atp_result_free(found);
-	return targets;
 }
 
 /* Wait for the transactions that have this table locked as writers, and may not have seen the block. */
@@ -254,10 +223,7 @@ report_removed(const ErasureRun *w)
 			ereport(NOTICE,
 					(errmsg("%s: " INT64_FORMAT " rows removed", atp_holding_is_data(&atp_holdings[i]) ? atp_holding_table(&atp_holdings[i]) : atp_holdings[i].relation,
 							w->erase.removed[i])));
-	if (w->foreign > 0)
-		ereport(NOTICE,
-				(errmsg("the tables of %d schemas belong to other owners, and were left alone", w->foreign),
-				 errhint("A superuser, or each owner, can call the procedure, too.")));
+	atp_erase_report_foreign(&w->erase);
 	ereport(NOTICE,
 			(errmsg("copies may remain elsewhere"),
 			 errhint("See atproto.account_traces().")));
@@ -298,9 +264,7 @@ atp_erase(PG_FUNCTION_ARGS)
 	e->everything = atp_has_owners_rights("atproto", "identity");
 	e->removed = palloc0(sizeof(int64) * atp_nholdings);
 	nest = atp_caller_begin();
-	targets = find_targets(&w);
-	if (e->target != NULL && targets == NIL)
-		atp_erase_refuse(e->target);
+	targets = atp_erase_targets(e);
 	end_step(&w, nest);
 	atp_progress_begin("erase", e->target != NULL ? e->target : "");
 	if (PG_GETARG_BOOL(1))
@@ -345,9 +309,7 @@ atp_unblock(PG_FUNCTION_ARGS)
 	e->did = PG_GETARG_VARLENA_PP(0);
 	e->target = PG_ARGISNULL(1) ? NULL : NameStr(*PG_GETARG_NAME(1));
 	e->everything = atp_has_owners_rights("atproto", "identity");
-	targets = find_targets(&w);
-	if (e->target != NULL && targets == NIL)
-		atp_erase_refuse(e->target);
+	targets = atp_erase_targets(e);
 	section = atp_as_table_owner("blocked_account");
 	foreach(lc, targets)
 		removed += atp_run(atp_identity_sql("DELETE FROM atproto.blocked_account WHERE did OPERATOR(@.=) $1 AND target = $2::name"),

@@ -1,5 +1,5 @@
 /*
- * src/tables/erase: erasing an account.
+ * src/tables/erase: erasing, blocking and hiding an account.
  */
 
 CREATE PROCEDURE atproto.erase(did @extschema@.did, block boolean DEFAULT false, directory boolean DEFAULT false, target name DEFAULT NULL)
@@ -16,3 +16,10 @@ CREATE FUNCTION atproto.unblock(did @extschema@.did, target name DEFAULT NULL) R
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_unblock';
 COMMENT ON FUNCTION atproto.unblock(@extschema@.did, name) IS 'let an account in again that erase() has blocked, in a target or in all targets that the caller may write; false: the account was not blocked there';
 REVOKE ALL ON FUNCTION atproto.unblock(@extschema@.did, name), atproto.account_traces(@extschema@.did) FROM PUBLIC;
+CREATE FUNCTION atproto.hide(did @extschema@.did, target name DEFAULT NULL) RETURNS boolean
+    LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_hide';
+COMMENT ON FUNCTION atproto.hide(@extschema@.did, name) IS 'hide an account, whatever the network says of it, in all targets, or in one, that the caller may write: its rows stay, and change with its events, but visible_record and visible_link leave them out, and no repository or proof is given out; false: the account was hidden there already, or is blocked. Experimental.';
+CREATE FUNCTION atproto.unhide(did @extschema@.did, target name DEFAULT NULL) RETURNS boolean
+    LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_unhide';
+COMMENT ON FUNCTION atproto.unhide(@extschema@.did, name) IS 'show an account again that hide() has hidden, as it is now, in all targets, or in one, that the caller may write; false: the account was not hidden there. Experimental.';
+REVOKE ALL ON FUNCTION atproto.hide(@extschema@.did, name), atproto.unhide(@extschema@.did, name) FROM PUBLIC;

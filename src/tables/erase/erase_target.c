@@ -32,6 +32,13 @@
 /* Records in a piece: a consumer waits for some hundredths of a second. */
 #define PIECE	2000
 
+/* Schemas with a table repo of the extension's making. */
+#define TARGETS \
+	"SELECT n.nspname::text AS name FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'repo' AND c.relkind IN ('r', 'p')" \
+	" WHERE ($2 IS NULL OR n.nspname = $2::name)" \
+	" AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'did' AND a.atttypid = $1)" \
+	" AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'rev') ORDER BY 1"
+
 /* The repository's row, as of an account of which older records may be missing. */
 #define TAKE_REPO \
 	"UPDATE #.repo SET sync = 'partial', proved = NULL, proved_rev = NULL, purge_rev = NULL, purge_seq = NULL," \
@@ -55,6 +62,65 @@ atp_erase_role(const char *target, Oid caller)
 	atp_result_free(found);
 	atp_owner_end(section);
 	return owner;
+}
+
+void
+atp_erase_refuse(const char *target)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("must have the rights of the owner of the tables of schema \"%s\", or of a subscription that fills them", target)));
+}
+
+void
+atp_erase_refuse_in_trigger(void)
+{
+	if (atp_statements_in_use())
+		ereport(ERROR,
+				(errcode(ATP_ERRCODE_STOP),
+				 errmsg("accounts cannot be erased, hidden or shown by a trigger of the tables that are being filled")));
+}
+
+AtpCaller
+atp_erase_begin(const AtpErase *e, const char *target)
+{
+	Oid			role = atp_erase_role(target, e->caller);
+
+	if (!OidIsValid(role))
+		atp_erase_refuse(target);
+	return atp_owner_begin(role);
+}
+
+List *
+atp_erase_targets(AtpErase *e)
+{
+	AtpResult	found = atp_query(TARGETS, ATP_ARGS((AtpArg) {ObjectIdGetDatum(atp_type("did")), OIDOID, false}, atp_text_arg(e->target)));
+	List	   *targets = NIL;
+
+	for (uint64 i = 0; i < found.n; i++)
+	{
+		char	   *name = MemoryContextStrdup(e->cxt, atp_get_text(atp_result_row(found, i), "name"));
+		MemoryContext old = MemoryContextSwitchTo(e->cxt);
+
+		if (OidIsValid(atp_erase_role(name, e->caller)))
+			targets = lappend(targets, name);
+		else
+			e->foreign++;
+		MemoryContextSwitchTo(old);
+	}
+	atp_result_free(found);
+	if (e->target != NULL && targets == NIL)
+		atp_erase_refuse(e->target);
+	return targets;
+}
+
+void
+atp_erase_report_foreign(const AtpErase *e)
+{
+	if (e->foreign > 0)
+		ereport(NOTICE,
+				(errmsg("the tables of %d schemas belong to other owners, and were left alone", e->foreign),
+				 errhint("A superuser, or each owner, can make this call, too.")));
 }
 
 /* ------------------------------------------------------------------------
@@ -176,8 +242,6 @@ take_piece(AtpErase *e, const char *target, AtpStatements *set)
 	bool		more;
 
 	atp_tables_lock_waiting(set, uses_of(listeners));
-	/* links are found in the removed values, so the type of the values has to be known */
-	(void) atp_statements_pack(set);
 	(void) atp_run(atp_expand_sql(TAKE_REPO, target), ATP_ARGS(atp_did_arg(e->did)));
 	more = forget_records(e, &a, target, listeners) == PIECE;
 	if (!more)
@@ -194,40 +258,17 @@ take_piece(AtpErase *e, const char *target, AtpStatements *set)
 	return more;
 }
 
-void
-atp_erase_refuse(const char *target)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-			 errmsg("must have the rights of the owner of the tables of schema \"%s\", or of a subscription that fills them", target)));
-}
-
-/* Begin a section with the rights of the target's role; an ERROR if the caller has lost this role. */
-static AtpCaller
-begin_as_role(AtpErase *e, const char *target)
-{
-	Oid			role = atp_erase_role(target, e->caller);
-
-	if (!OidIsValid(role))
-		atp_erase_refuse(target);
-	return atp_owner_begin(role);
-}
-
 bool
 atp_erase_piece(AtpErase *e, const char *target)
 {
 	AtpStatements *set;
 	volatile bool more = false;
 
-	/* the statement that has fired a trigger writes rows by the state that the tables had before */
-	if (atp_statements_in_use())
-		ereport(ERROR,
-				(errcode(ATP_ERRCODE_STOP),
-				 errmsg("accounts cannot be erased by a trigger of the tables that are being filled")));
+	atp_erase_refuse_in_trigger();
 	set = atp_statements_create(target, ATP_WRITER_OTHER);
 	PG_TRY();
 	{
-		AtpCaller	section = begin_as_role(e, target);
+		AtpCaller	section = atp_erase_begin(e, target);
 
 		more = take_piece(e, target, set);
 		atp_owner_end(section);
@@ -276,7 +317,7 @@ warn_of_kept(AtpErase *e, const char *target, int number)
 bool
 atp_erase_rows(AtpErase *e, const char *target)
 {
-	AtpCaller	section = begin_as_role(e, target);
+	AtpCaller	section = atp_erase_begin(e, target);
 
 	for (int i = 0; atp_holdings[i].relation != NULL; i++)
 		if (atp_holdings[i].holds == ATP_HOLDS_ROWS || (atp_holdings[i].holds == ATP_HOLDS_LOG && e->directory))

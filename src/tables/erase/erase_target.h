@@ -21,6 +21,7 @@ typedef struct AtpErase
 	const char *target;			/* the only target; NULL: all */
 	MemoryContext cxt;			/* outlives transactions */
 	int64	   *removed;		/* rows, for each entry of atp_holdings */
+	int			foreign;		/* number of targets that the caller may not write: atp_erase_targets() */
 } AtpErase;
 
 /*
@@ -29,6 +30,21 @@ typedef struct AtpErase
  * the tables gets more rights than a consumer would give it.
  */
 extern Oid	atp_erase_role(const char *target, Oid caller);
+
+/*
+ * Names of the targets that the caller may write, of all targets or of e->target; an ERROR if this is none of them.  Fills
+ * e->foreign.
+ */
+extern List *atp_erase_targets(AtpErase *e);
+
+/* A NOTICE, if there are targets that the caller may not write. */
+extern void atp_erase_report_foreign(const AtpErase *e);
+
+/* An ERROR in a trigger of a writer of the data tables: the statement that has fired it writes rows by the state that the tables had before. */
+extern void atp_erase_refuse_in_trigger(void);
+
+/* Act in the target with the rights that the caller has now: with those of atp_erase_role(). */
+extern AtpCaller atp_erase_begin(const AtpErase *e, const char *target);
 
 /* An ERROR: the caller has no such role. */
 pg_noreturn extern void atp_erase_refuse(const char *target);

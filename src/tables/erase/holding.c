@@ -30,8 +30,9 @@ PG_FUNCTION_INFO_V1(atp_erasure);
 #define OF_ALL		"$4 IS NULL AND $5"
 
 /* Does the text, or do the bytes, have the DID? */
-#define NAMES(text)	"position($2 in " text ") > 0"
-#define NAMES_IN_BYTES(bytes) "position(pg_catalog.convert_to($2, 'UTF8') in " bytes ") > 0"
+#define NAMES(text)	"(position($2 in " text ") > 0 AND " text " ~ $6)"
+#define NAMES_IN_BYTES(bytes) \
+	"(position(pg_catalog.convert_to($2, 'UTF8') in " bytes ") > 0 AND pg_catalog.encode(" bytes ", 'escape') ~ $7)"
 
 #define IN_REPO(target)	"@.aturi_inside(" target ", $1)"
 
@@ -149,18 +150,95 @@ atp_holding_condition(const AtpHoldingEntry *entry)
 	return sql.data;
 }
 
+/* ------------------------------------------------------------------------
+ * DIDs in messages of unknown kinds
+ * ------------------------------------------------------------------------
+ */
+
+/* A did:plc has a fixed length.  A DID of another method can begin a longer DID, whose next characters these are. */
+#define NO_LONGER	"(?![.:-]*[A-Za-z0-9_%])"
+
+/* The DID as a regular expression. */
+static void
+append_did(StringInfo pattern, const char *did)
+{
+	for (const char *p = did; *p != '\0'; p++)
+		appendStringInfo(pattern, *p == '.' ? "[%c]" : "%c", *p);
+}
+
+/* A byte in the form of encode(…, 'escape'), as a regular expression. */
+static void
+append_escaped(StringInfo pattern, uint8 byte)
+{
+	if (byte == 0 || byte >= 0x80)
+		appendStringInfo(pattern, "\\\\%03o", byte);
+	else if (byte == '\\')
+		appendStringInfoString(pattern, "\\\\\\\\");
+	else
+		appendStringInfo(pattern, "\\u%04x", byte);
+}
+
+/*
+ * A text of CBOR that has just the DID behind "before".  The byte behind a text of CBOR may be the head of the next item, which
+ * can look like a letter, so only the length in the text's own head tells where the DID ends.
+ */
+static void
+append_cbor_text(StringInfo pattern, const char *before, const char *did)
+{
+	size_t		n = strlen(before) + strlen(did);
+
+	appendStringInfoChar(pattern, '|');
+	if (n < 24)
+		append_escaped(pattern, 0x60 + n);
+	else if (n < 256)
+	{
+		append_escaped(pattern, 0x78);
+		append_escaped(pattern, n);
+	}
+	else
+	{
+		append_escaped(pattern, 0x79);
+		append_escaped(pattern, n >> 8);
+		append_escaped(pattern, n & 0xff);
+	}
+	appendStringInfoString(pattern, before);
+	append_did(pattern, did);
+}
+
+static const char *
+did_pattern(const char *did, bool in_bytes)
+{
+	StringInfoData pattern;
+
+	initStringInfo(&pattern);
+	append_did(&pattern, did);
+	if (strncmp(did, "did:plc:", strlen("did:plc:")) == 0)
+		return pattern.data;
+	appendStringInfoString(&pattern, NO_LONGER);
+	if (in_bytes)
+	{
+		append_cbor_text(&pattern, "", did);
+		append_cbor_text(&pattern, "at://", did);
+	}
+	return pattern.data;
+}
+
 void
 atp_holding_args(AtpArg *args, const struct varlena *did, Oid caller, const char *target, bool everything)
 {
 	Oid			output;
 	bool		is_varlena;
+	char	   *text;
 
 	getTypeOutputInfo(atp_type("did"), &output, &is_varlena);
 	args[0] = atp_did_arg(did);
-	args[1] = atp_text_arg(OidOutputFunctionCall(output, PointerGetDatum(did)));
+	text = OidOutputFunctionCall(output, PointerGetDatum(did));
+	args[1] = atp_text_arg(text);
 	args[2] = (AtpArg) {ObjectIdGetDatum(caller), OIDOID, false};
 	args[3] = (AtpArg) {target == NULL ? (Datum) 0 : DirectFunctionCall1(namein, CStringGetDatum(target)), NAMEOID, target == NULL};
 	args[4] = atp_bool_arg(everything);
+	args[5] = atp_text_arg(did_pattern(text, false));
+	args[6] = atp_text_arg(did_pattern(text, true));
 }
 
 /* The words of erasure(). */

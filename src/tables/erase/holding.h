@@ -31,7 +31,8 @@ typedef struct AtpHoldingEntry
 
 	/*
 	 * SQL: does row x hold the account?  $1: the account, $2: its DID as text, $3: OID of the caller, $4: the target, as
-	 * name, or null: all, $5: has the caller the rights of the extension's owner?  NULL: for ATP_HOLDS_KEPT, one of the
+	 * name, or null: all, $5: has the caller the rights of the extension's owner?  $6, $7: regular expressions for the DID
+	 * in text and in bytes, which a longer DID does not match.  NULL: for ATP_HOLDS_KEPT, one of the
 	 * columns has the DID's text.
 	 */
 	const char *find;
@@ -48,13 +49,13 @@ extern bool atp_holding_is_data(const AtpHoldingEntry *entry);
 /* Name of the entry's table, without the schema. */
 extern const char *atp_holding_table(const AtpHoldingEntry *entry);
 
-/* SQL with the parameters $1 to $5 that is true for rows x of the entry with the account; palloc'd, with @ and #. */
+/* SQL with the parameters $1 to $7 that is true for rows x of the entry with the account; palloc'd, with @ and #. */
 extern const char *atp_holding_condition(const AtpHoldingEntry *entry);
 
 /* Values of the parameters. */
 struct AtpArg;
 extern void atp_holding_args(struct AtpArg *args, const struct varlena *did, Oid caller, const char *target, bool everything);
 
-#define ATP_HOLDING_ARGS	5
+#define ATP_HOLDING_ARGS	7
 
 #endif							/* ATP_HOLDING_H */

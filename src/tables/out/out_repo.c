@@ -50,6 +50,8 @@ check_row(const AtpOutRepo *repo, AtpTuple row)
 	const char *status = atp_get_text_or_null(row, "status");
 	const char *hold = atp_get_text_or_null(row, "hold");
 
+	if (atp_get_bool(row, "hidden"))
+		refuse(repo, "The account is hidden.", "See atproto.unhide().");
 	if (atp_get_bool(row, "deleted") || (!atp_get_bool(row, "active") && status != NULL && strcmp(status, "deleted") == 0))
 		refuse(repo, "The account was deleted.", NULL);
 	if (repo->commit == NULL || repo->data == NULL)
@@ -78,7 +80,7 @@ atp_out_repo_read(AtpOutRepo *repo, const char *target, AtpArg did)
 	repo->did = did;
 	repo->did_text = atp_did_span(PG_DETOAST_DATUM_PACKED(did.value)).ptr;
 	found = atp_audit_look(atp_expand_sql("SELECT rev, commit, data, sig, commit_block, sig IS NOT NULL AS is_signed, purge_rev, sync, hold, status,"
-										  " COALESCE(active, true) AS active, COALESCE(deleted_rev OPERATOR(@.=) rev, false) AS deleted"
+										  " hidden_at IS NOT NULL AS hidden, COALESCE(active, true) AS active, COALESCE(deleted_rev OPERATOR(@.=) rev, false) AS deleted"
 										  " FROM #.repo WHERE did OPERATOR(@.=) $1", target), did);
 	if (found.n == 0)
 		ereport(ERROR,

@@ -80,8 +80,8 @@ const AtpTable atp_link_table = {
 	.view = "visible_link",
 	.view_query = "SELECT l.*, s.collection, s.path FROM #.link l"
 	" JOIN #.link_source s ON s.id = l.source JOIN #.repo p ON p.did OPERATOR(@.=) l.did"
-	" WHERE p.active AND p.purge_rev IS NULL",
-	.view_comment = "links of active repositories, with their sources",
+	" WHERE p.active AND p.hidden_at IS NULL AND p.purge_rev IS NULL",
+	.view_comment = "links of active repositories that are not hidden, with their sources",
 	.statements = statements,
 	.nstatements = lengthof(statements),
 	.shard_by = "authority",

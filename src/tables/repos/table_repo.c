@@ -99,6 +99,9 @@ static const AtpColumn columns[] = {
 	{"sig", ATP_TYPE_BYTEA, ATP_VALUE, NULL, "signature in the last commit processed: atproto.repo_car() makes the commit's block of it", MEMBER(head.sig)},
 	{"commit_block", ATP_TYPE_BYTEA, ATP_VALUE, NULL,
 	"the block of the last commit processed, if the commit has members without a column, or a prev; null: the columns say the whole commit; empty: the block was larger than 4096 bytes, and is not kept", MEMBER(head.commit_block)},
+	/* null in nearly all rows, and so no part of what WAL contains of a commit */
+	{"hidden_at", ATP_TYPE_TIMESTAMP, ATP_APART, NULL,
+	"since when the account is hidden here, by atproto.hide(), whatever the network says; null: it is not"},
 };
 
 StaticAssertDecl(lengthof(columns) <= ATP_REPO_COLUMNS_MAX, "more columns than ATP_REPO_COLUMNS_MAX");
@@ -204,7 +207,7 @@ static const AtpStatement statements[] = {
 	},
 	[ATP_FORGET_REPOS] = {
 		"DELETE FROM #.repo r USING unnest($1) u (did) WHERE r.did OPERATOR(@.=) u.did"
-		" AND (r.rev, r.hold, r.status_at, r.handle, r.deleted_rev) IS NULL AND r.sync = 'partial'",
+		" AND (r.rev, r.hold, r.status_at, r.handle, r.deleted_rev, r.hidden_at) IS NULL AND r.sync = 'partial'",
 		SPI_OK_DELETE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
 };
@@ -220,8 +223,8 @@ const AtpTable atp_repo_table = {
 	.comment = "state of each repository seen",
 	.view = "visible_record",
 	.view_query = "SELECT r.* FROM #.record r JOIN #.repo p ON p.did OPERATOR(@.=) r.did"
-	" WHERE p.active AND (p.purge_rev IS NULL OR r.rev OPERATOR(@.>) p.purge_rev)",
-	.view_comment = "records of active repositories",
+	" WHERE p.active AND p.hidden_at IS NULL AND (p.purge_rev IS NULL OR r.rev OPERATOR(@.>) p.purge_rev)",
+	.view_comment = "records of active repositories that are not hidden",
 	.statements = statements,
 	.nstatements = lengthof(statements),
 	.keyed = true,

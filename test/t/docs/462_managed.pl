@@ -39,7 +39,7 @@ sub on_own
 }
 
 # Both servers have the same rows, as text.
-my %columns = (record => 'did, collection, rkey, cid, rev, indexed_at, value', repo => 'did, handle, active, status, sync, verified');
+my %columns = (record => 'did, collection, rkey, cid, rev, indexed_at, value', repo => 'did, handle, active, status, hidden_at, sync, verified');
 sub rows
 {
 	my ($node, $table) = @_;

@@ -67,6 +67,7 @@ SELECT atproto.create_view('org.example.own', target => 'My "tables"', schema =>
 CREATE VIEW public.on_it AS SELECT uri, text, reply_parent_uri, tags FROM "My ""tables""".app_bsky_feed_post;
 SQL
 wait_for_seq($node, 'held', $held - 1);
+is(query(q{SELECT atproto.hide(did, 'My "tables"') FROM "My ""tables""".repo ORDER BY did LIMIT 1}), 't', 'an account is hidden');
 # the contents of a view, computed by PostgreSQL's own functions
 is(query(<<'SQL'), 't|0', 'a view has what the records have');
 SELECT count(*) > 50, count(*) FILTER (WHERE (p.text, p.created_at, p.langs, p.reply_parent_uri::text, p.embed) IS DISTINCT FROM
@@ -97,6 +98,7 @@ SELECT 'a', to_jsonb(a) FROM atproto.known_web_address a ORDER BY pattern;
 SELECT 'v', count(text) > 0, md5(string_agg(v::text, ' ' ORDER BY uri)) FROM public.on_it v;
 SELECT 'q', to_jsonb(q) FROM atproto.proved_set q ORDER BY target, id;
 SELECT 'k', to_jsonb(k) FROM atproto.blocked_account k;
+SELECT 'o', did, hidden_at FROM "My ""tables""".repo WHERE hidden_at IS NOT NULL;
 SELECT 'p', to_jsonb(p), to_jsonb(r) FROM atproto.proof_sample p JOIN atproto.proof_result r USING (target);
 SELECT 'x', to_jsonb(x) FROM "My ""tables""".sweep_deletion x;
 SELECT 'w', count(*), obj_description('public."My ""own"""'::regclass) FROM public."My ""own""";

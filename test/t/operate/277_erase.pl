@@ -154,13 +154,13 @@ my $superuser = getpwuid($<);
 my $slice = $node->background_psql('postgres', on_error_stop => 1);
 query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason) VALUES ('own', '$gone', 'own', 3, 'x')");
 $slice->query_safe("BEGIN; SELECT FROM atproto.repo_job WHERE target = 'own' AND did = '$gone' FOR KEY SHARE;"
-	. "INSERT INTO own.record SELECT '$gone', collection, rkey, cid, rev, indexed_at, value FROM own.record WHERE did = '$stays'");
+	. "INSERT INTO own.record SELECT '$gone', collection, n::text::recordkey, cid, rev, indexed_at, value FROM own.record, generate_series(1, 4001) n WHERE did = '$stays'");
 my $erasing = IPC::Run::start([ 'psql', '-Xd', $node->connstr('postgres'), '-c', "CALL atproto.erase('$gone', target => 'own')" ], '<', \undef, '>&', \my $erased);
 wait_for("SELECT count(*) > 0 FROM pg_stat_activity WHERE query LIKE 'CALL atproto.erase%' AND wait_event_type = 'Lock'");
 $slice->query_safe('COMMIT');
 $erasing->finish;
 $slice->quit;
-like($erased, qr/NOTICE:  record: 1 rows removed/, 'the last piece waits for the slice, and removes its records');
+like($erased, qr/NOTICE:  record: 4001 rows removed/, 'the last piece waits for the slice, and removes its records');
 is(rows_with($gone, 'own'), '', '... so that nothing is left');
 
 $said = erase_as($superuser, "'$gone', directory => true");
@@ -171,6 +171,28 @@ is(query("SELECT string_agg(place || ' ' || object, ', ' ORDER BY 1) FROM atprot
 like(query("SELECT string_agg(place, ' ') FROM atproto.account_traces('$gone')"), qr/dead rows.*wal/, 'but names other places');
 query("INSERT INTO own.repo (did) VALUES ('did:plc:cccccccccccccccccccccccc'); ANALYZE own.repo");
 like(query("SELECT string_agg(object, ' ') FROM atproto.account_traces('$stays') WHERE place = 'statistics'"), qr/own\.repo\.did/, 'such as the samples of the planner');
+
+# A did:web that begins another DID: messages and letters of unknown accounts stay if they only name the longer DID.
+my ($web, @longer) = ('did:web:a.example', 'did:web:a.example.org', 'did:web:a.example:user:x', 'did:web:a.example%3A80');
+my %texts = ((map { $_ => 0 } @longer), 'of did:web:a.example: x' => 1, 'at://did:web:a.example/app.bsky.feed.post/1' => 1, 'did:web:a.example' => 1);
+my %parts = ("\x71did:web:a.example" => 1, "\x76at://did:web:a.example" => 1, "\x78\x18did:web:a.example:user:x" => 0, "\x75did:web:a.example.org" => 0);
+foreach my $text (sort keys %texts)
+{
+	query("INSERT INTO own.message (subscription, endpoint, seq, type, payload) VALUES ('own', 'e', 1000 + (SELECT count(*) FROM own.message), '$texts{$text}', jsonb_build_object('of', '$text'))");
+}
+foreach my $part (sort keys %parts)
+{
+	# the next member of the map has a name of three characters, and the bytes of its head are a letter
+	my $hex = unpack 'H*', "\xa2\x63did${part}cval\x00\xff";
+
+	query("INSERT INTO own.message (subscription, endpoint, seq, type, raw) VALUES ('own', 'e', 1000 + (SELECT count(*) FROM own.message), '$parts{$part}', '\\x$hex');"
+		. "INSERT INTO atproto.dead_frame (subscription, digest, bytes, format, endpoint) VALUES ('own', '\\x$hex', '\\x$hex', 'dag-cbor', 'e');"
+		. "INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message, digest) VALUES ('own', 'frame', '22P03', '$parts{$part}', '\\x$hex')");
+}
+unlike(erase_as('owner', "'$web'"), qr/ERROR/, 'a did:web that begins other DIDs');
+is(query('SELECT string_agg(type, $$$$), count(*) FROM own.message WHERE seq >= 1000'), '00000|5', 'messages that name only a longer DID stay');
+is(query("SELECT string_agg(message, ''), count(*) FROM atproto.dead_letter WHERE message IN ('0', '1')"), '00|2', 'and so do letters of unknown accounts');
+
 query('DELETE FROM atproto.subscription; DROP SCHEMA own, alien CASCADE');
 $node->stop;
 

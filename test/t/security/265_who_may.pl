@@ -209,6 +209,8 @@ my %calls = (
 	set_zstd_dictionary => "SELECT atproto.set_zstd_dictionary('victim', '\\x00')",
 	stream_status       => 'SELECT * FROM atproto_internal.stream_status()',
 	subscribe           => "SELECT atproto.subscribe('mallory', 'wss://localhost', target => 'victim')",
+	hide                => "SELECT atproto.hide('$did')",
+	unhide              => "SELECT atproto.unhide('$did')",
 	unblock             => "SELECT atproto.unblock('did:plc:aaaaaaaaaaaaaaaaaaaaaaaa', 'victim')",
 	unload_lexicon      => "SELECT atproto.unload_lexicon('com.example.none')",
 	reset_backoff              => "SELECT atproto.reset_backoff('localhost')",
