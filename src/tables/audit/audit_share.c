@@ -6,10 +6,15 @@
  * results are written.  A result is written only if the repository is still at the audited commit,
  * and its row unchanged.  A repository that has moved on is audited again under the row's lock,
  * since busy repositories would never be found unchanged.
+ *
+ * maintain_partitions() removes the records of old months in steps, and a step changes no row of a
+ * repository that claims nothing.  So of a target in partitions every result is made again under the
+ * row's lock, which the step takes, too: partition_claims.c.
  */
 #include "postgres.h"
 
 #include "catalog/namespace.h"
+#include "catalog/pg_class.h"
 #include "common/clock.h"
 #include "config/extension.h"
 #include "identity/identity.h"
@@ -238,6 +243,15 @@ write_results(AuditShare *share)
 	atp_result_free(settled);
 }
 
+/* Can records go while the rows of their repositories stay as they are? */
+static bool
+loses_months(const char *target)
+{
+	Oid			relid = get_relname_relid(atp_record_table.name, get_namespace_oid(target, false));
+
+	return OidIsValid(relid) && get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE;
+}
+
 /* Audit a repository under its row's lock, while no session can change the repository. */
 static void
 audit_locked(AuditShare *share, AtpArg did)
@@ -264,7 +278,7 @@ atp_audit_share(const char *target, const char *sql, AtpArg arg, int limit,
 	/* before the look at the filters: no session changes a filter until the results are committed */
 	atp_proved_lock(target, false);
 	audit_rows(&share, psprintf("%s LIMIT %d", sql, limit), arg);
-	if (share.nchanged > 0)
+	if (share.nchanged > 0 && !loses_months(target))
 		write_results(&share);
 	for (int i = 0; i < share.nchanged; i++)
 		audit_locked(&share, atp_did_arg(share.audits[share.changed[i]].did));

@@ -4,29 +4,41 @@
  *
  * A repository that loses records is no longer synchronized, and no collection of the repository is proven: otherwise
  * an audit would call the missing records an error, and the fetcher would fetch the repository, with the old records.
- * The repository becomes partial: the records in the tables are true, and older records may be missing.
+ * The repository becomes partial: the records in the tables are true, and older records may be missing.  A fetch that is
+ * going on may have seen the records before, and would make the repository synchronized at its end: so the repository is
+ * desynchronized, as when a fetch loses an event (R-34).
  */
 #include "postgres.h"
 
 #include "catalog/namespace.h"
+#include "storage/lmgr.h"
 #include "stream/rev_cache.h"
 #include "tables/base/distributed.h"
 #include "tables/commands/partition_private.h"
 #include "utils/lsyscache.h"
 
 #define CLAIMS \
-	"(proved IS NOT NULL OR sync = 'synchronized' OR refill_sync = 'synchronized')"
+	"(proved IS NOT NULL OR sync IN ('synchronized', 'resyncing') OR refill_sync = 'synchronized')"
+/* Citus writes CASE sync WHEN ... wrongly for its nodes. */
 #define WITHDRAWN \
 	"proved = NULL, proved_rev = NULL, updated_at = now()," \
-	" sync = CASE WHEN sync = 'synchronized' THEN 'partial' ELSE sync END," \
+	" sync = CASE WHEN sync = 'synchronized' THEN 'partial' WHEN sync = 'resyncing' THEN 'desynchronized' ELSE sync END," \
 	" refill_sync = CASE WHEN refill_sync = 'synchronized' THEN 'partial' ELSE refill_sync END"
 
 /* Rows are locked in the order of the DIDs, as consumers lock them; Citus cannot lock rows of several nodes so. */
-#define IN_ORDER \
-	"WITH l AS MATERIALIZED (SELECT did AS locked FROM #.repo WHERE did OPERATOR(@.=) ANY (ARRAY(%s)) ORDER BY did FOR NO KEY UPDATE)" \
+#define IN_ORDER(which) \
+	"WITH l AS MATERIALIZED (SELECT p.did AS locked FROM #.repo p WHERE " which " ORDER BY p.did FOR NO KEY UPDATE OF p)" \
 	" UPDATE #.repo SET " WITHDRAWN " FROM l WHERE did OPERATOR(@.=) l.locked AND " CLAIMS
-#define APART \
-	"UPDATE #.repo SET " WITHDRAWN " WHERE did IN (%s) AND " CLAIMS
+#define SOME	IN_ORDER("p.did OPERATOR(@.=) ANY (ARRAY(%s))")
+
+/* Only the repositories that claim something are looked up in the month, which may have hundreds of millions of records. */
+#define OF_MONTH	IN_ORDER(CLAIMS " AND EXISTS (SELECT FROM ONLY #.%s r WHERE r.did OPERATOR(@.=) p.did)")
+#define OF_MONTH_APART \
+	"UPDATE #.repo SET " WITHDRAWN " FROM (SELECT DISTINCT r.did AS holder FROM #.%s r) l WHERE did OPERATOR(@.=) l.holder AND " CLAIMS
+
+/* Without a look at the claims: so the statement waits for whoever has locked a row, and is about to claim something. */
+#define GIVEN_APART \
+	"UPDATE #.repo SET " WITHDRAWN " WHERE did OPERATOR(@.=) ANY ($1)"
 
 /* create_tables() adds the column to a table of an earlier version; until then no repository of the table has a claim. */
 static bool
@@ -37,13 +49,41 @@ has_claims(AtpParting *w)
 	return w->cut->table == atp_cut_record_month.table && OidIsValid(relid) && get_attnum(relid, "proved") != InvalidAttrNumber;
 }
 
+static void
+run_withdrawal(AtpParting *w, const char *sql, const AtpArg *args, int nargs)
+{
+	atp_run(atp_expand_sql(sql, w->schema), args, nargs);
+	atp_rev_cache_forget_at_commit();
+}
+
 void
-atp_parting_withdraw(AtpParting *w, const char *dids)
+atp_parting_withdraw_some(AtpParting *w, const char *dids)
+{
+	if (has_claims(w))
+		run_withdrawal(w, psprintf(SOME, dids), ATP_NO_ARGS);
+}
+
+void
+atp_parting_withdraw_apart(AtpParting *w, AtpArg dids)
+{
+	if (has_claims(w))
+		run_withdrawal(w, GIVEN_APART, &dids, 1);
+}
+
+void
+atp_parting_withdraw_month(AtpParting *w, const char *part)
+{
+	if (has_claims(w))
+		run_withdrawal(w, psprintf(atp_is_distributed(atp_parting_relid(w, "repo")) ? OF_MONTH_APART : OF_MONTH, part), ATP_NO_ARGS);
+}
+
+void
+atp_parting_withdraw_last(AtpParting *w, const char *part)
 {
 	if (!has_claims(w))
 		return;
-	atp_run(atp_expand_sql(psprintf(atp_is_distributed(atp_parting_relid(w, "repo")) ? APART : IN_ORDER, dids), w->schema), ATP_NO_ARGS);
-	atp_rev_cache_forget_at_commit();
+	LockRelationOid(atp_parting_relid(w, "repo"), ShareRowExclusiveLock);
+	atp_parting_withdraw_month(w, part);
 }
 
 const char *

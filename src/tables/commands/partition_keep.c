@@ -46,8 +46,6 @@
 	" FROM ONLY #.%s r WHERE r.ctid >= '(%u,0)'::pg_catalog.tid AND r.ctid < '(%u,0)'::pg_catalog.tid AND %s"
 #define ACCOUNTS_SQL \
 	"SELECT DISTINCT r.did" OF_PAGES
-#define ALL_ACCOUNTS_SQL \
-	"SELECT DISTINCT r.did FROM ONLY #.%s r"
 #define SOME_ROWS \
 	"SELECT r.ctid AS place, r.*" OF_PAGES " AND %s FOR UPDATE SKIP LOCKED"
 #define PLACES_SQL \
@@ -135,7 +133,7 @@ remove_some(AtpParting *w, const char *part, BlockNumber from, BlockNumber to, c
 	/* the rows of repositories are locked before those of records, as consumers lock them */
 	if (way != STAYING)
 	{
-		atp_parting_withdraw(w, psprintf(ACCOUNTS_SQL, part, from, to, condition));
+		atp_parting_withdraw_some(w, psprintf(ACCOUNTS_SQL, part, from, to, condition));
 		unclaimed = atp_parting_unclaimed(w);
 	}
 	result = query_all_rows(atp_expand_sql(psprintf(links ? LINKING_SQL : PLACES_SQL, part, from, to, condition, unclaimed), w->schema));
@@ -236,12 +234,12 @@ goes_in_steps(AtpParting *w, const char *part)
 	return steps;
 }
 
-/* Most repositories of a month become partial before the table is locked, which readers would notice. */
+/* Most repositories of a month become partial before tables are locked, which consumers would notice. */
 static void
 withdraw_claims(AtpParting *w, const char *part)
 {
 	atp_parting_begin(w);
-	atp_parting_withdraw(w, psprintf(ALL_ACCOUNTS_SQL, part));
+	atp_parting_withdraw_month(w, part);
 	atp_parting_end(w);
 }
 
@@ -281,7 +279,7 @@ remove_all_links(AtpParting *w, const char *part)
 		(void) remove_some(w, part, from, from + PAGES, "true", STAYING);
 }
 
-/* Arguments of remove_last_links(): the month being dropped. */
+/* Arguments of prepare_drop(): the month being dropped. */
 typedef struct Drop
 {
 	AtpParting *w;
@@ -290,14 +288,16 @@ typedef struct Drop
 } Drop;
 
 /*
- * Sessions that write to the partition wait meanwhile; sessions that read go on.  The lock is
- * released with the attempt that this function is part of: see partition_lock.c.
+ * Sessions that write to the partition, or to the table repo, wait meanwhile; sessions that read go on.  The locks are
+ * released with the attempt that this function is part of: see partition_lock.c.  An export or an audit may have made a
+ * repository synchronized since withdraw_claims().
  */
 static void
-remove_last_links(void *arg)
+prepare_drop(void *arg)
 {
 	Drop	   *d = arg;
 
+	atp_parting_withdraw_last(d->w, d->part);
 	d->links = has_links(d->w);
 	if (d->links)
 		remove_all_links(d->w, d->part);
@@ -311,12 +311,10 @@ drop_partition(AtpParting *w, const char *part)
 	Drop		d = {w, part, false};
 
 	atp_parting_begin(w);
-	atp_parting_lock_after(w, true, remove_last_links, &d);
+	atp_parting_lock_after(w, true, prepare_drop, &d);
 	/* the first links of all may have been written since */
 	if (!d.links && has_links(w))
 		remove_all_links(w, part);
-	/* an export may have brought rows since, and made its repository synchronized */
-	atp_parting_withdraw(w, psprintf(ALL_ACCOUNTS_SQL, part));
 	atp_announce_drop(atp_parting_relid(w, part));
 	/* fails if a foreign key refers to a row of the partition */
 	atp_run(psprintf("ALTER TABLE %s DETACH PARTITION %s", w->name, name), ATP_NO_ARGS);

@@ -108,6 +108,7 @@ remove_some(AtpParting *w, const char *part)
 
 	if (some)
 	{
+		atp_parting_withdraw_apart(w, owners);
 		await_links(w, found);
 		atp_remove_links(w, found);
 		atp_run(atp_expand_sql(psprintf(REMOVE_ROWS, part), w->schema),

@@ -117,7 +117,16 @@ extern void atp_remove_months(AtpParting *w, const char *keep);
  * Repositories that lose records of a month are no longer synchronized or proven: dids is SQL, a query of their DIDs.  The
  * rows of the repositories stay locked until the end of the step, as while a consumer writes records of the repositories.
  */
-extern void atp_parting_withdraw(AtpParting *w, const char *dids);
+extern void atp_parting_withdraw_some(AtpParting *w, const char *dids);
+
+/* The same for the accounts of an array, whose records Citus keeps. */
+extern void atp_parting_withdraw_apart(AtpParting *w, AtpArg dids);
+
+/* The same for all accounts with records in a partition; only repositories that claim something are locked. */
+extern void atp_parting_withdraw_month(AtpParting *w, const char *part);
+
+/* The same, and nobody else can claim anything until the end of the transaction; sessions that read go on. */
+extern void atp_parting_withdraw_last(AtpParting *w, const char *part);
 
 /* SQL: does row r belong to no repository that claims to be synchronized?  "true" if the rows are of a table without claims. */
 extern const char *atp_parting_unclaimed(AtpParting *w);

@@ -66,11 +66,17 @@ INSERT INTO atproto.record (did, collection, rkey, cid, rev, value) SELECT ('did
 FROM generate_series(1, 2500) n
 SQL
 is(query('SELECT count(*) FROM atproto.record_2023_02'), '2500', 'a month that is over');
-query(q{SELECT atproto.rebuild_links()});
+query(<<'SQL');
+INSERT INTO atproto.repo (did, sync) SELECT did, (ARRAY['synchronized', 'resyncing', 'unproven', 'partial'])[1 + row_number() OVER (ORDER BY did) % 4] FROM atproto.record_2023_02;
+SELECT atproto.rebuild_links();
+SQL
 my $links = query('SELECT count(*) FROM atproto.link');
 like(call(q{'atproto', ahead => 1, keep => '1 year'}), qr/dropped atproto.record_2023_02\n/, 'goes');
 is(query('SELECT count(*) FROM atproto.link'), $links - 2500, 'with its links');
 is(query(q{SELECT count(*) FROM atproto.link_problems()}), '0', 'and no others');
+
+is(query(q{SELECT string_agg(DISTINCT r.sync, ', ' ORDER BY r.sync) FROM atproto.repo r WHERE did::text LIKE 'did:plc:aaaaaaaaaaaaaaaaaaaa%'}), 'desynchronized, partial, unproven', 'no repository of the month claims to be synchronized');
+query(q{DELETE FROM atproto.repo WHERE did::text LIKE 'did:plc:aaaaaaaaaaaaaaaaaaaa%'});
 
 # A batch has written into the month, and not committed (doc/develop/races.md, 33): the month waits, and goes with the links of the batch.
 query(qq{CREATE TABLE atproto.record_2023_02 PARTITION OF atproto.record FOR VALUES FROM ('3jo5haaaaaa22') TO ('3jqfraaaaaa22')});
@@ -81,6 +87,9 @@ query(subscribe_sql('late', $late, cursor => 0, links => "'all'"));
 wait_for_seq($node, 'late', 2);
 is(query('SELECT count(*) FROM atproto.record_2023_02'), '2', 'records come into a month that is over');
 $links = query('SELECT count(*) FROM atproto.link');
+# a repository without a claim is not locked on its node
+my $accounts = "ARRAY['" . join("', '", map { did($_) } 'a', 'b') . "']::did[]";
+query("UPDATE atproto.repo SET sync = 'partial', proved = NULL, proved_rev = NULL WHERE did = ANY ($accounts)");
 $points->hold('cursor next', 'atproto late');
 $late->release;
 $points->wait('cursor next', 'atproto late');
@@ -91,7 +100,6 @@ unlike(($month->finish)[1], qr/ERROR/, 'a month that a batch is writing into goe
 wait_for_seq($node, 'late', 3);
 is(query(q{SELECT to_regclass('atproto.record_2023_02') IS NULL, (SELECT count(*) FROM atproto.link)}), 't|' . ($links - 2), 'with the links that the batch has written');
 is(query(q{SELECT count(*) FROM atproto.link_problems()}), '0', 'and no others');
-my $accounts = "ARRAY['" . join("', '", map { did($_) } 'a', 'b') . "']::did[]";
 query("SELECT atproto.unsubscribe('late'); DELETE FROM atproto.record WHERE did = ANY ($accounts); DELETE FROM atproto.repo WHERE did = ANY ($accounts)");
 
 # Without links months go at once.
