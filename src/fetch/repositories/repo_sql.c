@@ -17,6 +17,7 @@
 #include "miscadmin.h"
 #include "stream/format.h"
 #include "tables/export/export_owner.h"
+#include "tables/base/blocked.h"
 #include "tables/base/job.h"
 #include "tables/base/table.h"
 #include "utils/builtins.h"
@@ -77,6 +78,12 @@ resync_repo(struct varlena *did, const char *target, bool force)
 	const AtpSubscription *sub = atp_export_owner_of(target, did);
 
 	check_fetches(sub);
+	/* without a lock: atp_jobs_add() makes no job of an account that is blocked at this moment */
+	if (atp_is_blocked(sub->target, did))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the account is blocked in schema \"%s\"", sub->target),
+				 errhint("atproto.unblock() lets the account in again.")));
 	/*
 	 * a fetch that is ending has locked and then deletes its job; that fetch began before this
 	 * call, so a new job is added

@@ -283,7 +283,12 @@ is(query("SELECT count(*) FROM atproto.check(deep => true) WHERE what = 'row of 
 query("INSERT INTO whole.record SELECT '$popular', collection, rkey, cid, rev FROM plain.record LIMIT 1");
 is(query("SELECT string_agg(target || ' ' || object, ' ') FROM atproto.check() WHERE what = 'row of a blocked account'"), 'whole record', 'and would find one');
 query(q{DELETE FROM whole.record WHERE did IN (SELECT did FROM atproto.blocked_account)});
-is(query("SELECT atproto.backfill_repo('$popular', 'held') IS NULL, count(*) FROM atproto.repo_job WHERE did = '$popular'"), 't|0', 'no job is made');
+like(($node->psql('postgres', "SELECT atproto.backfill_repo('$popular', 'held')"))[2], qr/ERROR:  the account is blocked in schema "held"/, 'backfill_repo() says so');
+query('CREATE SCHEMA listed');
+query(subscribe_sql('listed', $again, cursor => 0, target => "'listed'", dids => "'{$popular}'", backfill => "'repair'"));
+wait_for("SELECT count(finished_at) = 1 FROM atproto.enumeration WHERE subscription = 'listed'");
+is(query("SELECT sum(queued) FROM atproto.enumeration WHERE subscription = 'listed'"), '0', 'a list that names the account makes no job');
+is(query("SELECT count(*) FROM atproto.repo_job WHERE did = '$popular'"), '0', 'no job is made');
 my $load = "SELECT atproto.load_car(did, car, 'whole') FROM export";
 sub errors_of { return ($node->psql('postgres', $_[0]))[2] }
 like(errors_of($load), qr/ERROR:  account "$popular" is blocked/, 'no export is taken');
