@@ -154,6 +154,21 @@ tell_account(const AtpRowChange *change, const char *did)
 	atp_message_end(change->changes);
 }
 
+/* The row is gone, as after erase(): nothing more is known of the account. */
+static void
+tell_gone(const AtpRowChange *change)
+{
+	const char *did = atp_change_text(change->had, ATP_REPO_DID);
+	StringInfo	out;
+
+	if ((change->changes->options.kinds & (ATP_CHANGE_IDENTITIES | ATP_CHANGE_ACCOUNTS)) == 0 ||
+		!atp_change_has_did(&change->changes->options, PG_DETOAST_DATUM_PACKED(change->had->values[ATP_REPO_DID])))
+		return;
+	out = atp_message_begin(change->changes, change->txn, "purge", change->table->target, did);
+	appendStringInfo(out, ",\"table\":\"repo\",\"account\":{\"did\":\"%s\"}", did);
+	atp_message_end(change->changes);
+}
+
 void
 atp_change_of_repo(const AtpRowChange *change)
 {
@@ -162,7 +177,10 @@ atp_change_of_repo(const AtpRowChange *change)
 	int			what;
 
 	if (change->has == NULL)
+	{
+		tell_gone(change);
 		return;
+	}
 	did = PG_DETOAST_DATUM_PACKED(change->has->values[ATP_REPO_DID]);
 	if (!atp_change_has_did(&change->changes->options, did))
 		return;

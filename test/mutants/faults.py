@@ -1656,6 +1656,7 @@ fault("erase-label-subject", "tables/base/blocked.h", "substr(x.uri, 6)", "subst
 fault("block-letters-counted", "tables/base/blocked.c", "		if (labels || letter->event == NULL || letter->event->ignored)\n			a->batch->skips[ATP_SKIP_BLOCKED]++;\n", "", "t/278_erase_owner")
 fault("block-retry-invalid", "tables/apply/replay.c", "if ((a.sink->uses & ATP_USE_REPOS) && batch->nevents > 0 && ", "if (false && ", "t/278_erase_owner")
 fault("erase-others-named", "tables/erase/traces.c", "c.relname IN ('record', 'record_event')", "c.relname IN ('record_event')", "t/279_erase_kills")
+fault("change-repo-gone", "changes/change_repo.c", "		tell_gone(change);\n", "		if (0)\n			tell_gone(change);\n", "t/278_erase_reader")
 fault("block-room", "tables/erase/erase.c", "	if (n >= BLOCKS_MAX)", "	if (n > BLOCKS_MAX)", "t/278_erase_owner")
 fault("erase-no-links", "tables/erase/erase_target.c", "links->settings.has_links = is_there(target, atp_link_table.name);", "links->settings.has_links = false;", "t/277_erase")
 fault("erase-other-letters", "tables/erase/holding.c", "OF_OWNER(\"x.subscription\") \" AND (\" OF_ACCOUNT", "\"(\" OF_ACCOUNT", "t/277_erase")

@@ -78,6 +78,8 @@ def apply(tables, message, strict):
     elif kind == "purge" and "label" in message:
         label = message["label"]
         del tables["label"][label["src"], label["uri"], label["val"]]
+    elif kind == "purge" and "account" in message:
+        tables["account"].pop(message["account"]["did"], None)
     elif kind == "truncate":
         tables[{"repo": "account"}.get(message["table"], message["table"])].clear()
     elif kind not in KINDS:

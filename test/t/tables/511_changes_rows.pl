@@ -133,7 +133,7 @@ is(told('DELETE FROM atproto.label', %small), 'unknown atproto label', 'and its 
 is(told("$label('$a', '$b', 'x', false, now(), decode(repeat('00', 6200), 'hex'))", %small), 'unknown atproto label', "max_message: a label's signature");
 is(told('DELETE FROM atproto.label', %small), 'purge atproto label', 'and its deletion, which has the key');
 is(told("INSERT INTO atproto.repo (did, active, status, handle) VALUES ('$b', false, repeat(chr(1), 2000), 'b.example.com'); DELETE FROM atproto.repo WHERE did = '$b'", %small),
-	'identity b.example.com; unknown atproto repo', 'max_message: the status of an account');
+	'identity b.example.com; unknown atproto repo; purge atproto repo', 'max_message: the status of an account');
 
 # --- the positions of many sources ---
 
