@@ -1668,7 +1668,7 @@ fault("block-load", "tables/export/load_car.c", "	if (atp_is_blocked_now(load->s
 fault("block-no-wait", "tables/erase/erase.c", "	await_writers(target, \"repo\");\n", "", "t/277_erase")
 fault("erase-web-longer", "tables/erase/holding.c", "position($2 in \" text \") > 0 AND \" text \" ~ $6)", "position($2 in \" text \") > 0)", "t/277_erase")
 fault("block-no-events", "tables/apply/apply.c", "	atp_blocks_apply(a);\n", "", "t/277_erase")
-fault("block-resync", "fetch/repositories/repo_sql.c", "	if (atp_is_blocked(sub->target, did))", "	if (0)", "t/277_erase")
+fault("blocked-resync", "fetch/repositories/repo_sql.c", "	if (atp_is_blocked(sub->target, did))", "	if (0)", "t/277_erase")
 fault("block-job", "tables/base/job.c", "(b.target IS NULL OR b.target = $1::name)", "b.target = 'x'", "t/277_erase")
 fault("erase-web-cbor", "tables/erase/holding.c", "		append_cbor_text(&pattern, \"\", did);\n", "", "t/277_erase")
 fault("hide-view", "tables/repos/table_repo.c", "p.active AND p.hidden_at IS NULL AND", "p.active AND", "t/279_hide")
