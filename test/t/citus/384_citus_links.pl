@@ -219,7 +219,7 @@ query("INSERT INTO atproto.record (did, collection, rkey, cid, rev) SELECT '$era
 query("INSERT INTO atproto.repo (did, active, sync) SELECT '$erased', active, sync FROM copy.repo LIMIT 1");
 query("INSERT INTO atproto.link (authority, target, source, rkey, did) SELECT aturi_repo(target), target, source, rkey, '$erased' FROM copy.link LIMIT 1");
 is(query($of_blocked), 'link record repo', '... and would find rows on all nodes');
-is(query(q{SELECT DISTINCT hint ~ 'rebuild_links' FROM atproto.check(deep => true) WHERE what = 'row of a blocked account' AND object = 'link'}), 't', '... with a hint');
+is(query(q{SELECT DISTINCT mend ~ 'rebuild_links' FROM atproto.check(deep => true) WHERE what = 'row of a blocked account' AND object = 'link'}), 't', '... with a hint');
 query("CALL atproto.erase('$erased', block => true, target => 'atproto')");
 is(query($of_blocked), 'link', '... of which a link without a record stays after erase()');
 query(q{SELECT * FROM atproto.rebuild_links()});
