@@ -163,7 +163,7 @@ static bool
 run_step(ErasureRun *w, const char *target, EraseStep step)
 {
 	ErrorData  *error = NULL;
-	bool		more;
+	bool		more = false;
 
 	do
 	{
