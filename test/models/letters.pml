@@ -31,8 +31,8 @@
  *
  * step judge: tables/repos/admission.c judge_event()
  * step take: tables/repos/repo_effect.c take_commit()
- * step account: tables/repos/repo_effect.c take_account()
- * step passed_deletion: tables/repos/repo_effect.c pass_deletion()
+ * step account: tables/repos/repo_account.c atp_repo_take_account()
+ * step passed_deletion: tables/repos/repo_account.c pass_deletion()
  * step reread: tables/repos/repo_refill.c atp_repo_take_reread()
  * step undo: tables/repos/repo_refill.c break_refill()
  * step add_letter: tables/repos/dead_letter.c store_letter()

@@ -25,7 +25,7 @@
  *
  * step take_event: tables/repos/repo_effect.c atp_repos_take()
  * step judge: tables/repos/admission.c judge_event()
- * step take_account: tables/repos/repo_effect.c take_account()
+ * step take_account: tables/repos/repo_account.c atp_repo_take_account()
  * step hold_event: tables/repos/held.c atp_held_add()
  * step release: tables/apply/release.c atp_release()
  * step abandoned: tables/repos/resync.c atp_resync_end_abandoned()
@@ -165,7 +165,7 @@ bool dropped = false;		/* held events were dropped: the next commit demands a fe
 #define rows_are(r)	(row_a == hist_a[r] && row_b == hist_b[r])
 #endif
 #define newest_row	(rev_a > rev_b -> rev_a : rev_b)
-/* has_remains() of repo_effect.c */
+/* atp_repo_has_remains() of repo_account.c */
 #define has_remains	(is_empty && sync == DESYNC && (purge_rev != 0 || (rev != 0 -> newest_row > rev : any_rows)))
 
 #define ROW	1

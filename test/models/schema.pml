@@ -27,7 +27,7 @@
  * step swap: tables/commands/partition_swap.c atp_swap_end()
  * step attempt: tables/commands/partition_lock.c attempt_locks()
  * step drop: tables/commands/partition_keep.c drop_partition()
- * step links: tables/commands/partition_keep.c remove_last_links()
+ * step links: tables/commands/partition_keep.c prepare_drop()
  * step rebuild: tables/commands/link_rebuild.c rebuild_links()
  * step isolation: tables/commands/partition.c check_arguments()
  *
