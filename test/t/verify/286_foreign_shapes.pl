@@ -148,8 +148,8 @@ query('BEGIN; ' . subscribe_sql('altered', $server) . "; SELECT atproto.pause('a
 foreach my $case (
 	# (a view reads the column, so that its own type cannot be altered)
 	['RENAME dids TO before; ALTER TABLE atproto.subscription ADD dids integer[] DEFAULT ARRAY[7, 8]', '', qr/column "dids" is of type integer\[\], not (public\.)?did\[\]/],
-	['DROP CONSTRAINT subscription_max_dead_letters_check, ALTER max_dead_letters DROP DEFAULT, ALTER max_dead_letters TYPE text', '',
-		qr/column "max_dead_letters" is of type text, not integer/],
+	['DROP CONSTRAINT subscription_max_held_events_check, ALTER max_held_events DROP DEFAULT, ALTER max_held_events TYPE text', '',
+		qr/column "max_held_events" is of type text, not integer/],
 	['ALTER events DROP NOT NULL, DISABLE TRIGGER subscription_check', 'UPDATE atproto.subscription SET events = NULL', qr/column "events" is null/],
 	['ALTER workers DROP NOT NULL, DISABLE TRIGGER subscription_check', 'UPDATE atproto.subscription SET workers = NULL', qr/column "workers" is null/])
 {
