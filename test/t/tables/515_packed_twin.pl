@@ -25,7 +25,7 @@ my $node    = make_node('packed_twin', conf => "max_worker_processes = 60\natpro
 my $counted = q{'{app.bsky.feed.like:subject.uri,app.bsky.graph.follow:subject}'};
 my %options = (cursor => 0, events => "'keep'", links => "'all'", validate => "'flag'", count_collections => 'true');
 
-# What a repository's export is, or why there is none.
+# The digest of a repository's CAR file, or the error of repo_car().
 query(q{CREATE FUNCTION exported(did did, target name) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
 	RETURN md5(atproto.repo_car(did, target));
@@ -64,7 +64,7 @@ sub twins_match
 	return;
 }
 
-# Both targets of a name, with these statements for each; # is the schema.
+# Makes a schema with jsonb and a schema with dagcbor, and runs the statements in both, with the schema's name for #.
 sub make_twins
 {
 	my ($name, $more) = @_;
