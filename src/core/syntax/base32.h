@@ -77,7 +77,7 @@ typedef struct AtpBase32
 #define ATP_BASE32_RFC4648	((AtpBase32) {.a = 0, .two = 26})
 
 /*
- * The 40 bits of eight characters, all at once: each character is a byte of a word.  False, with *bits undefined, if one of the
+ * The 40 bits of eight characters, all at once: each character is a byte of a word.  False, with no bits, if one of the
  * characters is no base32 character.
  */
 static inline bool
@@ -93,16 +93,21 @@ atp_base32_eight(const char *s, AtpBase32 alphabet, uint64_t *bits)
 	uint64_t	from_a = low + each * (0x80 - 'a');
 	uint64_t	from_brace = low + each * (0x80 - '{');
 	uint64_t	good = ((from_2 & ~from_8) | (from_a & ~from_brace)) & ~word;
+	uint64_t	letters;
+	uint64_t	values;
 
-	/* bit 6 tells letters from digits; a byte of a wrong character may borrow from the next, which changes no answer */
-	uint64_t	letters = word >> 6 & each;
-	uint64_t	values = word - each * (uint8_t) ('2' - alphabet.two) - letters * (uint8_t) ('a' - alphabet.a - ('2' - alphabet.two));
-
+	/* first: a byte of a wrong character would borrow from the next */
+	*bits = 0;
+	if ((good & each * 0x80) != each * 0x80)
+		return false;
+	/* bit 6 tells letters from digits */
+	letters = word >> 6 & each;
+	values = word - each * (uint8_t) ('2' - alphabet.two) - letters * (uint8_t) ('a' - alphabet.a - ('2' - alphabet.two));
 	values &= each * 31;
 	values = (values >> 3 & UINT64_C(0x03e003e003e003e0)) | (values & UINT64_C(0x001f001f001f001f));
 	values = (values >> 6 & UINT64_C(0x000ffc00000ffc00)) | (values & UINT64_C(0x000003ff000003ff));
 	*bits = (values >> 12 & UINT64_C(0xfffff00000)) | (values & 0xfffff);
-	return (good & each * 0x80) == each * 0x80;
+	return true;
 }
 
 /* Five bytes of the 40 bits. */

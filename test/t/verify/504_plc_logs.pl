@@ -424,8 +424,10 @@ sub make_hole
 	query("SELECT atproto.pause('$name')");
 	query("SELECT atproto.set_cursor('$name', @{[ $came - 1 ]})");
 	my $fault = $network->fault({ host => $PLC, path => '/log/audit', did => $whose, status => 404 });
+	# (before the consumer connects: to a directory without so high a number, the cursor would be of the future)
+	directory({ do => { publish => $came } });
 	query("SELECT atproto.resume('$name')");
-	publish($name, $came);
+	wait_for("SELECT COALESCE(max(seq), 0) >= $came FROM atproto.cursor WHERE subscription = '$name'");
 	is(query("SELECT n || ' ' || seq FROM $name.plc_operation WHERE seq = $came"), ($known + 1) . " $came", 'M-11: a recovery that follows a stored operation is stored, although what it replaces is not known');
 	$network->unfault($fault);
 	return;
