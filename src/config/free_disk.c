@@ -94,7 +94,7 @@ atp_free_disk_watch(const char *target)
 		const char *oid = atp_get_text(atp_result_row(found, i), "oid");
 
 		/* the two built-in tablespaces are in the data directory */
-		if (atoi(oid) != DEFAULTTABLESPACE_OID && atoi(oid) != GLOBALTABLESPACE_OID)
+		if (atooid(oid) != DEFAULTTABLESPACE_OID && atooid(oid) != GLOBALTABLESPACE_OID)
 			add_path(psprintf("pg_tblspc/%s", oid), psprintf("the tablespace \"%s\"", atp_get_text(atp_result_row(found, i), "name")));
 	}
 	MemoryContextSwitchTo(old);

@@ -312,3 +312,11 @@ atp_target_fault_since(Oid role, const char *target, Oid known)
 	rights_changed |= fault != NULL;
 	return fault;
 }
+
+Oid
+atp_target_relid(const char *target, const char *name)
+{
+	Oid			schema = get_namespace_oid(target, true);
+
+	return OidIsValid(schema) ? get_relname_relid(name, schema) : InvalidOid;
+}

@@ -67,6 +67,9 @@ extern bool atp_target_packs(const char *target);
 /* Why a subscription of repositories cannot have keep_raw in this target; NULL: it can. */
 extern char *atp_target_raw_fault(const char *target);
 
+/* A table or view of the target; InvalidOid: there is none, or no such schema.  Call inside a transaction. */
+extern Oid	atp_target_relid(const char *target, const char *name);
+
 /* InvalidOid: the schema is gone. */
 extern Oid	atp_owner_of_schema(Oid schema);
 

@@ -22,15 +22,6 @@ PG_FUNCTION_INFO_V1(atp_pg_dagcbor_array_element_text);
 PG_FUNCTION_INFO_V1(atp_pg_dagcbor_path);
 PG_FUNCTION_INFO_V1(atp_pg_dagcbor_path_text);
 
-static AtpCborKind
-kind_of(const AtpPackedPart *part)
-{
-	AtpCborKind kind;
-
-	atp_dagcbor_require(atp_part_kind(part, &kind));
-	return kind;
-}
-
 static bool
 go_to_member(AtpPackedPart *part, int64 number)
 {
@@ -48,7 +39,7 @@ go_by_element(AtpPackedPart *part, const text *element)
 	char	   *end;
 	int			number;
 
-	if (kind_of(part) != ATP_CBOR_ARRAY)
+	if (atp_dagcbor_kind(part) != ATP_CBOR_ARRAY)
 		return atp_dagcbor_key(part, (AtpSpan) {VARDATA_ANY(element), VARSIZE_ANY_EXHDR(element)});
 	digits = text_to_cstring(element);
 	errno = 0;
@@ -82,7 +73,7 @@ text_of_part(const AtpPackedPart *part)
 	atp_dagcbor_require(atp_part_text(part, buf, &s, &has_nul));
 	if (s.ptr != NULL)
 		return !has_nul ? (text *) atp_varlena(s.ptr, s.len) : NULL;
-	if (kind_of(part) == ATP_CBOR_NULL)
+	if (atp_dagcbor_kind(part) == ATP_CBOR_NULL)
 		return NULL;
 	initStringInfo(&json);
 	(void) atp_dagcbor_json(&json, part);

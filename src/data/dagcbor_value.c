@@ -122,8 +122,8 @@ atp_dagcbor_try_unpack(AtpBytes stored, AtpBytes *cbor)
 	return true;
 }
 
-static AtpCborKind
-kind_of_part(const AtpPackedPart *part)
+AtpCborKind
+atp_dagcbor_kind(const AtpPackedPart *part)
 {
 	AtpCborKind kind;
 
@@ -160,7 +160,7 @@ atp_dagcbor_key(AtpPackedPart *part, AtpSpan key)
 	atp_dagcbor_require(atp_part_key(part, key, &found));
 	if (found)
 		return true;
-	if (atp_span_is(key, "$link") ? kind_of_part(part) != ATP_CBOR_LINK : !atp_span_is(key, "$bytes") || kind_of_part(part) != ATP_CBOR_BYTES)
+	if (atp_span_is(key, "$link") ? atp_dagcbor_kind(part) != ATP_CBOR_LINK : !atp_span_is(key, "$bytes") || atp_dagcbor_kind(part) != ATP_CBOR_BYTES)
 		return false;
 	go_to_written(part, key);
 	return true;

@@ -64,4 +64,7 @@ extern bool atp_dagcbor_jsonb_text(StringInfo out, AtpBytes cbor);
 /* An error unless core/packed has found the stored value to be sound. */
 extern void atp_dagcbor_require(AtpErr err);
 
+/* What the part is; an error if the part is damaged. */
+extern AtpCborKind atp_dagcbor_kind(const AtpPackedPart *part);
+
 #endif							/* ATP_DAGCBOR_VALUE_H */

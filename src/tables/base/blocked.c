@@ -7,10 +7,10 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
-#include "catalog/namespace.h"
 #include "commands/trigger.h"
 #include "common/compat.h"
 #include "config/extension.h"
+#include "config/target.h"
 #include "config/watch.h"
 #include "core/syntax/did.h"
 #include "fmgr.h"
@@ -192,8 +192,7 @@ atp_subject_is_blocked(const char *target, const text *subject)
 static void
 lock_as_writer(const char *target, const char *table)
 {
-	Oid			schema = get_namespace_oid(target, true);
-	Oid			relid = OidIsValid(schema) ? get_relname_relid(table, schema) : InvalidOid;
+	Oid			relid = atp_target_relid(target, table);
 
 	if (OidIsValid(relid))
 		LockRelationOid(relid, RowExclusiveLock);

@@ -11,12 +11,12 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "catalog/namespace.h"
 #include "common/command_progress.h"
 #include "config/extension.h"
 #include "config/option.h"
 #include "config/owner.h"
 #include "config/spi.h"
+#include "config/target.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "identity/identity.h"
@@ -57,8 +57,7 @@ end_step(ErasureRun *w, int nest)
 static void
 await_writers(const char *target, const char *table)
 {
-	Oid			schema = get_namespace_oid(target, true);
-	Oid			relid = OidIsValid(schema) ? get_relname_relid(table, schema) : InvalidOid;
+	Oid			relid = atp_target_relid(target, table);
 
 	if (OidIsValid(relid))
 		atp_sweep_await_writers(relid);
