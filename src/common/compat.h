@@ -44,6 +44,15 @@
 #define ATP_MY_PROC_NUMBER	MyProc->pgprocno
 #endif
 
+/* The PGPROC of a virtual transaction; NULL if its process has ended. */
+#if PG_VERSION_NUM >= 170000
+#include "storage/procarray.h"
+#define ATP_TRANSACTION_PROC(vxid)	ProcNumberGetProc((vxid).procNumber)
+#else
+#include "storage/sinvaladt.h"
+#define ATP_TRANSACTION_PROC(vxid)	BackendIdGetProc((vxid).backendId)
+#endif
+
 /* CreateWaitEventSet() takes a resource owner since 17, a memory context before. */
 #if PG_VERSION_NUM >= 170000
 #define atp_create_wait_event_set(n) CreateWaitEventSet(NULL, (n))

@@ -208,8 +208,10 @@ atp_parting_lock(AtpParting *w)
 void
 atp_parting_lock_after(AtpParting *w, bool links, void (*first) (void *arg), void *arg)
 {
-	AtpLocking	locking = {locks_of(w, links), first, arg, !w->pieces};
+	AtpLocking	locking = {.locks = locks_of(w, links),.first = first,.arg = arg,.in_transaction = !w->pieces};
 
+	if (first != NULL)
+		locking.first_locks = add_lock(NIL, atp_parting_relid(w, "repo"), ShareRowExclusiveLock);
 	atp_lock_with_retries(&locking);
 }
 

@@ -27,19 +27,21 @@ use Time::HiRes qw(usleep);
 my $seasons = $ENV{ATPROTO_SEASONS} || 5;
 my $events  = $ENV{ATPROTO_EVENTS} || 3000;
 my $long    = defined $ENV{ATPROTO_SEASONS};
+my $workers = $ENV{ATPROTO_WORKERS} || 1;
 my $files   = $ENV{ATPROTO_FILES} || PostgreSQL::Test::Utils::tempdir('years');
 my $seed    = seed();
 my $month   = 31 * 86400;
 my $begin   = time;
 my $preload = AtprotoTest::Preload->make;
-my $node    = make_node('years', start => $preload, conf => <<'EOS');
+my $buffers = $long ? '4GB' : '512MB';
+my $node    = make_node('years', start => $preload, conf => <<"EOS");
+shared_buffers = $buffers
 atproto.audits = on
 atproto.reconnect_delay = 50ms
 atproto.reconnect_max_delay = 200ms
 log_checkpoints = off
 log_statement = none
 max_wal_size = 4GB
-shared_buffers = 512MB
 # a month is a minute
 autovacuum_naptime = 1s
 EOS
@@ -104,7 +106,7 @@ foreach my $k (1 .. $seasons)
 		$server->restart('--cut-after', int($events / 3));
 	}
 	$simulator = begin_simulator($k + 1) if $k < $seasons;
-	query("UPDATE atproto.subscription SET workers = " . ($disturbed ? 1 + $k % 3 : 1));
+	query("UPDATE atproto.subscription SET workers = " . ($disturbed ? 1 + $k % 3 : $workers));
 	# the server's statistics go with a crash, and with these the work of autovacuum
 	@kinds = grep { $_->[0] !~ /server|restart/ } @kinds if $long && $k % 5;
 	$years->begin_season($k);
