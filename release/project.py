@@ -12,6 +12,7 @@ The other files are atproto.control, debian/control.in, debian/control, debian/c
 debian/changelog.  The heading of CHANGELOG.md is compared only, because a person writes the section.
 `make lint` (tree) names each file that differs.
 """
+import datetime
 import email.utils
 import json
 import os
@@ -24,6 +25,12 @@ ADDRESS = re.compile(r"https://[^\s\"<>]+[^\s\"<>/]")
 MAINTAINER = re.compile(r"[^<>\"\n]+ <[^<>@\s\"]+@[^<>@\s\"]+>")
 VERSION = re.compile(r"\d+\.\d+\.\d+")
 UNKNOWN = "maintainers@atproto.invalid"
+
+
+def now():
+    """The present time, or that of SOURCE_DATE_EPOCH, as debian/changelog has it."""
+    seconds = float(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
+    return email.utils.format_datetime(datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc))
 
 
 class Project:
@@ -60,7 +67,7 @@ class Project:
                 return text
             rest = "\n" + text
             first = "atproto (%s-1) UNRELEASED; urgency=medium\n\n  * New version: see CHANGELOG.md.\n\n -- x  %s\n" % (
-                self.version, email.utils.formatdate(time.time()))
+                self.version, now())
         first = re.sub(r"^atproto \(\S+?-", "atproto (%s-" % self.version, first)
         return re.sub(r"^ -- .*?  ", lambda m: " -- %s  " % self.maintainer, first, flags=re.M) + rest
 
@@ -104,6 +111,8 @@ def faults(root, files):
 
 def enter_version(version):
     text = read(".", META)
+    if Project(text).version != version:
+        text = re.sub(r'^(    "release_status": )".*?"', r'\1"unstable"', text, flags=re.M)
     write(META, re.sub(r'^(    "version": )".*?"', r'\1"%s"' % version, text, flags=re.M))
 
 
@@ -120,10 +129,11 @@ def enter_address(address, maintainer):
 
 
 def enter_release():
-    """The version is released: META.json and both changelogs say so."""
+    """The version is released: META.json and both changelogs say so, debian/changelog with the time of the release."""
     write(META, re.sub(r'^(    "release_status": )".*?"', r'\1"stable"', read(".", META), flags=re.M))
     write("CHANGELOG.md", re.sub(r"^(## \S+) \(not released\)$", r"\1", read(".", "CHANGELOG.md"), count=1, flags=re.M))
-    write("debian/changelog", re.sub(r"\A(atproto \(\S+\)) UNRELEASED;", r"\1 unstable;", read(".", "debian/changelog")))
+    write("debian/changelog", re.sub(r"\A(atproto \(\S+\)) UNRELEASED;(.*?\n -- [^\n]*>  )[^\n]*", lambda m: "%s unstable;%s%s" % (m[1], m[2], now()),
+                                     read(".", "debian/changelog"), flags=re.S))
 
 
 def main():

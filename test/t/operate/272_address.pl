@@ -11,6 +11,7 @@ use lib "$FindBin::RealBin/../../lib";
 use AtprotoTest;
 use File::Copy qw(copy);
 use JSON::PP;
+use POSIX qw(strftime);
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -19,6 +20,22 @@ my $dir  = PostgreSQL::Test::Utils::tempdir();
 my @files = qw(META.json atproto.control debian/control.in debian/control debian/copyright debian/changelog CHANGELOG.md);
 mkdir "$dir/debian" or BAIL_OUT($!);
 copy("$tree/$_", "$dir/$_") or BAIL_OUT("$_: $!") foreach @files;
+
+sub edit
+{
+	my ($name, $edit) = @_;
+	local $_ = slurp_file("$dir/$name");
+	$edit->();
+	open(my $fh, '>', "$dir/$name") or BAIL_OUT("$name: $!");
+	print $fh $_;
+	close $fh;
+	return;
+}
+
+# The sources of a release say "released" in three files.  The test begins with a version that is not released.
+edit('META.json',        sub { s/("release_status": )"\w+"/$1"unstable"/ });
+edit('CHANGELOG.md',     sub { s/^(## [\d.]+)$/$1 (not released)/m unless /^## \S+ \(not released\)$/m });
+edit('debian/changelog', sub { s/\A(atproto \(\S+\)) \w+;/$1 UNRELEASED;/ });
 
 sub project
 {
@@ -69,12 +86,21 @@ is(scalar(() = $log =~ /^atproto /mg), scalar(() = $before{'debian/changelog'} =
 # A release: what says that the version is not released goes.  Then the next version begins an entry, and the entry of
 # the release stays.
 like(slurp_file("$dir/CHANGELOG.md"), qr/^## \S+ \(not released\)$/m, 'CHANGELOG.md: not released');
-is(project('released'), 0, 'a release');
+{
+	local $ENV{SOURCE_DATE_EPOCH} = 1800000000;
+	is(project('released'), 0, 'a release');
+}
 is(decode_json(slurp_file("$dir/META.json"))->{release_status}, 'stable', 'META.json: stable');
 unlike(slurp_file("$dir/CHANGELOG.md"), qr/not released/, 'CHANGELOG.md: released');
 is(project(), 0, 'copied after the release');
-like(slurp_file("$dir/debian/changelog"), qr/\Aatproto \(2\.7\.18-1\) unstable;/, 'debian/changelog: a release is not changed');
+my $released = slurp_file("$dir/debian/changelog");
+like($released, qr/\Aatproto \(2\.7\.18-1\) unstable;/, 'debian/changelog: a release is not changed');
+my ($date) = $released =~ /^ -- .*?  (.*)$/m;
+is($date, strftime('%a, %d %b %Y %H:%M:%S +0000', gmtime 1800000000), 'debian/changelog: the date is that of the release');
+is(project('version', '2.7.18'), 0, 'the same version again');
+is(decode_json(slurp_file("$dir/META.json"))->{release_status}, 'stable', 'META.json: is still released');
 is(project('version', '2.7.19'), 0, 'the next version');
+is(decode_json(slurp_file("$dir/META.json"))->{release_status}, 'unstable', 'META.json: the next version is not released');
 like(slurp_file("$dir/debian/changelog"), qr/\Aatproto \(2\.7\.19-1\) UNRELEASED;(?s:.*)^atproto \(2\.7\.18-1\) unstable;/m, 'debian/changelog: a new entry');
 
 done_testing();
