@@ -9,6 +9,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "common/injection.h"
 #include "config/extension.h"
 #include "config/spi.h"
 #include "config/subscription.h"
@@ -17,6 +18,7 @@
 #include "fetch/repositories/list_hosts.h"
 #include "fetch/repositories/list_rows.h"
 #include "identity/identity.h"
+#include "tables/base/blocked.h"
 #include "tables/base/error_class.h"
 #include "tables/base/job.h"
 #include "tables/repos/status_request.h"
@@ -292,6 +294,23 @@ find_repos(const AtpSubscription *sub, const AtpListed *page, const char *kind, 
 	return n;
 }
 
+/*
+ * Leave out the accounts of a page that erase() keeps away.  With the lock that atp_is_blocked_now() takes, erase() waits for this
+ * transaction: a request or a suspended job that was made after erase() would stay until the account's server has answered.
+ */
+static void
+leave_out_blocked(const AtpSubscription *sub, AtpListed *page)
+{
+	int			kept = 0;
+
+	/* takes the lock */
+	(void) atp_is_blocked_now(sub->target, page->accounts[0].did);
+	for (int i = 0; i < page->n; i++)
+		if (!atp_is_blocked(sub->target, page->accounts[i].did))
+			page->accounts[kept++] = page->accounts[i];
+	page->n = kept;
+}
+
 static AtpJobRequest *
 requests_for(const AtpListing *listing, struct varlena *const *dids, int n, const char *reason, bool suspended)
 {
@@ -306,7 +325,7 @@ requests_for(const AtpListing *listing, struct varlena *const *dids, int n, cons
 }
 
 static int64
-add_jobs(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *page, const char *reason)
+add_jobs(const AtpListing *listing, const AtpSubscription *sub, AtpListed *page, const char *reason)
 {
 	struct varlena **needed = palloc(sizeof(struct varlena *) * Max(page->n, 1));
 	struct varlena **unsure = palloc(sizeof(struct varlena *) * Max(page->n, 1));
@@ -319,10 +338,12 @@ add_jobs(const AtpListing *listing, const AtpSubscription *sub, const AtpListed 
 	if (page->n == 0)
 		return 0;
 	atp_limit_begin(sub->owner, FIND_MS);
+	leave_out_blocked(sub, page);
 	n = find_repos(sub, page, is_recheck ? STORED_OLD : NOT_STORED, needed);
 	nunsure = is_recheck ? find_repos(sub, page, STORED_UNSURE, unsure) : 0;
 	ninactive = is_recheck || page->crowded ? 0 : find_repos(sub, page, NOT_ACTIVE, inactive);
 	atp_limit_end();
+	ATP_INJECTION_POINT("list compared");
 	atp_limit_begin(sub->owner, ADD_MS);
 	atp_request_revs(sub, unsure, nunsure);
 	/*
@@ -346,7 +367,7 @@ add_hosts(const AtpListing *listing, const AtpSubscription *sub, const AtpListed
  * keeps the ERROR from the fetcher's transaction.
  */
 static int64
-add_page(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *page, const char *reason, char **error)
+add_page(const AtpListing *listing, const AtpSubscription *sub, AtpListed *page, const char *reason, char **error)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
@@ -459,7 +480,7 @@ put_off_list(const AtpListing *listing, const char *why, AtpListFault fault)
 
 /* Add the page's entries and move on.  An ERROR in the owner's tables puts off this list only. */
 static bool
-take_page(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *page, const char *reason, const AtpListSeen *seen, bool yields)
+take_page(const AtpListing *listing, const AtpSubscription *sub, AtpListed *page, const char *reason, const AtpListSeen *seen, bool yields)
 {
 	char	   *error = NULL;
 	int64		queued = add_page(listing, sub, page, reason, &error);

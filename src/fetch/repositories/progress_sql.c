@@ -16,6 +16,7 @@
 #include "identity/identity.h"
 #include "miscadmin.h"
 #include "tables/audit/audit.h"
+#include "tables/base/error_class.h"
 #include "tables/base/lock_patience.h"
 #include "tables/base/table.h"
 #include "utils/acl.h"
@@ -90,7 +91,7 @@ try_to_count_states(Oid owner, const char *target)
 	MemoryContextSwitchTo(cxt);
 	CurrentResourceOwner = resources;
 	/* after the end of the subtransaction: a caller that catches the ERROR ends none but the caller's own */
-	if (error != NULL && error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+	if (error != NULL && atp_is_cancelled(error))
 		ReThrowError(error);
 	return states;
 }

@@ -156,6 +156,13 @@ atp_attempt(AtpApply *a, AtpStep step, int first, int second)
 	return error;
 }
 
+bool
+atp_is_cancelled(const ErrorData *error)
+{
+	return ERRCODE_TO_CATEGORY(error->sqlerrcode) == ERRCODE_OPERATOR_INTERVENTION &&
+		error->funcname != NULL && strcmp(error->funcname, "ProcessInterrupts") == 0;
+}
+
 const char *
 atp_error_text(const ErrorData *error)
 {

@@ -48,6 +48,12 @@ extern ErrorData *atp_attempt(AtpApply *a, AtpStep step, int, int);
 /* May a row have caused this error, given the policies and distribution of the tables?  Needs a transaction. */
 extern bool atp_error_may_be_row(const AtpApply *a, const ErrorData *error);
 
+/*
+ * Has a user or an administrator cancelled the statement, or has the statement's time run out?  The SQLSTATE alone does not tell,
+ * because a trigger or a function of a user can raise an ERROR with any SQLSTATE.
+ */
+extern bool atp_is_cancelled(const ErrorData *error);
+
 /* The error's message in at most 1000 bytes; never NULL. */
 extern const char *atp_error_text(const ErrorData *error);
 

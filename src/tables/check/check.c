@@ -23,6 +23,7 @@
 #include "tables/check/check.h"
 #include "tables/check/check_query.h"
 #include "tables/base/distributed.h"
+#include "tables/base/error_class.h"
 #include "tables/base/lock_patience.h"
 #include "tables/base/node_mark.h"
 #include "tables/base/table.h"
@@ -302,17 +303,6 @@ run_invariant(CheckRun *c, const AtpInvariant *invariant)
 }
 
 /*
- * Has somebody cancelled the statement, or has its time run out?  The SQLSTATE alone does not tell, because a function of a
- * user can raise an ERROR with any SQLSTATE.
- */
-static bool
-is_cancelled(const ErrorData *error)
-{
-	return ERRCODE_TO_CATEGORY(error->sqlerrcode) == ERRCODE_TO_CATEGORY(ERRCODE_OPERATOR_INTERVENTION) &&
-		error->funcname != NULL && strcmp(error->funcname, "ProcessInterrupts") == 0;
-}
-
-/*
  * An invariant's query has failed: report that the invariant was not checked, if the reason is in the
  * user's tables or rights.  False: any other error ends check().
  */
@@ -335,7 +325,7 @@ say_failed(CheckRun *c, const AtpInvariant *invariant, const ErrorData *error)
 	else if (error->sqlerrcode == ERRCODE_DATA_CORRUPTED)
 		add_finding(c, "not checked", c->target, NULL, invariant->what, error->message, NULL);
 	/* a user has dropped a column or changed its type, or a function of the user has failed */
-	else if ((c->foreign && !is_cancelled(error)) || category == ERRCODE_TO_CATEGORY(ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION) ||
+	else if ((c->foreign && !atp_is_cancelled(error)) || category == ERRCODE_TO_CATEGORY(ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION) ||
 			 category == ERRCODE_TO_CATEGORY(ERRCODE_DATA_EXCEPTION))
 		add_finding(c, "not checked", c->target, NULL, invariant->what, error->message,
 					"Give the tables the columns, with the types, that atproto.create_tables() makes in an empty schema.");

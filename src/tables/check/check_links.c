@@ -29,8 +29,7 @@ const AtpInvariant atp_check_links[] = {
 		"SELECT l.did, " OBJECT("l.target") ", format('record key %s', l.rkey)"
 		" FROM " WANTED_LINKS " CROSS JOIN #.link l{sample} JOIN #.link_source s ON s.id = l.source"
 		" LEFT JOIN #.record r ON r.did OPERATOR(@.=) l.did AND r.collection OPERATOR(@.=) s.collection AND r.rkey OPERATOR(@.=) l.rkey"
-		" WHERE r.did IS NULL OR NOT EXISTS (SELECT 1 FROM (SELECT * FROM @.record_links(r.value)"
-		"  UNION ALL SELECT * FROM @.dagcbor_links(CASE WHEN r.value IS NULL THEN r.raw END)) k"
+		" WHERE r.did IS NULL OR NOT EXISTS (SELECT 1 FROM " ATP_STORED_LINKS " k"
 		"  WHERE k.target OPERATOR(@.=) l.target AND k.path = s.path)",
 		REBUILD
 	},

@@ -132,8 +132,8 @@ begin_stage(const char *target)
 	run_in(target, "CREATE UNLOGGED TABLE " STAGE " (target @.aturi, collection @.nsid, path pg_catalog.text, rkey @.recordkey, did @.did, authority @.aturi)");
 	if (atp_is_distributed(relid))
 		distribute_stage(target);
-	run_in(target, TO_STAGE("@.record_links(r.value)", ""));
-	run_in(target, TO_STAGE("@.dagcbor_links(r.raw)", " AND r.value IS NULL"));
+	run_in(target, TO_STAGE("atproto.stored_links(r.value, r.did, r.collection, r.rkey)", ""));
+	run_in(target, TO_STAGE("atproto.stored_links(r.raw, r.did, r.collection, r.rkey)", " AND r.value IS NULL"));
 	return &of_stage;
 }
 

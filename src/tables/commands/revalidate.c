@@ -19,6 +19,7 @@
 #include "config/owner.h"
 #include "config/spi.h"
 #include "config/subscription.h"
+#include "config/target.h"
 #include "core/syntax/recordkey.h"
 #include "executor/spi.h"
 #include "fmgr.h"
@@ -214,13 +215,16 @@ write_differences(Revalidation *r, Differences *d)
 }
 
 #define KEY			"(did, collection, rkey)"
+#define VALUE		"value::pg_catalog.jsonb"
+/* A damaged value is judged as one that jsonb cannot hold: an error would keep the records behind from being judged. */
+#define INTACT		"CASE WHEN @.dagcbor_is_intact(value) THEN " VALUE " END"
 #define OF_COLLECTION	" FROM #.record WHERE ($1 IS NULL OR collection OPERATOR(@.=) $1)"
 #define NEXT_KEYS(after) \
 	"SELECT did, collection, rkey" OF_COLLECTION after \
 	" ORDER BY did USING OPERATOR(@.<), collection USING OPERATOR(@.<), rkey USING OPERATOR(@.<) LIMIT " CppAsString2(ROWS)
 #define AFTER		" AND " KEY " OPERATOR(@.>) ($2, $3, $4)"
-#define RANGE \
-	"SELECT did, collection, rkey, cid, value::pg_catalog.jsonb AS value, fault" OF_COLLECTION \
+#define RANGE(value) \
+	"SELECT did, collection, rkey, cid, " value " AS value, fault" OF_COLLECTION \
 	" AND " KEY " OPERATOR(@.>=) ($2, $3, $4) AND " KEY " OPERATOR(@.<=) ($5, $6, $7)"
 
 static AtpArg
@@ -255,7 +259,7 @@ open_range(Revalidation *r, const Datum *first, const Datum *last)
 		values[1 + i] = first[i];
 		values[1 + KEYS + i] = last[i];
 	}
-	return SPI_cursor_open_with_args(NULL, atp_expand_sql(RANGE, r->target), lengthof(types), types, values, nulls, false, 0);
+	return SPI_cursor_open_with_args(NULL, atp_expand_sql(atp_target_packs(r->target) ? RANGE(INTACT) : RANGE(VALUE), r->target), lengthof(types), types, values, nulls, false, 0);
 }
 
 /* Rows that were added to the range since its keys were read make more than ROWS. */

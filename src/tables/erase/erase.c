@@ -21,6 +21,7 @@
 #include "fmgr.h"
 #include "identity/identity.h"
 #include "miscadmin.h"
+#include "tables/base/error_class.h"
 #include "tables/base/sweep.h"
 #include "tables/base/table.h"
 #include "tables/erase/erase_target.h"
@@ -173,7 +174,7 @@ run_step(ErasureRun *w, const char *target, EraseStep step)
 			more = step(&w->erase, target);
 		else
 			error = attempt_step(&w->erase, target, step, &more);
-		if (error != NULL && (error->sqlerrcode == ERRCODE_QUERY_CANCELED || ERRCODE_TO_CATEGORY(error->sqlerrcode) == ERRCODE_OPERATOR_INTERVENTION))
+		if (error != NULL && atp_is_cancelled(error))
 			ReThrowError(error);
 		end_step(w, nest);
 		atp_progress_to(w->erase.removed[0]);
@@ -268,11 +269,12 @@ atp_erase(PG_FUNCTION_ARGS)
 	atp_progress_begin("erase", e->target != NULL ? e->target : "");
 	if (PG_GETARG_BOOL(1))
 		block_account(&w, targets);
+	/* before the operations: a consumer would write an answer's operations again */
+	if (e->directory)
+		erase_own(&w, ATP_HOLDS_LOG_BY_OWNER);
 	foreach(lc, targets)
 		erase_target(&w, lfirst(lc), PG_GETARG_BOOL(1));
 	erase_own(&w, ATP_HOLDS_BY_OWNER);
-	if (e->directory)
-		erase_own(&w, ATP_HOLDS_LOG_BY_OWNER);
 	atp_progress_end();
 	report_removed(&w);
 	MemoryContextSwitchTo(old);

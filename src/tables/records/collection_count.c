@@ -14,14 +14,13 @@
 #include "access/htup_details.h"
 #include "tables/base/derived.h"
 #include "tables/base/rows.h"
+#include "tables/records/collection_count.h"
 #include "types/types.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
 /* Collections that a process counts in an hour. */
 #define COLLECTIONS_MAX	1000
-
-#define OTHERS	"invalid.other.collections"
 
 /* The hour in which the transaction began, as received_at of record_event has it. */
 #define HOUR	"date_trunc('hour', now(), 'UTC')"
@@ -31,10 +30,12 @@ static const AtpColumn columns[] = {
 	{"subscription", ATP_TYPE_TEXT, ATP_COMMON, "NOT NULL", "subscription that received the events"},
 	{"worker", ATP_TYPE_INT4, ATP_COMMON, "NOT NULL", "number of the worker that counted; -1: a process that is no worker, for example a session in retry()"},
 	{"collection", ATP_TYPE_NSID, ATP_VALUE, "NOT NULL",
-	OTHERS ": all collections beyond the " CppAsString2(COLLECTIONS_MAX) " that each process counts in an hour"},
+	ATP_OTHER_COLLECTIONS ": all collections beyond the " CppAsString2(COLLECTIONS_MAX) " that each process counts in an hour"},
 	{"creates", ATP_TYPE_INT8, ATP_VALUE, "NOT NULL", "number of records that were new"},
 	{"updates", ATP_TYPE_INT8, ATP_VALUE, "NOT NULL", "number of records that got another value"},
 	{"deletes", ATP_TYPE_INT8, ATP_VALUE, "NOT NULL", "number of records removed, including records removed with their account"},
+	{"erased", ATP_TYPE_INT8, ATP_APART, "NOT NULL DEFAULT 0",
+	"number of kept events of this hour and subscription, of any collection, that erase() has removed; the counts stay"},
 };
 
 enum
@@ -66,7 +67,7 @@ static const AtpStatement statements[] = {
 	},
 	[COUNT_COLLECTIONS] = {
 		"SELECT count(*) FROM #.collection_count WHERE hour = " HOUR " AND subscription = $1 AND worker = $2"
-		" AND collection OPERATOR(@.<>) '" OTHERS "'",
+		" AND collection OPERATOR(@.<>) '" ATP_OTHER_COLLECTIONS "'",
 		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_TYPE_INT4}, {ATP_TYPE_INT8}, &atp_collection_count_table, ATP_BY_INDEX
 	},
 };
@@ -82,7 +83,9 @@ const AtpTable atp_collection_count_table = {
 	.comment = "number of operations on records by hour and collection, one row for each process that counts",
 	.view = "collection_stat",
 	.view_query = "SELECT hour, collection, sum(creates)::bigint AS creates, sum(updates)::bigint AS updates,"
-	" sum(deletes)::bigint AS deletes FROM #.collection_count GROUP BY hour, collection",
+	" sum(deletes)::bigint AS deletes FROM #.collection_count GROUP BY hour, collection"
+	/* a row that only has "erased" is no collection's */
+	" HAVING sum(creates + updates + deletes) > 0",
 	.view_comment = "number of operations on records by hour and collection, over all subscriptions with count_collections",
 	.statements = statements,
 	.nstatements = lengthof(statements),
@@ -103,7 +106,7 @@ compare_changes(const void *a, const void *b)
 
 /*
  * Count the changes by collection, in the order of the collections.  A collection that an account has named like
- * OTHERS is counted there.
+ * ATP_OTHER_COLLECTIONS is counted there.
  */
 static int
 count_changes(const AtpChange *changes, int n, Count *counts, Count *others)
@@ -145,7 +148,7 @@ find_room(AtpStatements *set, Datum *args)
 	return COLLECTIONS_MAX - n;
 }
 
-/* Add the counts of new collections beyond the limit to OTHERS, and set their collection to NULL. */
+/* Add the counts of new collections beyond the limit to ATP_OTHER_COLLECTIONS, and set their collection to NULL. */
 static void
 limit_collections(AtpStatements *set, Count *counts, int n, Count *others, Datum *args)
 {
@@ -186,7 +189,7 @@ add_counts(AtpApply *a, const AtpChange *changes, int n)
 {
 	AtpStatements *set = a->statements;
 	Count	   *counts = palloc(sizeof(Count) * n);
-	Count		others = {(struct varlena *) cstring_to_text(OTHERS)};
+	Count		others = {(struct varlena *) cstring_to_text(ATP_OTHER_COLLECTIONS)};
 	int			ncounts = count_changes(changes, n, counts, &others);
 	AtpRows    *rows = atp_rows_of(set, &atp_collection_count_table, ncounts + 1);
 	Datum		args[ATP_STATEMENT_ARGS] = {CStringGetTextDatum(a->sub->name), Int32GetDatum(atp_writer(set))};

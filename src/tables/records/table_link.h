@@ -27,13 +27,15 @@
 #include "tables/base/table.h"
 
 /*
- * The rule for link in SQL.  ATP_LINK_PLACES: each place p in a record with a link that fits.  ATP_IS_LINK_SOURCE: s
- * is the source of p.  ATP_LINK_IMAGE: what link should contain (with duplicates, and with more columns of places).
- * ATP_SAME_LINK: two rows are the same link.
+ * The rule for link in SQL.  ATP_STORED_LINKS: the links of row r of record.  ATP_LINK_PLACES: each place p in a record with a
+ * link that fits.  ATP_IS_LINK_SOURCE: s is the source of p.  ATP_LINK_IMAGE: what link should contain (with duplicates, and
+ * with more columns of places).  ATP_SAME_LINK: two rows are the same link.
  */
+#define ATP_STORED_LINKS \
+	"(SELECT * FROM atproto.stored_links(r.value, r.did, r.collection, r.rkey)" \
+	" UNION ALL SELECT * FROM atproto.stored_links(CASE WHEN r.value IS NULL THEN r.raw END, r.did, r.collection, r.rkey))"
 #define ATP_LINK_PLACES(record) \
-	"(SELECT k.target, r.collection, k.path, r.rkey, r.did FROM " record " r CROSS JOIN LATERAL (SELECT * FROM @.record_links(r.value)" \
-	" UNION ALL SELECT * FROM @.dagcbor_links(CASE WHEN r.value IS NULL THEN r.raw END)) k" \
+	"(SELECT k.target, r.collection, k.path, r.rkey, r.did FROM " record " r CROSS JOIN LATERAL " ATP_STORED_LINKS " k" \
 	" WHERE " ATP_LINK_FITS ")"
 #define ATP_LINK_FITS		"atproto.link_fits(k.target, r.rkey, r.did)"
 #define ATP_IS_LINK_SOURCE	"s.collection OPERATOR(@.=) p.collection AND s.path = p.path"

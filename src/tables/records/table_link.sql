@@ -6,6 +6,16 @@ CREATE FUNCTION atproto.link_fits(target @extschema@.aturi, rkey @extschema@.rec
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'atp_link_fits_sql';
 COMMENT ON FUNCTION atproto.link_fits(@extschema@.aturi, @extschema@.recordkey, @extschema@.did) IS 'can a link from this record to this target be a row of the table link, whose primary key has all three values? Links that are too long are left out';
 
+CREATE FUNCTION atproto.stored_links(value jsonb, did @extschema@.did, collection @extschema@.nsid, rkey @extschema@.recordkey, OUT path text, OUT target @extschema@.aturi) RETURNS SETOF record
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE ROWS 2 AS 'MODULE_PATHNAME', 'atp_pg_record_links';
+COMMENT ON FUNCTION atproto.stored_links(jsonb, @extschema@.did, @extschema@.nsid, @extschema@.recordkey) IS 'as record_links(), of the value of a row of the table record with this key';
+CREATE FUNCTION atproto.stored_links(value @extschema@.dagcbor, did @extschema@.did, collection @extschema@.nsid, rkey @extschema@.recordkey, OUT path text, OUT target @extschema@.aturi) RETURNS SETOF record
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE ROWS 2 AS 'MODULE_PATHNAME', 'atp_pg_stored_links_packed';
+COMMENT ON FUNCTION atproto.stored_links(@extschema@.dagcbor, @extschema@.did, @extschema@.nsid, @extschema@.recordkey) IS 'as record_links(), of the value of a row of the table record with this key; a damaged value is a warning with the key, and has no links';
+CREATE FUNCTION atproto.stored_links(raw bytea, did @extschema@.did, collection @extschema@.nsid, rkey @extschema@.recordkey, OUT path text, OUT target @extschema@.aturi) RETURNS SETOF record
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE ROWS 2 AS 'MODULE_PATHNAME', 'atp_pg_stored_links_raw';
+COMMENT ON FUNCTION atproto.stored_links(bytea, @extschema@.did, @extschema@.nsid, @extschema@.recordkey) IS 'as dagcbor_links(), of the column raw of a row of the table record with this key; bytes that are no DAG-CBOR are a warning with the key, and have the links before the fault';
+
 CREATE FUNCTION atproto.link_problems(
     target name DEFAULT 'atproto',
     OUT problem text, OUT target @extschema@.aturi, OUT source integer, OUT rkey @extschema@.recordkey, OUT did @extschema@.did

@@ -50,10 +50,20 @@ like($said, qr/record: 6 rows removed/, 'rows that came back with the error are 
 like(as_role($superuser, "BEGIN; CALL atproto.erase('$gone')"), qr/ERROR:  not with me/, 'in a transaction block the call ends at once');
 like(as_role('hostile', "CALL atproto.erase('$gone', target => 'hostile')"), qr/ERROR:  not with me/, 'and so with one target');
 
+# A trigger cannot end the call for all others by an error that looks as if the call had been cancelled.
+query('INSERT INTO zed.record SELECT * FROM hostile.record');
+as_role('hostile', q{CREATE OR REPLACE FUNCTION hostile.fault() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION $$canceling statement due to user request$$ USING ERRCODE = $$57014$$; END'});
+$said = as_role($superuser, "CALL atproto.erase('$gone')");
+like($said, qr/WARNING:  the account is not erased from schema "hostile": canceling statement.*ERROR:  the account is not erased from 1 schemas/s, 'a trigger that raises the error of a cancelled statement');
+is(records_of($gone), "good 0\nhostile 3\nzed 0", '... keeps the account in no table of others');
+
 my $session = $node->background_psql('postgres', on_error_stop => 1);
 $session->query_safe('BEGIN; LOCK TABLE hostile.repo IN ROW EXCLUSIVE MODE');
 like(as_role($superuser, "SET lock_timeout = '100ms'; CALL atproto.erase('$faulty', block => true)"), qr/WARNING:  the account is not erased from schema "hostile": canceling statement due to lock timeout.*ERROR:  the account is not erased/s, 'a lock of a session, with lock_timeout');
 is(query("SELECT did, target FROM atproto.blocked_account"), "$faulty|", 'the account is blocked');
+$said = as_role($superuser, "SET statement_timeout = '100ms'; CALL atproto.erase('$faulty', block => true)");
+like($said, qr/ERROR:  canceling statement due to statement timeout/, 'a statement that is cancelled indeed');
+unlike($said, qr/the account is not erased/, '... ends at once');
 $session->query_safe('ROLLBACK');
 $session->quit;
 
