@@ -51,7 +51,7 @@ SQL
 cancels("a.record_$months[0]", q{CALL atproto.maintain_partitions('a', ahead => 1)}, qr/NOTICE:  made a.record_\d/, 'a month is made');
 cancels("a.record_$months[8]", q{CALL atproto.maintain_partitions('a', ahead => 1, keep => '6 months')}, qr/NOTICE:  dropped a.record_$months[8]/, 'a month is dropped while autovacuum has it');
 cancels('a.repo', q{CALL atproto.maintain_partitions('a', ahead => 1, keep => '2 months')}, qr/NOTICE:  dropped a.record_$months[4]/, 'a month is dropped while autovacuum has the repositories');
-query(q{CREATE SCHEMA b; SELECT atproto.create_tables('b'); INSERT INTO b.record SELECT * FROM a.record});
+query(q{CREATE SCHEMA b; SELECT atproto.create_tables('b'); INSERT INTO b.record SELECT * FROM a.record; INSERT INTO b.repo SELECT * FROM a.repo});
 cancels('b.record', q{SELECT atproto.partition('b', 'month', ahead => 0)}, qr/made b.record_$months[0]/, 'a table is partitioned');
 $node->stop;
 done_testing();
