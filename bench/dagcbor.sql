@@ -69,8 +69,8 @@ BEGIN
 		b := b || took(format('SELECT count(%s) FROM %s', other, other_rows)) - took(format('SELECT count(v) FROM %s', other_rows));
 		IF i = 0 THEN a := NULL; b := NULL; END IF; -- warm up
 	END LOOP;
-	am := (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY x) FROM unnest(a) x) / n;
-	bm := (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY x) FROM unnest(b) x) / n;
+	am := (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY x) FROM unnest(a) x) * 1000 / n;
+	bm := (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY x) FROM unnest(b) x) * 1000 / n;
 	INSERT INTO result (line) VALUES (
 		format('| %s | %s | %s | %s | %s |', what, round(am::numeric, 3), round(bm::numeric, 3), CASE WHEN bm > 0 THEN round((am / bm)::numeric, 2) END, wanted));
 END $$;

@@ -28,8 +28,8 @@ BEGIN
 		b := b || took(format('SELECT count(%s) FROM sample', other)) - took(format('SELECT count(octet_length(%s)) FROM sample', other_column));
 		IF i = 0 THEN a := NULL; b := NULL; END IF; -- warm up
 	END LOOP;
-	am := (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY x) FROM unnest(a) x) / n;
-	bm := (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY x) FROM unnest(b) x) / n;
+	am := (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY x) FROM unnest(a) x) * 1000 / n;
+	bm := (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY x) FROM unnest(b) x) * 1000 / n;
 	INSERT INTO result (line) VALUES (
 		format('| %s | %s | %s | %s | %s |', what, round(am::numeric, 2), round(bm::numeric, 2), round((am / bm)::numeric, 3), wanted));
 END $$;

@@ -1,8 +1,7 @@
 -- What bench/links.sh measures in a server.  Prints the rows of a Markdown table.
 SET client_min_messages = warning;
 
-CREATE FUNCTION busy() RETURNS float8 LANGUAGE sql VOLATILE AS
-	$$ SELECT split_part(pg_read_file('/proc/self/schedstat'), ' ', 1)::float8 / 1e6 $$;
+\ir took.sql
 CREATE TABLE result (n int GENERATED ALWAYS AS IDENTITY, what text, value text, wanted text);
 
 -- no index: nothing here looks for a record

@@ -43,7 +43,7 @@ blocks() { # [HEADING]: the SQL of the document, or of its section
 
 "${PSQL[@]}" -o /dev/null -c "CREATE EXTENSION atproto" -c "SELECT atproto.create_tables('atproto')"
 blocks Indexes | "${PSQL[@]}" -f -
-"${PSQL[@]}" -v events="$EVENTS" -f "$HERE/events.sql" -f - <<'SQL'
+"${PSQL[@]}" -v events="$EVENTS" -f "$HERE/events.sql" -f "$HERE/took.sql" -f - <<'SQL'
 INSERT INTO atproto.record (did, collection, rkey, cid, rev, value) SELECT did, collection, rkey, cid, rev, value FROM simulated_record;
 
 CREATE TABLE bluesky (data jsonb COMPRESSION lz4 NOT NULL);
@@ -73,19 +73,17 @@ row() { # WHAT OURS THEIRS WANTED
 			exit 1
 		fi
 		read -r a b <<<"$("${PSQL[@]}" -F ' ' -v runs="$RUNS" -v ours="$(cat ours)" -v theirs="$(cat theirs)" -f - <<'SQL'
-CREATE FUNCTION pg_temp.busy() RETURNS float8 LANGUAGE sql VOLATILE AS
-	$$ SELECT split_part(pg_read_file('/proc/self/schedstat'), ' ', 1)::float8 / 1e6 $$;
 -- a statement as often as it takes to be measurable: the kernel counts in ticks
-CREATE FUNCTION pg_temp.took(statement text) RETURNS float8 LANGUAGE plpgsql AS $$
+CREATE FUNCTION pg_temp.took_often(statement text) RETURNS float8 LANGUAGE plpgsql AS $$
 DECLARE
-	started float8 := pg_temp.busy();
+	started float8 := busy();
 	passed float8 := 0;
 	n int := 0;
 BEGIN
 	WHILE passed < 40 LOOP
 		EXECUTE statement;
 		n := n + 1;
-		passed := pg_temp.busy() - started;
+		passed := busy() - started;
 	END LOOP;
 	RETURN passed / n;
 END $$;
@@ -96,8 +94,8 @@ DECLARE
 	other float8[];
 BEGIN
 	FOR i IN 0..runs LOOP
-		took := took || pg_temp.took(ours);
-		other := other || pg_temp.took(theirs);
+		took := took || pg_temp.took_often(ours);
+		other := other || pg_temp.took_often(theirs);
 		IF i = 0 THEN took := NULL; other := NULL; END IF; -- warm up
 	END LOOP;
 	a := (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY x) FROM unnest(took) x);

@@ -1,11 +1,10 @@
 -- What bench/scale.sh measures while tables grow: what all layouts have in common.
 
--- Milliseconds of a processor that this process has had, and the bytes that it has read from the disk.
-CREATE FUNCTION busy() RETURNS float8 LANGUAGE sql VOLATILE AS
-	$$ SELECT split_part(pg_read_file('/proc/self/schedstat'), ' ', 1)::float8 / 1e6 $$;
+\ir took.sql
+-- The bytes that this process has read from the disk.
 CREATE FUNCTION read_bytes() RETURNS float8 LANGUAGE sql VOLATILE AS
 	$$ SELECT substring(pg_read_file('/proc/self/io') FROM 'read_bytes: (\d+)')::float8 $$;
--- and that sessions on the workers of Citus have had
+-- Milliseconds on a processor that the sessions on the workers of Citus have had.
 CREATE FUNCTION busy_workers() RETURNS float8 LANGUAGE sql VOLATILE AS $$ SELECT 0::float8 $$;
 SELECT :'layout' = 'citus' AS citus \gset
 \if :citus

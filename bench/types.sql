@@ -1,16 +1,7 @@
 -- What bench/types.sh measures.  Prints the rows of a Markdown table.
 SET client_min_messages = warning;
 
--- Milliseconds on a processor, so that other programs on the machine count less.
-CREATE FUNCTION busy() RETURNS float8 LANGUAGE sql VOLATILE AS
-	$$ SELECT split_part(pg_read_file('/proc/self/schedstat'), ' ', 1)::float8 / 1e6 $$;
-CREATE FUNCTION took(statement text) RETURNS float8 LANGUAGE plpgsql AS $$
-DECLARE
-	started float8 := busy();
-BEGIN
-	EXECUTE statement;
-	RETURN busy() - started;
-END $$;
+\ir took.sql
 
 -- A row of the table from two statements, run in turn; prepare is run before each.
 CREATE PROCEDURE compare(what text, ours text, other text, wanted text, runs int,

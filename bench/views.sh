@@ -28,7 +28,7 @@ X
 	-c "SELECT atproto.create_view('app.bsky.feed.post', schema => 'public', view => 'post_seen')" \
 	-c "CREATE SCHEMA likes" -c "SELECT atproto.create_tables('likes')" \
 	-c "SELECT atproto.create_view('app.bsky.feed.like', target => 'likes', schema => 'public', view => 'like_seen')"
-"${PSQL[@]}" -v events="$EVENTS" -f "$HERE/events.sql" -f - <<'SQL'
+"${PSQL[@]}" -v events="$EVENTS" -f "$HERE/events.sql" -f "$HERE/took.sql" -f - <<'SQL'
 INSERT INTO atproto.record (did, collection, rkey, cid, rev, value)
 SELECT did, collection, rkey, cid, rev, value FROM simulated_record WHERE collection = 'app.bsky.feed.post';
 INSERT INTO likes.record (did, collection, rkey, cid, rev, value)
@@ -37,15 +37,6 @@ CREATE TABLE post_stored AS SELECT * FROM post_seen;
 CREATE TABLE like_stored AS SELECT * FROM like_seen;
 VACUUM (ANALYZE) atproto.record, likes.record, post_stored, like_stored;
 
-CREATE FUNCTION busy() RETURNS float8 LANGUAGE sql VOLATILE AS
-	$$ SELECT split_part(pg_read_file('/proc/self/schedstat'), ' ', 1)::float8 / 1e6 $$;
-CREATE FUNCTION took(statement text) RETURNS float8 LANGUAGE plpgsql AS $$
-DECLARE
-	started float8 := busy();
-BEGIN
-	EXECUTE statement;
-	RETURN busy() - started;
-END $$;
 -- the median of each one's runs, in turn
 CREATE FUNCTION compare(query text, runs int, OUT seen float8, OUT stored float8) LANGUAGE plpgsql AS $$
 DECLARE

@@ -20,6 +20,7 @@
 #include "commands/dbcommands.h"
 #include "common/compat.h"
 #include "config/extension.h"
+#include "config/spi.h"
 #include "config/target.h"
 #include "fmgr.h"
 #include "lib/stringinfo.h"
@@ -261,8 +262,7 @@ atp_role_may_fill_sql(PG_FUNCTION_ARGS)
 bool
 atp_target_packs(const char *target)
 {
-	Oid			schema = get_namespace_oid(target, true);
-	Oid			relid = OidIsValid(schema) ? get_relname_relid("record", schema) : InvalidOid;
+	Oid			relid = atp_target_relid(target, "record");
 	AttrNumber	attnum = OidIsValid(relid) ? get_attnum(relid, "value") : InvalidAttrNumber;
 
 	return attnum != InvalidAttrNumber && getBaseType(get_atttype(relid, attnum)) == atp_type("dagcbor");
@@ -319,4 +319,21 @@ atp_target_relid(const char *target, const char *name)
 	Oid			schema = get_namespace_oid(target, true);
 
 	return OidIsValid(schema) ? get_relname_relid(name, schema) : InvalidOid;
+}
+
+List *
+atp_targets(const char *only)
+{
+	/* a table repo of a user has no column did of the type did, or no column rev */
+	AtpResult	found = atp_query("SELECT n.nspname::text AS name FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid"
+								  " WHERE c.relname = 'repo' AND c.relkind IN ('r', 'p') AND ($2 IS NULL OR n.nspname = $2::name)"
+								  " AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'did' AND a.atttypid = $1)"
+								  " AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'rev') ORDER BY n.nspname",
+								  ATP_ARGS((AtpArg) {ObjectIdGetDatum(atp_type("did")), OIDOID, false}, atp_text_arg(only)));
+	List	   *targets = NIL;
+
+	for (uint64 i = 0; i < found.n; i++)
+		targets = lappend(targets, atp_get_text(atp_result_row(found, i), "name"));
+	atp_result_free(found);
+	return targets;
 }

@@ -10,6 +10,7 @@
 
 #include "config/owner.h"
 #include "config/subscription.h"
+#include "nodes/pg_list.h"
 
 /* Names of the data tables; ends with NULL.  tables/base/table.h describes the tables. */
 extern const char *const atp_target_tables[];
@@ -69,6 +70,13 @@ extern char *atp_target_raw_fault(const char *target);
 
 /* A table or view of the target; InvalidOid: there is none, or no such schema.  Call inside a transaction. */
 extern Oid	atp_target_relid(const char *target, const char *name);
+
+/*
+ * The names of all targets in the order of the names: the schemas with a table repo that create_tables() has made, whoever
+ * owns the schema, and whether or not a subscription fills the schema.  only: no schema but this one; NULL: all.  SPI must
+ * be connected.  The list is in the current memory context.
+ */
+extern List *atp_targets(const char *only);
 
 /* InvalidOid: the schema is gone. */
 extern Oid	atp_owner_of_schema(Oid schema);

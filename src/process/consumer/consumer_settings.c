@@ -10,7 +10,6 @@
 #include "config/target.h"
 #include "config/transaction.h"
 #include "common/injection.h"
-#include "catalog/namespace.h"
 #include "miscadmin.h"
 #include "process/consumer/consumer_private.h"
 #include "tables/base/statements.h"
@@ -141,7 +140,7 @@ atp_consumer_read_settings(Consumer *c)
 				cursor = atp_cursor_get(c->name, sub->ep->scope);
 			}
 		}
-		c->states = sub->source->by_repo ? get_relname_relid("repo", get_namespace_oid(sub->target, true)) : InvalidOid;
+		c->states = sub->source->by_repo ? atp_target_relid(sub->target, "repo") : InvalidOid;
 	}
 	atp_commit();
 

@@ -6,13 +6,13 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
-#include "catalog/namespace.h"
 #include "common/clock.h"
 #include "common/command_progress.h"
 #include "config/extension.h"
 #include "config/option.h"
 #include "config/owner.h"
 #include "config/spi.h"
+#include "config/target.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "identity/identity.h"
@@ -23,7 +23,6 @@
 #include "types/types.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
 PG_FUNCTION_INFO_V1(atp_audit);
@@ -132,7 +131,7 @@ atp_audit_all(PG_FUNCTION_ARGS)
 	old = MemoryContextSwitchTo(cxt);
 	target = pstrdup(NameStr(*PG_GETARG_NAME(0)));
 	atp_progress_begin("audit_all", target);
-	atp_progress_phase("auditing repositories", atp_progress_rows_of(get_relname_relid("repo", get_namespace_oid(target, true))));
+	atp_progress_phase("auditing repositories", atp_progress_rows_of(atp_target_relid(target, "repo")));
 	while (walk_on(target, atomic, &last, &counts))
 	{
 		/* the commit has changed the current memory context */

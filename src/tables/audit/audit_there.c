@@ -7,14 +7,13 @@
  */
 #include "postgres.h"
 
-#include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "config/extension.h"
+#include "config/target.h"
 #include "tables/audit/audit_rows.h"
 #include "tables/audit/audit_there.h"
 #include "tables/base/distributed.h"
 #include "tables/base/table.h"
-#include "utils/lsyscache.h"
 
 /*
  * Does Citus keep the rows of a DID on a single node?  Not if a user has distributed the tables
@@ -35,9 +34,8 @@ is_colocated(Oid record, Oid repo)
 bool
 atp_audit_is_there(const char *target)
 {
-	Oid			schema = get_namespace_oid(target, true);
-	Oid			record = get_relname_relid("record", schema);
-	Oid			repo = get_relname_relid("repo", schema);
+	Oid			record = atp_target_relid(target, "record");
+	Oid			repo = atp_target_relid(target, "repo");
 
 	return atp_is_distributed(record) && atp_is_distributed(repo) && is_colocated(record, repo);
 }

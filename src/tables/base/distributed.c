@@ -16,10 +16,10 @@
 #include "access/skey.h"
 #include "access/table.h"
 #include "access/xlog.h"
-#include "catalog/namespace.h"
 #include "catalog/pg_namespace.h"
 #include "common/compat.h"
 #include "config/spi.h"
+#include "config/target.h"
 #include "storage/lmgr.h"
 #include "tables/base/distributed.h"
 #include "tables/base/error_class.h"
@@ -149,14 +149,12 @@ static Oid
 unreachable_table(const char *target)
 {
 	Oid			catalog = citus_catalog();
-	Oid			schema;
 
 	if (!OidIsValid(catalog) || citus_is_loaded())
 		return InvalidOid;
-	schema = get_namespace_oid(target, true);
 	for (const AtpTable *const *table = atp_tables; *table != NULL; table++)
 	{
-		Oid			relid = OidIsValid(schema) ? get_relname_relid((*table)->name, schema) : InvalidOid;
+		Oid			relid = atp_target_relid(target, (*table)->name);
 
 		if (OidIsValid(relid) && model_of(catalog, relid) != '\0')
 			return relid;

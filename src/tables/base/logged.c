@@ -8,10 +8,10 @@
  */
 #include "postgres.h"
 
-#include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "config/spi.h"
+#include "config/target.h"
 #include "tables/base/audit_request.h"
 #include "tables/base/error_class.h"
 #include "tables/base/logged.h"
@@ -57,11 +57,10 @@ unlogged_part(Oid relid)
 static Oid
 unlogged_table(const char *target)
 {
-	Oid			schema = get_namespace_oid(target, true);
 	Oid			found = InvalidOid;
 
-	for (const AtpTable *const *table = atp_tables; *table != NULL && OidIsValid(schema) && !OidIsValid(found); table++)
-		found = unlogged_part(get_relname_relid((*table)->name, schema));
+	for (const AtpTable *const *table = atp_tables; *table != NULL && !OidIsValid(found); table++)
+		found = unlogged_part(atp_target_relid(target, (*table)->name));
 	return found;
 }
 
@@ -107,10 +106,8 @@ atp_logged_fault(const char *target)
 void
 atp_distrust_unlogged(const char *target)
 {
-	Oid			schema = get_namespace_oid(target, true);
-
-	if (!OidIsValid(schema) || !OidIsValid(unlogged_part(get_relname_relid(atp_record_table.name, schema))) ||
-		!OidIsValid(get_relname_relid(atp_repo_table.name, schema)))
+	if (!OidIsValid(unlogged_part(atp_target_relid(target, atp_record_table.name))) ||
+		!OidIsValid(atp_target_relid(target, atp_repo_table.name)))
 		return;
 	/*
 	 * Rows are locked in the order of the DIDs, in which consumers lock them, too.  The DIDs stay in a CTE: an array

@@ -14,10 +14,10 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "config/extension.h"
 #include "config/spi.h"
+#include "config/target.h"
 #include "executor/spi.h"
 #include "tables/base/distributed.h"
 #include "tables/base/node_mark.h"
@@ -99,10 +99,9 @@ static const AtpStatement move_mark = {
 bool
 atp_has_node_marks(const char *target)
 {
-	Oid			schema = get_namespace_oid(target, true);
-	Oid			mark = OidIsValid(schema) ? get_relname_relid("node_mark", schema) : InvalidOid;
+	Oid			mark = atp_target_relid(target, "node_mark");
 
-	return OidIsValid(mark) && OidIsValid(get_relname_relid("node_written", schema)) && atp_is_distributed(mark);
+	return OidIsValid(mark) && OidIsValid(atp_target_relid(target, "node_written")) && atp_is_distributed(mark);
 }
 
 /* ------------------------------------------------------------------------

@@ -4,11 +4,11 @@
  */
 #include "postgres.h"
 
-#include "catalog/namespace.h"
 #include "common/clock.h"
 #include "config/extension.h"
 #include "config/owner.h"
 #include "config/spi.h"
+#include "config/target.h"
 #include "config/transaction.h"
 #include "config/watch.h"
 #include "core/syntax/tid.h"
@@ -20,7 +20,6 @@
 #include "tables/base/sweep.h"
 #include "types/foreign_time.h"
 #include "utils/inval.h"
-#include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(atp_history_changed);
@@ -75,8 +74,7 @@ atp_sweep_read(const char *target)
 bool
 atp_sweep_is_shared(const char *target)
 {
-	Oid			schema = get_namespace_oid(target, true);
-	Oid			repo = OidIsValid(schema) ? get_relname_relid("repo", schema) : InvalidOid;
+	Oid			repo = atp_target_relid(target, "repo");
 
 	if (OidIsValid(repo))
 		LockRelationOid(repo, RowExclusiveLock);
@@ -226,15 +224,13 @@ atp_sweep_await_writers(Oid relid)
 void
 atp_sweep_begins(const AtpSubscription *sub)
 {
-	Oid			schema;
 	Oid			repo;
 
 	atp_begin("waiting for writers that began before the sweep");
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 	{
 		atp_sweep_await_writers(atp_relation("history"));
-		schema = get_namespace_oid(sub->target, true);
-		repo = OidIsValid(schema) ? get_relname_relid("repo", schema) : InvalidOid;
+		repo = atp_target_relid(sub->target, "repo");
 		if (OidIsValid(repo))
 			atp_sweep_await_writers(repo);
 	}

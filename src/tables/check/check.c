@@ -17,6 +17,7 @@
 #include "config/extension.h"
 #include "config/option.h"
 #include "config/spi.h"
+#include "config/target.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -435,27 +436,20 @@ check_all(CheckRun *c, bool once)
  * ------------------------------------------------------------------------
  */
 
-/* Schemas with our tables, usable by the caller. */
+/* The targets that the caller may use. */
 static List *
-find_targets(void)
+usable_targets(void)
 {
-	static const char *const sql =
-		"SELECT n.nspname FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'repo' AND c.relkind IN ('r', 'p')"
-		" WHERE has_schema_privilege(n.oid, 'USAGE')"
-		" AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'did' AND a.atttypid = $1)"
-		" AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'rev')"
-		" ORDER BY n.nspname";
-	MemoryContext old = CurrentMemoryContext;
-	Oid			type = OIDOID;
-	Datum		did = ObjectIdGetDatum(atp_type("did"));
 	List	   *targets = NIL;
+	ListCell   *lc;
 
-	if (SPI_execute_with_args(sql, 1, &type, &did, NULL, true, 0) != SPI_OK_SELECT)
-		elog(ERROR, "could not look for targets");
-	MemoryContextSwitchTo(old);
-	for (uint64 i = 0; i < SPI_processed; i++)
-		targets = lappend(targets, SPI_getvalue(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1));
-	SPI_freetuptable(SPI_tuptable);
+	foreach(lc, atp_targets(NULL))
+	{
+		Oid			schema = get_namespace_oid(lfirst(lc), true);
+
+		if (OidIsValid(schema) && atp_schema_aclcheck(schema, GetUserId(), ACL_USAGE) == ACLCHECK_OK)
+			targets = lappend(targets, lfirst(lc));
+	}
 	return targets;
 }
 
@@ -499,7 +493,7 @@ atp_check(PG_FUNCTION_ARGS)
 	 */
 	if (atp_has_citus())
 		(void) set_config_option("citus.enable_repartition_joins", "on", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-	targets = c.given ? list_make1(unconstify(char *, c.target)) : find_targets();
+	targets = c.given ? list_make1(unconstify(char *, c.target)) : usable_targets();
 	check_all(&c, true);
 	foreach(lc, targets)
 	{

@@ -34,13 +34,6 @@
 /* Records in a piece: a consumer waits for some hundredths of a second. */
 #define PIECE	2000
 
-/* Schemas with a table repo of the extension's making. */
-#define TARGETS \
-	"SELECT n.nspname::text AS name FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'repo' AND c.relkind IN ('r', 'p')" \
-	" WHERE ($2 IS NULL OR n.nspname = $2::name)" \
-	" AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'did' AND a.atttypid = $1)" \
-	" AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'rev') ORDER BY 1"
-
 /* The repository's row, as of an account of which older records may be missing. */
 #define TAKE_REPO \
 	"UPDATE #.repo SET sync = 'partial', proved = NULL, proved_rev = NULL, purge_rev = NULL, purge_seq = NULL," \
@@ -109,21 +102,18 @@ atp_erase_begin(const AtpErase *e, const char *target)
 List *
 atp_erase_targets(AtpErase *e)
 {
-	AtpResult	found = atp_query(TARGETS, ATP_ARGS((AtpArg) {ObjectIdGetDatum(atp_type("did")), OIDOID, false}, atp_text_arg(e->target)));
+	MemoryContext old = MemoryContextSwitchTo(e->cxt);
 	List	   *targets = NIL;
+	ListCell   *lc;
 
-	for (uint64 i = 0; i < found.n; i++)
+	foreach(lc, atp_targets(e->target))
 	{
-		char	   *name = MemoryContextStrdup(e->cxt, atp_get_text(atp_result_row(found, i), "name"));
-		MemoryContext old = MemoryContextSwitchTo(e->cxt);
-
-		if (OidIsValid(atp_erase_role(name, e->caller)))
-			targets = lappend(targets, name);
+		if (OidIsValid(atp_erase_role(lfirst(lc), e->caller)))
+			targets = lappend(targets, lfirst(lc));
 		else
 			e->foreign++;
-		MemoryContextSwitchTo(old);
 	}
-	atp_result_free(found);
+	MemoryContextSwitchTo(old);
 	if (e->target != NULL && targets == NIL)
 		atp_erase_refuse(e->target);
 	return targets;

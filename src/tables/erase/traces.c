@@ -13,6 +13,7 @@
 #include "config/extension.h"
 #include "config/owner.h"
 #include "config/spi.h"
+#include "config/target.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "identity/identity.h"
@@ -25,11 +26,6 @@
 #include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(atp_account_traces);
-
-#define TARGETS \
-	"SELECT n.nspname::text AS name FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'repo' AND c.relkind IN ('r', 'p')" \
-	" WHERE EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'did' AND a.atttypid = $1)" \
-	" AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'rev') ORDER BY 1"
 
 /* Copies outside of the tables, as place, object and detail.  $1: the account's DID as text, $2: schemas, $3: those of targets. */
 #define PLACES \
@@ -115,18 +111,6 @@ trace_tables(const Traces *t, List *targets)
 	}
 }
 
-static List *
-find_targets(void)
-{
-	AtpResult	found = atp_query(TARGETS, ATP_ARGS((AtpArg) {ObjectIdGetDatum(atp_type("did")), OIDOID, false}));
-	List	   *targets = NIL;
-
-	for (uint64 i = 0; i < found.n; i++)
-		targets = lappend(targets, atp_get_text(atp_result_row(found, i), "name"));
-	atp_result_free(found);
-	return targets;
-}
-
 static void
 trace_places(const Traces *t, List *targets)
 {
@@ -165,7 +149,7 @@ atp_account_traces(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	SPI_connect();
 	atp_holding_args(t.args, PG_GETARG_VARLENA_PP(0), GetUserId(), NULL, true);
-	targets = find_targets();
+	targets = atp_targets(NULL);
 	trace_tables(&t, targets);
 	trace_places(&t, targets);
 	SPI_finish();

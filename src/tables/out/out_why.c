@@ -7,15 +7,14 @@
  */
 #include "postgres.h"
 
-#include "catalog/namespace.h"
 #include "common/compat.h"
 #include "config/extension.h"
+#include "config/target.h"
 #include "identity/identity.h"
 #include "miscadmin.h"
 #include "tables/audit/audit.h"
 #include "tables/base/table.h"
 #include "tables/out/out_repo.h"
-#include "utils/lsyscache.h"
 #include "utils/rls.h"
 
 /* The DETAIL and the HINT of the error. */
@@ -64,7 +63,7 @@ dead_letter_of(const AtpOutRepo *repo)
 static bool
 may_be_hidden(const char *target, const char *table)
 {
-	Oid			relid = get_relname_relid(table, get_namespace_oid(target, true));
+	Oid			relid = atp_target_relid(target, table);
 
 	return OidIsValid(relid) && check_enable_rls(relid, InvalidOid, true) == RLS_ENABLED;
 }

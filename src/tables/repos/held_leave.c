@@ -11,7 +11,6 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "catalog/namespace.h"
 #include "config/extension.h"
 #include "config/option.h"
 #include "config/owner.h"
@@ -280,8 +279,7 @@ mark_repos(Leaving *l, AtpStep step)
 static Oid
 repo_table_of(const AtpSubscription *sub)
 {
-	Oid			schema = sub->source->by_repo ? get_namespace_oid(sub->target, true) : InvalidOid;
-	Oid			relid = OidIsValid(schema) ? get_relname_relid(atp_repo_table.name, schema) : InvalidOid;
+	Oid			relid = sub->source->by_repo ? atp_target_relid(sub->target, atp_repo_table.name) : InvalidOid;
 
 	return OidIsValid(relid) && atp_table_is_ours(&atp_repo_table, relid) ? relid : InvalidOid;
 }

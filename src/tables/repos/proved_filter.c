@@ -11,7 +11,6 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
-#include "catalog/namespace.h"
 #include "config/row_trigger.h"
 #include "config/spi.h"
 #include "config/target.h"
@@ -143,8 +142,7 @@ change_claim(const AtpSubscription *sub, const AtpSettings *settings, const OldC
 static Oid
 table_with_claims(const char *target)
 {
-	Oid			schema = get_namespace_oid(target, true);
-	Oid			relid = OidIsValid(schema) ? get_relname_relid("repo", schema) : InvalidOid;
+	Oid			relid = atp_target_relid(target, "repo");
 
 	return OidIsValid(relid) && get_attnum(relid, "proved") != InvalidAttrNumber ? relid : InvalidOid;
 }
