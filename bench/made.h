@@ -1,6 +1,6 @@
 /*
  * made.h
- *		Accounts and records that do not exist, for measurements: the same arguments give the same bytes.
+ *		Invented accounts and records for the programs of bench.  Equal arguments give equal bytes, so two runs measure the same data.
  */
 #ifndef MADE_H
 #define MADE_H
@@ -22,31 +22,35 @@ typedef enum MadeCollection
 	MADE_COLLECTIONS
 } MadeCollection;
 
-/* Sorted. */
+/* The names of MadeCollection, in the order of the alphabet. */
 extern const char *const made_collections[MADE_COLLECTIONS];
 
-/* So many accounts are named by records, some much more often than others; 0, the default: any account, each once. */
+/*
+ * The number of accounts that the records of made_record() name as subject; a few of these accounts are named much more often than the
+ * rest, as in the network.  0, the default: each record names a different account.
+ */
 extern uint64_t made_subjects;
 
 /* The next number of a generator (splitmix64). */
 extern uint64_t made_number(uint64_t *state);
 
+/* The DID of an account; neighbouring numbers give similar DIDs. */
 extern void made_did(uint64_t account, char did[MADE_DID_LEN + 1]);
 
-/* A DID that looks like one of chance: accounts with neighbouring numbers are no neighbours. */
+/* A DID that looks like a random DID: neighbouring numbers of accounts give DIDs that are not neighbours in the order of the tables. */
 extern void made_spread_did(uint64_t account, char did[MADE_DID_LEN + 1]);
 
-/* A number that follows from two others. */
+/* Mixes two numbers to a third number. */
 extern uint64_t made_mix(uint64_t a, uint64_t b);
 
-/* A record of up to MADE_RECORD_MAX bytes. */
+/* Writes a record of the collection, of up to MADE_RECORD_MAX bytes. */
 extern void made_record(AtpCborWriter *w, MadeCollection collection, uint64_t *state);
 
 extern void made_sha256(void *ctx, const uint8_t *data, size_t len, uint8_t out[32]);
 
 extern void made_die(const char *what);
 
-/* Memory that is not given back. */
+/* Memory that is never freed; exits if memory is lacking. */
 extern void *made_room(size_t n);
 
 #endif							/* MADE_H */

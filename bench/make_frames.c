@@ -1,12 +1,12 @@
 /*
  * make_frames.c
- *		Frames like those of the network at large: make_frames RECORDS FRAMES.
+ *		Makes #commit frames of the mean size of a production relay's: make_frames RECORDS FRAMES.
  *
- * Builds one repository of posts and writes a capture ([u32 big-endian length]
- * [message] repeated) of #commit frames, each as if it had created one of the
- * posts: with the commit, the record, and the nodes of the tree from its root to
- * the record.  With 60,000 posts that makes 5 kB and ten blocks, which is the mean of
- * a production relay's.  The captures in test/data are of small repositories.
+ * Builds one repository of RECORDS posts, and writes a capture of FRAMES #commit frames to standard output ([u32
+ * big-endian length] [message], repeated).  Each frame is a commit that creates one of the posts: the frame has the
+ * commit, the record, and the nodes of the tree from the root to the record.  With 60,000 posts a frame has 5 kB and
+ * ten blocks, the mean of a production relay.  The captures in test/data would measure too little, because their
+ * repositories are small, and so are the frames.
  */
 #include <openssl/sha.h>
 #include <stdio.h>
@@ -52,7 +52,7 @@ keep_block(void *ctx, const uint8_t *cid, const uint8_t *block, size_t n)
 	atp_car_put_block(ctx, span(cid), block, n);
 }
 
-/* A post of about 270 bytes; each is another. */
+/* Writes post number n, of about 270 bytes, and the post's CID.  Returns the length.  No two posts are equal. */
 static size_t
 post(uint64_t n, uint8_t *out, size_t room, uint8_t cid[ATP_CID_BLESSED_LEN])
 {
@@ -79,7 +79,7 @@ post(uint64_t n, uint8_t *out, size_t room, uint8_t cid[ATP_CID_BLESSED_LEN])
 	return w.len;
 }
 
-/* The nodes that the walk is in, the record, and the commit. */
+/* Writes the CAR file of a frame: the nodes on the walk's way from the root to the record, the record, and the commit. */
 static void
 put_blocks(AtpCborWriter *car, const AtpMstWalk *walk, uint64_t n,
 		   const uint8_t *commit_cid, const AtpCborWriter *commit)
@@ -93,14 +93,14 @@ put_blocks(AtpCborWriter *car, const AtpMstWalk *walk, uint64_t n,
 	{
 		AtpBytes	node = walk->level[i].node;
 
-		/* in the file that it was read from, its CID stands before it */
+		/* the node is a slice of the tree's CAR file, in which the CID precedes the block */
 		atp_car_put_block(car, span(node.ptr - ATP_CID_BLESSED_LEN), node.ptr, node.len);
 	}
 	atp_car_put_block(car, span(cid), record, len);
 	atp_car_put_block(car, span(commit_cid), commit->buf, commit->len);
 }
 
-/* Every block of the tree's file into an index. */
+/* Enters every block of the tree's CAR file into an index, by which the walk finds the nodes. */
 static AtpCarIndex
 read_tree(const AtpCborWriter *tree)
 {

@@ -23,7 +23,7 @@
 static AtpBytes texts[TEXTS_MAX];
 static size_t ntexts;
 
-/* One text, so far; false: it is no like, or not the one that its CID names. */
+/* The first stages of the work on one text: parse, make DAG-CBOR, hash.  False: the text is no like, or differs from its CID. */
 static bool
 take(AtpBytes text, int stages)
 {

@@ -71,7 +71,7 @@ atp_pg_car_roots(PG_FUNCTION_ARGS)
 	open_car(&car, file);
 	roots = initArrayResult(type, CurrentMemoryContext, false);
 
-	/* atp_car_open() has checked that the roots are links, one after another. */
+	/* atp_car_open() has checked that the header has a sequence of links here: the roots. */
 	atp_cbor_init(&r, car.buf, car.len, ATP_CBOR_DEPTH_DEFAULT);
 	r.pos = car.roots_at;
 	for (uint64_t i = 0; i < car.nroots; i++)

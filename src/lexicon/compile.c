@@ -362,7 +362,7 @@ static const struct
 	[ATP_LEX_SPACE] = {"space", AS_MAIN, compile_nothing},
 };
 
-/* S-04: a definition of a type that does not exist yet.  Whoever refers to it is told that it describes no value. */
+/* S-04: a definition of a type that this version does not know.  A value for which a Lexicon refers to this definition is not judged (judge_value()). */
 static AtpLexNode *
 take_unknown(AtpLexCompiler *c, AtpLexObject o)
 {

@@ -17,10 +17,10 @@
 #define CHECKSUM_FLAG	0x04	/* of the descriptor */
 #define SINGLE_SEGMENT	0x20
 
-/* What a frame may be. */
+/* Limits of a frame. */
 typedef struct UnzstdRules
 {
-	const char *what;			/* its contents, for people */
+	const char *what;			/* name of the frame's contents in error messages */
 	size_t		content_max;
 	size_t		content_keep;	/* a larger buffer is freed before the next small frame */
 	unsigned	window_log_max; /* log2 of the largest window */

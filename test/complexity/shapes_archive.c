@@ -106,7 +106,7 @@ make_rows(size_t n)
 	put_times(n, "2222222222222");
 }
 
-/* A row whose message has fields that nobody knows. */
+/* A row whose message has n unknown fields. */
 static void
 make_message(size_t n)
 {

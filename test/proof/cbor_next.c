@@ -135,7 +135,7 @@ step(unsigned depth, size_t n)
 		REACHED("the ends of two containers");
 }
 
-/* The first state is one of these. */
+/* The state after atp_cbor_begin() fulfils is_between(). */
 static void
 begin(void)
 {

@@ -10,7 +10,7 @@
 #include "core/codec/cbor_write.h"
 #include "core/codec/dagcbor.h"
 
-/* Read one whole value, checking it, and throw it away. */
+/* Read and check one value with all its parts, and keep nothing. */
 static inline AtpErr
 atp_cbor_skip(AtpCborReader *r, size_t *at)
 {

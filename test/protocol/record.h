@@ -21,7 +21,7 @@ atp_record_check(const uint8_t *block, size_t n, size_t *at)
 	size_t		room;
 	AtpErr		err = atp_jsonb_scan_record(block, n, NULL, 0, atp_no_pause, &ntokens, &room, at);
 
-	/* it is one, although jsonb cannot hold it (D28) */
+	/* these errors say that jsonb cannot hold the record, not that the record is wrong (D28) */
 	return err == ATP_E_JSON_TOKENS || err == ATP_E_JSON_NUL || err == ATP_E_JSON_AMBIGUOUS ? ATP_OK : err;
 }
 

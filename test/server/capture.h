@@ -39,7 +39,7 @@ typedef struct Capture
 	Message    *msgs;
 	size_t		n;
 	bool		has_seq;
-	Wire		wire;			/* that of its first message */
+	Wire		wire;			/* the form of the first message, for all messages */
 } Capture;
 
 extern void capture_load(Capture *c, const char *file);

@@ -20,7 +20,7 @@ space(Slice *rest)
 		rest->p++, rest->len--;
 }
 
-/* Takes one byte off, if it is this one. */
+/* Passes spaces, and the byte c, if c is next. */
 static bool
 take(Slice *rest, char c)
 {

@@ -48,7 +48,7 @@ reorders(const Fault *f)
 	return f->kind == FAULT_DUP || f->kind == FAULT_SWAP;
 }
 
-/* What is due before that seq: first what sends something, then what reorders. */
+/* The next fault due before message seq; faults that reorder messages come after faults that send or end something. */
 static const Fault *
 due_fault(Player *p, int64_t seq)
 {

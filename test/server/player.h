@@ -35,12 +35,12 @@ typedef struct Player
 	bool		faults;			/* do they apply to this connection? */
 	bool		cut;
 	size_t		pos;			/* next message of the capture */
-	size_t		queue[2];		/* messages that go before it */
+	size_t		queue[2];		/* messages of the capture, sent before message pos ... */
 	unsigned	nqueue;
-	const Capture *extra;		/* messages that go before those */
+	const Capture *extra;		/* ... and messages of a fault, sent before queue */
 	size_t		extra_pos;
 	bool		closing;		/* after an error message */
-	uint64_t	fired;			/* faults that are done: one bit each */
+	uint64_t	fired;			/* a bit for each fault of options that has happened */
 	int64_t		sent;			/* messages sent */
 	int64_t		first_seq;		/* of the capture's messages sent */
 	int64_t		last_seq;

@@ -7,10 +7,10 @@
 
 #include "network.h"
 
-/* Those that have a commit, into DIR/EPOCH/DID.car. */
+/* Write the repository of each account with a commit into DIR/EPOCH/DID.car. */
 extern void export_all(Network *net, uint64_t epoch);
 
-/* The one that --export names, when it has come to that revision. */
+/* Write the account's repository if --export names the account and the account's present revision. */
 extern void export_if_asked(Network *net, const Account *account);
 
 #endif							/* SIM_EXPORT_H */

@@ -37,10 +37,10 @@ typedef struct Record
 typedef struct Account
 {
 	char		did[DID_LEN + 1];
-	uint32_t	history;		/* records that it had at the start */
+	uint32_t	history;		/* number of records that the account had at the start */
 	bool		active;
 	const char *status;
-	char		handle[HANDLE_MAX]; /* the last one that was announced, or "" */
+	char		handle[HANDLE_MAX]; /* the handle in the last #identity event, or "" */
 	bool		is_seen;		/* any event of it */
 	bool		has_commit;		/* any #commit or #sync */
 	uint64_t	rev;

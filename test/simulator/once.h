@@ -1,6 +1,6 @@
 /*
  * once.h
- *		What has happened already: a set of things by their hashes.
+ *		A set of lists of texts, by their hashes, for things that the simulator does only once.
  */
 #ifndef SIM_ONCE_H
 #define SIM_ONCE_H
@@ -16,7 +16,7 @@ typedef struct Once
 	size_t		cap;			/* a power of two */
 } Once;
 
-/* Enters the thing that these texts name together; false when it was there. */
+/* Adds the list of texts to the set; false: the set had the list before. */
 extern bool once(Once *o, const char *const *texts, size_t n);
 
 extern void once_free(Once *o);

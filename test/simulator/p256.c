@@ -43,7 +43,7 @@ p256_sign(const uint8_t secret[32], const uint8_t digest[DIGEST_LEN], uint8_t si
 	uint8_t		both[64];
 	uint8_t		nonce[DIGEST_LEN];
 
-	/* secret, and another one for each digest */
+	/* the nonce must be secret, and different for each digest */
 	memcpy(both, secret, 32);
 	memcpy(both + 32, digest, DIGEST_LEN);
 	sha256(NULL, both, sizeof both, nonce);

@@ -15,7 +15,7 @@ extern void put_strong_ref(Values *v, Value *parent, const char *key, const char
 						   const uint8_t digest[DIGEST_LEN]);
 extern void put_ref(const Network *net, Values *v, Value *parent, const char *key, const PostRef *post);
 
-/* A picture that nobody has. */
+/* A blob of a picture; no server of the simulated network has the bytes. */
 extern void put_blob(Network *net, Values *v, Value *parent, const char *key);
 extern void put_aspect(Network *net, Values *v, Value *image);
 

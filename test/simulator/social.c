@@ -1,6 +1,6 @@
 /*
  * social.c
- *		Who people are, and what they write about.
+ *		The people of the simulated network: languages, names, interests, and what their records are about.
  */
 #include "social.h"
 

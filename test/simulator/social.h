@@ -15,7 +15,7 @@ typedef struct About
 {
 	const Post *post;			/* is liked, reposted, answered or quoted; or NULL */
 	bool		is_quote;
-	PostRef		root;			/* of the thread that a post answers in; of NOBODY when it begins one */
+	PostRef		root;			/* first post of the thread in which the post is a reply; account NOBODY: the post begins a thread */
 	const Account *account;		/* is followed, blocked or listed */
 	const char *path;			/* of the own list, or of the own post that is gated */
 } About;

@@ -50,7 +50,7 @@ add_sentences(Network *net, Text *t, const Language *l, bool is_reply)
 	uint64_t	at = random_below(&net->random, l->goes_on.n);
 
 	text_add(t, " ", some(net, is_reply ? &l->answers : &l->begins));
-	/* none of them twice */
+	/* no sentence comes twice: the loop ends after l->goes_on.n sentences */
 	for (size_t i = 0; i < l->goes_on.n && t->len < want && t->chars < SENTENCES_CHARS; i++)
 		text_add(t, l->joint, l->goes_on.text[(at + i) % l->goes_on.n]);
 }
@@ -65,7 +65,7 @@ add_hashtags(Network *net, Text *t, const Language *l)
 		text_hashtag(t, l->tags.text[(i + 1) % l->tags.n]);
 }
 
-/* Somebody whom the post mentions, or NULL. */
+/* A random active account that a post mentions, or NULL. */
 static const Account *
 mentioned(Network *net, const Account *account)
 {
@@ -74,7 +74,7 @@ mentioned(Network *net, const Account *account)
 	return other != account && other->active ? other : NULL;
 }
 
-/* A page that the post links to: what is shown, and what it is. */
+/* A web page that a post links to: the text of the link, and the URI. */
 typedef struct Page
 {
 	char		shown[64];

@@ -409,7 +409,7 @@ tree_prove(const Tree *t, const Leaf *leaf, TreeBlockFn emit, void *ctx)
 	Node	   *node = t->root;
 	Node	   *after = NULL;
 
-	/* to the key; if it is there, what is before and after it parts there */
+	/* from the root to the key.  In the node that has the key, the ways to the key before and to the key after part. */
 	while (node != NULL)
 	{
 		uint32_t	i = position(node, leaf);

@@ -26,7 +26,7 @@ typedef struct Node Node;
 typedef struct Tree
 {
 	Node	   *root;			/* NULL: empty */
-	uint32_t	owner;			/* of the nodes that it makes; not 0 */
+	uint32_t	owner;			/* Node.owner of nodes made by this tree; not 0 */
 } Tree;
 
 typedef void (*TreeBlockFn) (void *ctx, const uint8_t cid[ATP_CID_BLESSED_LEN],
@@ -38,7 +38,7 @@ extern Leaf tree_leaf(const char *path, const uint8_t value[DIGEST_LEN]);
 /* The value of a path's record; NULL when the tree does not have it. */
 extern const uint8_t *tree_find(const Tree *t, const Leaf *leaf);
 
-/* A key that is not there; one that is, for the other two. */
+/* tree_insert(): the tree lacks the key of the leaf.  tree_update(), tree_remove(): the tree has the key. */
 extern void tree_insert(Tree *t, const Leaf *leaf);
 extern void tree_update(Tree *t, const Leaf *leaf);
 extern void tree_remove(Tree *t, const Leaf *leaf);

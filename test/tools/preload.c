@@ -1,22 +1,23 @@
 /*
  * preload.c
- *		Preloaded into a server by tests (AtprotoTest::Preload): a time of day that
- *		the test sets while the server runs, a name that no name server answers
- *		for, and a network of the test's own (AtprotoTest::Network).
+ *		A library that tests preload into a server (AtprotoTest::Preload).  It replaces functions of libc, so that a test
+ *		sets the time of day while the server runs, the answers of the name server, the hosts behind addresses
+ *		(AtprotoTest::Network), and the free room of disks.
  *
- * ATP_TEST_CLOCK names a file with one int64: the seconds that the time of day
- * is off.  The monotonic clock is right.
+ * ATP_TEST_CLOCK names a file with one int64, the seconds that are added to the time of day.  Nothing is added to the
+ * monotonic clock.
  *
- * ATP_TEST_NAMES names a file with lines "NAME ADDRESS...", which is read again
- * at each look-up: a process is given the addresses one after the other, the
- * last one for ever.  ".example.com" is each name below that one.  Other names
- * are looked up as ever.  ATP_TEST_PORTS is "FROM:TO,...": connections to a
- * port FROM of any address but those of this machine go to TO at 127.0.0.1, and
- * to every other port are refused.  So a test's servers have names, addresses
- * and ports as on the Internet, and nothing of a test leaves the machine.
+ * ATP_TEST_NAMES names a file with lines "NAME ADDRESS...".  Each look-up of a name reads the file again: the first
+ * look-up by a process gets the first address, the next look-up the next address, and each look-up after the last
+ * address gets the last address.  A line of ".example.com" is for all names below example.com.  A name without a line
+ * is looked up by libc.  The name "unanswered.invalid" is never answered.
  *
- * ATP_TEST_DISKS names a file with lines "PATH MEGABYTES": what statvfs() says is free at a path, by the
- * path's words in the call.  Other paths are asked as ever.
+ * ATP_TEST_PORTS is "FROM:TO,...": a connection to port FROM of an address outside of this machine goes to port TO of
+ * 127.0.0.1.  A connection to a different port of such an address is refused.  So the servers of a test have names,
+ * addresses and ports as on the Internet, and no packet leaves the machine.
+ *
+ * ATP_TEST_DISKS names a file with lines "PATH MEGABYTES": statvfs(PATH) reports this free room.  A PATH is compared
+ * as a text with the argument of statvfs().  Paths without a line have their real free room.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -119,7 +120,7 @@ statvfs(const char *restrict path, struct statvfs *restrict stat)
 
 #define MAX_NAMES 256
 
-/* How often this process has looked a name of the file up: a newer libcurl asks for addresses of each family by a call. */
+/* How often this process has looked up each name of the file, by address family: a newer libcurl calls getaddrinfo() once for each family. */
 static struct
 {
 	char		name[256];
@@ -147,7 +148,7 @@ look_up_number(const char *name, int family)
 	return n;
 }
 
-/* Does a line's pattern mean this name? */
+/* Is the line with this pattern for the name? */
 static int
 means(const char *pattern, const char *name)
 {
@@ -158,7 +159,7 @@ means(const char *pattern, const char *name)
 		(pattern[0] == '.' && n > p && strcasecmp(name + n - p, pattern) == 0);
 }
 
-/* The address that the file has for a name: 1, "none" there: -1, not in it: 0. */
+/* Looks a name up in the file of ATP_TEST_NAMES.  1: *address is set; -1: the line says "none", the name does not exist; 0: no line has the name. */
 static int
 from_file(const char *name, int family, char *address, size_t size)
 {

@@ -24,7 +24,7 @@ typedef struct AtpRecordProof
 {
 	AtpRecordProofAnswer answer;
 	AtpErr		why;			/* of ATP_PROOF_NONE */
-	uint64_t	rev;			/* of the other answers */
+	uint64_t	rev;			/* of ATP_PROOF_ABSENT and ATP_PROOF_THERE */
 	AtpBytes	cid;			/* of ATP_PROOF_THERE: binary; lies in the file, as does block */
 	AtpBytes	block;
 	AtpExportWalk walk;			/* private */

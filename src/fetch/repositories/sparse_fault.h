@@ -27,7 +27,7 @@ typedef struct AtpSparseFault
 {
 	AtpSparseFaultKind kind;
 	const char *text;			/* for people */
-	const AtpHttpAnswer *answer;	/* the answer that ended the fetch; NULL: none */
+	const AtpHttpAnswer *answer;	/* the answer that ended the fetch; NULL: no answer has ended the fetch */
 } AtpSparseFault;
 
 /* Why an answer with an error, or none, ends the fetch. */

@@ -133,7 +133,7 @@ atp_sparse_move_levels(AtpSparseFetch *f)
 		f->phase = ATP_SPARSE_CHECK;
 }
 
-/* P-15: the walk that proves that the records of the ranges are these. */
+/* P-15: a step of the walk that proves which records the repository has in the ranges. */
 void
 atp_sparse_check_nodes(AtpSparseFetch *f)
 {

@@ -42,13 +42,13 @@ struct AtpSparseFetch
 	AtpSparseWalk walk;
 	bool		in_round;
 	bool		walking;		/* the round has not named all absent nodes */
-	bool		named;			/* ... but at least one */
+	bool		named;			/* the round has named at least one absent node */
 	bool		judged;
 	bool		left;			/* a node that was named, and no request had room for */
 	uint8_t		left_cid[ATP_CID_BLESSED_LEN];
 	bool		told;			/* the caller knows that the nodes are complete */
 	AtpSparseRequest *paused;	/* half filled with absent nodes, in the middle of a walk; NULL: none */
-	AtpSparseRequest *filling;	/* for records that the caller names; NULL: none */
+	AtpSparseRequest *filling;	/* half filled with records that the caller names; NULL: none */
 	unsigned	window;			/* P-04: blocks of a request: halved while the server refuses */
 	int			moves;
 	AtpTime		until;

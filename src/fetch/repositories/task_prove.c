@@ -68,7 +68,7 @@ typedef struct Proof
 	AtpStatements *statements;
 	bool		spoilt;			/* an ERROR occurred, maybe because of these statements */
 	AtpProofFetch *fetch;
-	bool		walked;			/* all nodes are there */
+	bool		walked;			/* the fetch has all nodes of the tree */
 	AtpTime		slow_since;		/* fewer bytes than are enough have come since ... */
 	int64		slow_bytes;		/* ... when so many had come */
 	AtpProofCompare *compare;	/* NULL: not begun */

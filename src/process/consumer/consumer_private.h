@@ -42,9 +42,9 @@ typedef enum AtpQuestion
 {
 	ATP_ASK_NONE,
 	ATP_ASK_SEAM,				/* does the archive have rows that the stream has left out? */
-	ATP_ASK_SETTLE,			/* is the row at the candidate the one that had its effect? */
-	ATP_ASK_POSITION,			/* the same for the position, before a cycle */
-	ATP_ASK_ANCHOR,				/* has the archive the anchor still?  Before a cycle, and when a process goes on with a cycle */
+	ATP_ASK_SETTLE,			/* does the archive have, at the position candidate, the row that the consumer has applied there? */
+	ATP_ASK_POSITION,			/* as ATP_ASK_SETTLE, at the position of the cursor, before a cycle */
+	ATP_ASK_ANCHOR,				/* does the archive still have the anchor?  Asked before a cycle, and when a process goes on with a cycle */
 	ATP_ASK_QUIET				/* has the archive grown, although the stream has brought nothing? */
 } AtpQuestion;
 
@@ -112,11 +112,11 @@ typedef struct Consumer
 	/* the archive of the stream's server */
 	bool		has_history;	/* it is to be read, and history is its row */
 	AtpHistory	history;
-	int64		blocks_of_all;	/* while it is decided how many passes to make: blocks that all kinds of rows need; 0: not known ... */
-	bool		decided;		/* ... or it is decided */
+	int64		blocks_of_all;	/* while the number of passes is not decided: blocks that one pass for all kinds of rows needs; 0: not known ... */
+	bool		decided;		/* ... the number of passes is decided */
 	MemoryContext filter_cxt;	/* for the next four; reset when an archive is opened */
 	AtpPlanRequest filter;		/* of the pages asked for */
-	struct varlena **accounts;	/* those whose rows are read now, sorted; NULL: all accounts are read together ... */
+	struct varlena **accounts;	/* the accounts whose rows are read now, sorted; NULL: all accounts are read together ... */
 	int			naccounts;		/* ... of this number ... */
 	bool		more_accounts;	/* ... and others follow */
 	bool	   *applied_again;	/* in phase markers: whether the operations of each of the accounts are applied again; otherwise NULL */
@@ -130,7 +130,7 @@ typedef struct Consumer
 	int64		audit_from;		/* the rows asked for: from here ... */
 	int64		audit_to;		/* ... to here, inclusive */
 	int64		audit_row;		/* digest of the row that is compared; 0: not known */
-	int64		audit_found;	/* rows that were found, or 1 if the row is the same, and -1 if another one is there */
+	int64		audit_found;	/* ATP_ASK_SEAM: the number of rows found; otherwise 1: the archive has the row audit_row, -1: the archive has a different row */
 	int64		candidate;		/* a position to be compared with the archive, when it is sealed; 0: none ... */
 	int64		candidate_row;	/* ... and the digest of its row */
 	AtpTime		audited;		/* when the archive was asked last */

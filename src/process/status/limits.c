@@ -37,10 +37,10 @@
 PG_FUNCTION_INFO_V1(atp_limits);
 PG_FUNCTION_INFO_V1(atp_limit_settings);
 
-/* use or bound is this: not known, or no bound */
+/* A value of use that is not known, or of bound when the limit has no bound: NULL in SQL. */
 #define NONE	(-1)
 
-/* What a process that decodes events reserves for them. */
+/* Memory that each process with a batch of decoded events keeps for decoding: the first block of the batch's memory context (batch.c). */
 #define DECODING_BYTES	((int64) ATP_BATCH_KEPT)
 
 static void

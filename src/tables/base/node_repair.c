@@ -1,17 +1,18 @@
 /*
  * node_repair.c
- *		Nodes of Citus that have come back with older rows: what is known of their rows is taken back.
+ *		Repairs the tables after a node of Citus has come back with older rows, for instance from a backup.
  *
- * Rows of a repository are on one node, and of one moment.  So its repositories are marked, and fetched where a
- * subscription does so.  Links lie with what they link to: which of them the node lacks cannot be seen from there,
- * and rebuild_links() has to be called.  Labels are fetched by nobody: a gap says where in the stream they are.
+ * The rows of a repository are on one node, and the node has them as of one moment.  So the repositories of the node become
+ * desynchronized, and subscriptions that fetch repositories fetch these again.  A link is on the node of the link's target: the
+ * rows of the repositories do not tell which links the node lacks, so an operator has to call rebuild_links().  No process fetches
+ * labels: a row of atproto.gap says which part of the stream the node lacks.
  *
  * Order of locks.  A writer's transaction locks the table repo, then rows of repositories, then the writer's row of
- * node_written, then its row of node_mark (node_mark.c).  To read a number, the writer's row of node_mark has to be locked:
- * so the numbers are read in a subtransaction that is rolled back, and no lock of it is left while the table repo and
- * rows of repositories are waited for.  The table repo is locked against writers before rows of repositories are marked
- * in any order.  Writers of labels do not lock the table repo: so the rows of node_written are locked before those of
- * node_mark, in the order in which a writer takes them.
+ * node_written, then the writer's row of node_mark (node_mark.c).  find_behind() reads a number of node_mark by locking the row,
+ * so find_behind() reads in a subtransaction and rolls the subtransaction back: without this, the process would wait for the table
+ * repo and for rows of repositories while holding locks that come later in the order.  mark_repos() marks rows of repositories in
+ * any order, so the table repo is locked against writers first.  Writers of labels do not lock the table repo, so write_numbers()
+ * locks rows of node_written before rows of node_mark, as writers do.
  */
 #include "postgres.h"
 
@@ -30,7 +31,7 @@
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 
-/* Repositories that get jobs at a time. */
+/* The number of repositories for which one step of fetch_marked() requests jobs. */
 #define SOME	"1000"
 
 #define IS_THERE(hashes)	"multirange_contains_elem(" hashes "::int8multirange, @.did_hash(did)::int8)"
@@ -42,8 +43,8 @@ query_in(const char *target, const char *sql, const AtpArg *args, int nargs)
 }
 
 /*
- * The number in the node's row; 0: the node lacks the row.  Unlike a SELECT it waits for what the node has prepared
- * and not committed yet.
+ * The number in the node's row of node_mark; 0: the node lacks the row.  An INSERT instead of a SELECT, because the INSERT waits
+ * for a transaction that the node has prepared and not committed yet.
  */
 static int64
 number_there(const char *target, AtpTuple written, AtpArg *seq)
@@ -56,16 +57,16 @@ number_there(const char *target, AtpTuple written, AtpArg *seq)
 	return atp_get_int8(atp_result_row(mark, 0), "number");
 }
 
-/* A writer whose number a node lacks. */
+/* A writer whose last number a node lacks: the node lacks at least the rows of this transaction of the writer. */
 typedef struct Behind
 {
 	int			node;
 	const char *writer;
-	AtpArg		after;			/* where in its stream the rows of the node end */
-	AtpArg		seq;			/* where the coordinator's end */
+	AtpArg		after;			/* sequence number up to which the node has the writer's rows ... */
+	AtpArg		seq;			/* ... and up to which the writer has written */
 } Behind;
 
-/* A gap for a stream whose events no fetch of repositories brings back. */
+/* Write a gap if the writer's subscription is of a stream whose rows no fetch of repositories restores, such as labels. */
 static void
 write_gap(const char *target, const Behind *behind)
 {
@@ -78,7 +79,7 @@ write_gap(const char *target, const Behind *behind)
 	atp_owner_end(caller);
 }
 
-/* Writers whose number a node lacks, added in memory cxt to a list of Behind. */
+/* A list of Behind, in memory cxt: the writers whose last number a node lacks. */
 static List *
 list_behind(const char *target, AtpResult all, MemoryContext cxt)
 {
@@ -102,7 +103,7 @@ list_behind(const char *target, AtpResult all, MemoryContext cxt)
 	return behind;
 }
 
-/* The same list, without the changes of the search; an ERROR leaves this function without the subtransaction, too. */
+/* The list of list_behind(), whose INSERTs and locks are rolled back.  After an ERROR, too, the subtransaction has ended. */
 static List *
 find_behind(const char *target)
 {
@@ -144,7 +145,7 @@ nodes_of(const List *behind)
 	return atp_array_arg(INT4OID, nodes, NULL, n);
 }
 
-/* The copy of this table on such a node lacks what came since. */
+/* link_source is a reference table: the copy on a node that has come back lacks later rows. */
 static void
 bring_sources(const char *target)
 {
@@ -159,7 +160,7 @@ bring_sources(const char *target)
 	atp_result_free(all);
 }
 
-/* Request jobs for the marked repositories, some at a time. */
+/* Request jobs for the marked repositories, SOME repositories in each step. */
 static void
 fetch_marked(const char *target, AtpArg hashes)
 {
@@ -235,9 +236,9 @@ atp_nodes_repair(const AtpSubscription *sub)
 	if (!atp_has_node_marks(sub->target))
 		return NULL;
 	nest = NewGUCNestLevel();
-	/* a reference table is written here beside others in the same transaction */
+	/* bring_sources() writes a reference table after distributed tables: Citus allows this in one transaction only in sequential mode */
 	(void) set_config_option("citus.multi_shard_modify_mode", "sequential", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-	/* one process settles at a time: the next one finds what this one has written */
+	/* only one process repairs at a time: a second process waits here, and then finds the numbers that the first process has written */
 	(void) atp_run(atp_expand_sql("LOCK TABLE #.node_written IN SHARE UPDATE EXCLUSIVE MODE", sub->target), ATP_NO_ARGS);
 	behind = find_behind(sub->target);
 	if (behind == NIL)

@@ -102,7 +102,7 @@ const AtpInvariant atp_check_repos[] = {
 		"proof of an unknown set", "#.repo.proved atproto.proved_set! atproto.subscription", ATP_CHECK_PLAIN,
 		"SELECT p.did, 'repo', format('no set of collections has the number %s', p.proved) FROM #.repo p{sample}"
 		" LEFT JOIN atproto.proved_set q ON q.target = $1 AND q.id = p.proved WHERE p.proved > 0 AND q.id IS NULL"
-		/* tables that other databases fill, as slices, name the sets of those databases */
+		/* repositories of a table that further databases fill, each a slice, have numbers of sets in the tables of these databases */
 		" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.target = $1)",
 		"SELECT atproto.resync({did}, {target}, true)"
 	},

@@ -197,7 +197,10 @@ write_faults(void *arg)
 								  atp_array_arg(TEXTOID, d->faults, d->no_fault, d->n)));
 }
 
-/* The records stay what they are: readers of slots are not told, if nobody else would miss what they are not told. */
+/*
+ * An update of the column fault changes no record, so readers of logical replication slots are not told of the update
+ * (changes/untold.h), unless this would also hide effects of the update from the readers (update_effects.h).
+ */
 static void
 write_differences(Revalidation *r, Differences *d)
 {

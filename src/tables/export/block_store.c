@@ -290,7 +290,7 @@ make_room(AtpBlockStore *s, Size n)
 	else
 	{
 		s->unwritten = MemoryContextAlloc(s->cxt, WRITE_BYTES);
-		/* a file that outlives the transaction cannot be in one of these */
+		/* temp_tablespaces holds until the transaction ends, so a file that outlives the transaction is in the default tablespace */
 		if (!s->across)
 			PrepareTempTablespaces();
 		s->file = OpenTemporaryFile(s->across);

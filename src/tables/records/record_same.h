@@ -28,7 +28,7 @@ extern AtpSameRecords atp_records_same(AtpApply *a, AtpRow **rows, int n, uint64
 /* For statements that leave such records: two arrays, of collections and of record keys. */
 extern void atp_same_args(AtpStatements *set, AtpSameRecords same, Datum *args);
 
-/* SQL: is the record r not one of those whose arrays are these parameters? */
+/* SQL: does the record r differ in its path from each record of the two arrays?  collections, rkeys: the parameters of atp_same_args(). */
 #define ATP_SQL_NOT_SAME(collections, rkeys) \
 	"NOT EXISTS (SELECT FROM unnest(" collections ", " rkeys ") k (collection, rkey)" \
 	" WHERE k.collection OPERATOR(@.=) r.collection AND k.rkey OPERATOR(@.=) r.rkey)"

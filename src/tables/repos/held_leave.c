@@ -372,7 +372,7 @@ end_refills(AtpApply *a, int unused, int unused2)
 	if (found.n > 0)
 		atp_audit_request(sub->target);
 	atp_result_free(found);
-	/* no later commit of these repositories may come that would have them fetched */
+	/* have the repositories fetched now: maybe no later commit comes that would cause the fetch */
 	note_marked(l, marked, n);
 }
 

@@ -84,7 +84,7 @@ typedef struct AtpRepoHold
 	uint64		first_rev;		/* revision of the first held event */
 	bool		any_gap;		/* at least one held event waits for a missing commit */
 
-	/* What the events of the batch make of that. */
+	/* Set while the events of the batch are judged. */
 	AtpHeldOrder order;			/* of the batch's events and the stream's events behind the held events */
 	bool		waits;			/* events are held, so events from the stream wait, too */
 	bool		gap;			/* the first held event waits for a missing commit, so exactly that commit must not wait */

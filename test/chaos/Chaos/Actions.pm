@@ -235,7 +235,7 @@ action rename => 2, undef, sub {
 	my $is = $run->must("SELECT name FROM atproto.subscription WHERE target = '$run->{name}'");
 	push @{ $run->{subs} }, $name if $is eq $name;
 	$run->{sub} = $is;
-	# nobody else starts it under its new name
+	# a database without a manager: no process would start the consumer under the new name
 	$run->start_alone;
 	return "it is called $is now";
 };

@@ -87,7 +87,7 @@ sub postmaster
 	return $pid ? $pid + 0 : 0;
 }
 
-# Processes whose parent is this one.
+# The pids of the child processes of a process.
 sub children
 {
 	my ($parent) = @_;

@@ -141,7 +141,7 @@ sub take
 	}
 	elsif ($event->{kind} eq '#account')
 	{
-		# one that comes again is older than what is known
+		# an #account event with a lower number than the last one was sent again, and is passed over
 		return if $event->{seq} < $repo->{told};
 		$repo->{told} = $event->{seq};
 		@$repo{qw(active status)} = @$event{qw(active status)};

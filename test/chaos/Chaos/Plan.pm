@@ -54,7 +54,7 @@ sub make
 			u => [ map { rand } 1 .. 6 ]
 		};
 
-		# those that cost a second each
+		# an expensive action costs a second, so a plan has two of these at most
 		next if $Chaos::Actions::expensive{$name} && $expensive++ >= 2;
 		push @steps, $step;
 	}

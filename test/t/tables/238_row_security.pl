@@ -35,7 +35,7 @@ CREATE SCHEMA kept AUTHORIZATION keeper;
 SELECT atproto.create_tables('kept');
 SELECT atproto.grant_to('keeper', 'kept', 'subscribe');
 SQL
-# the first operation behind others that follows one of its account
+# from the 50th operation on, the first operation with an earlier operation of the same account
 my @entries = plc_entries($log);
 my ($next) = grep { my $e = $entries[$_]; $e->{operation}{prev} && grep { $_->{did} eq $e->{did} } @entries[ 0 .. $_ - 1 ] } 50 .. $#entries;
 my ($before, $seq, $did) = ($entries[ $next - 1 ]{seq}, @{ $entries[$next] }{qw(seq did)});

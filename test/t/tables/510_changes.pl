@@ -113,7 +113,7 @@ cmp_ok(scalar(@refill), '>', 0, 'O-24: in a refill, deleted records come, and go
 is(join("\n", grep { $there{$_} } sort keys %told), '', 'O-24: a refill tells nothing of records that are there');
 reader_matches($node, [ peek('app') ], 'O-24: a reader has the tables after the refill');
 
-# one record is missing, one differs, one is too many
+# the table lacks one record of the account, has one with a different CID, and has one record too many
 my ($account) = split /\n/, query(q{SELECT did FROM atproto.repo JOIN atproto.record USING (did) WHERE active AND hold IS NULL GROUP BY 1 HAVING count(*) > 5 ORDER BY 1 LIMIT 1});
 query(qq{CREATE TABLE car AS SELECT atproto.repo_car('$account') AS car;
 	DELETE FROM atproto.record WHERE did = '$account' AND rkey = (SELECT min(rkey) FROM atproto.record WHERE did = '$account');

@@ -175,13 +175,13 @@ change($twice, by => 2);
 change($twice, after => 0, by => 0, alsoKnownAs => ['at://first.example.com'], at => $twice->{ops}[2]{at} + 72 * $HOUR);
 refused('an operation that was nullified is no prev', 'nullified', $twice, key_of($twice, after => 1), follower($twice, after => 1));
 
-# tombstones, one of them taken back
+# two tombstones; a later operation replaces the second
 my ($dead, $back) = map { create($_, 'k256', 'k256') } qw(dead back);
 tombstone($_, by => 1) foreach $dead, $back;
 refused('after a tombstone', 'tombstone', $dead, $plc->key('k256'), follower($dead, after => 0, prev => $dead->{ops}[1]{cid}));
 change($back, after => 0);
 
-# --- other operations that the directory refuses ---
+# --- further operations that the directory refuses ---
 
 my $plain = $who{plain};
 set_clock($now + 10 * $MINUTE);
