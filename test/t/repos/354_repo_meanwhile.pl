@@ -146,8 +146,12 @@ go_on();
 begin('first');
 my @judges = ('held events read', 'atproto first');
 $points->hold(@judges);
-my $second = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x', 'a deleted', 'b 1 +x'));
+# A consumer that starts looks for fetches that do not run, before its first batch or, if the events come at once, after it: the
+# account is deleted after this look, which would end the wait for the fetch.
+my $second = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x', 'a deleted', 'b 1 +x'), '--hold-at', 2);
 query(subscribe_sql('second', $second, cursor => 0, target => "'first'", verify => "'hash'"));
+wait_for_seq($node, 'second', 1);
+$second->release;
 wait_for_seq($node, 'second', 3);
 is(state_of('first'), 'f|deleted|resyncing|resync|0|1|0', 'R-32: first: the event is left to its own subscription');
 $points->release(@judges);
