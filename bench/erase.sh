@@ -44,7 +44,7 @@ until [ -s "$W/port" ]; do
 	kill -0 $server || { cat "$W/server.log" >&2; exit 1; }
 	sleep 0.1
 done
-value "SELECT atproto.subscribe('bench', 'ws://127.0.0.1:$(cat "$W/port")', cursor => 0, proxy => '', workers => $WORKERS)" >/dev/null
+value "SET client_min_messages = warning; SELECT atproto.subscribe('bench', 'ws://127.0.0.1:$(cat "$W/port")', cursor => 0, proxy => '', workers => $WORKERS)" >/dev/null
 value "CALL seen.look('SELECT EXISTS (SELECT FROM finished)')" &
 looker=$!
 trap 'kill $server $looker 2>/dev/null; cleanup' EXIT
@@ -59,7 +59,7 @@ sent_at() {	# TIME: the number of the last event that the stream server was to s
 	value "SELECT floor(extract(epoch FROM '$1'::timestamptz - connected_at) * $RATE)::bigint FROM atproto.stat_subscription"
 }
 most() {	# FIRST LAST: the greatest lag of these events, in milliseconds
-	value "SELECT most FROM seen.latency($RATE, $1, $2)"
+	value "SELECT round(most) FROM seen.latency($RATE, $1, $2)"
 }
 
 reached $((RATE * 5))
@@ -82,7 +82,7 @@ SELECT count(*) AS rows FROM atproto.record WHERE did = :'did' \gset
 SELECT clock_timestamp() AS began, busy() AS began_cpu \gset
 CALL atproto.erase(:'did');
 SELECT clock_timestamp() AS ended, busy() AS ended_cpu \gset
-SELECT :'quiet', :'began', :'ended', extract(epoch FROM :'ended'::timestamptz - :'began'), (:ended_cpu - :began_cpu) / 1000, :rows,
+SELECT :'quiet', :'began', :'ended', extract(epoch FROM :'ended'::timestamptz - :'began'), round((:ended_cpu - :began_cpu)::numeric / 1000, 2), :rows,
 	(SELECT count(*) FROM atproto.record WHERE did = :'did' AND rev = '2222222222333');
 SQL
 	)
@@ -92,8 +92,8 @@ SQL
 	last=$(sent_at "$ended")
 	[ "$last" -lt $((RATE * SECONDS_LIVE)) ] || { echo "the stream ended before the runs: make SECONDS_LIVE greater" >&2; exit 1; }
 	reached $((last + 1))
-	echo "$seconds $cpu $(awk "BEGIN {print $rows / $seconds}") $(most "$first" "$middle") $(most "$middle" $((last + 1)))" >>"$W/runs"
-	echo "# run $((i + 1)): $rows records, $(tail -1 "$W/runs")" >&2
+	echo "$seconds $cpu $(awk "BEGIN {printf \"%.0f\", $rows / $seconds}") $(most "$first" "$middle") $(most "$middle" $((last + 1)))" >>"$W/runs"
+	echo "# run $((i + 1)): $rows records; seconds, CPU time, records a second, lags in ms: $(tail -1 "$W/runs")" >&2
 done
 value "INSERT INTO finished DEFAULT VALUES"
 wait $looker

@@ -97,7 +97,7 @@ hear_account(AtpChangeTxn *txn, char *text)
 	Datum		value;
 
 	if (did != NULL && atp_try_did(did + 1, strlen(did + 1), &value))
-		atp_change_announce(txn, (struct varlena *) DatumGetPointer(value), atoi(text) & (ATP_CHANGE_HANDLE | ATP_CHANGE_STATUS));
+		atp_change_announce(txn, (struct varlena *) DatumGetPointer(value), (int) (strtoul(text, NULL, 10) & (ATP_CHANGE_HANDLE | ATP_CHANGE_STATUS)));
 }
 
 static void

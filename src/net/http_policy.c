@@ -85,7 +85,7 @@ take_parts(CURLU *u, AtpHttpUrl *url)
 	default_port = url->tls ? "443" : "80";
 	url->host = strcmp(port, default_port) == 0 ? host : psprintf("%s:%s", host, port);
 	url->named = atp_allow_host(fetch_allow, strlen(fetch_allow), (AtpSpan) {scheme, strlen(scheme)},
-								(AtpSpan) {host, strlen(host)}, atoi(port));
+								(AtpSpan) {host, strlen(host)}, (int) strtol(port, NULL, 10));
 	if (curl_url_set(u, CURLUPART_HOST, host, 0) != CURLUE_OK ||
 		curl_url_set(u, CURLUPART_FRAGMENT, NULL, 0) != CURLUE_OK ||
 		(url->url = get_part(u, CURLUPART_URL, 0)) == NULL)

@@ -16,7 +16,7 @@ atp_wants_did(const AtpSettings *settings, const struct varlena *did)
 		return false;
 	return settings->ndids < 0 ||
 		(settings->ndids > 0 &&
-		 bsearch(&did, settings->dids, settings->ndids, sizeof(did), atp_compare_did_refs) != NULL);
+		 bsearch(&did, settings->dids, settings->ndids, sizeof(struct varlena *), atp_compare_did_refs) != NULL);
 }
 
 bool
