@@ -8,6 +8,7 @@
 #include "core/packed/packed_form.h"
 
 #define DID_PLC		"did:plc:"
+#define DID_PLC_LEN	(sizeof(DID_PLC) - 1)
 #define GROUPS		8			/* of eight characters, or five bytes */
 #define DIGITS		(ATP_CID_CHARS - 1)
 
@@ -66,8 +67,8 @@ atp_form_cid_text(const AtpPackedValue *value, char *out)
 size_t
 atp_form_put_plc(AtpSpan text, uint8_t out[ATP_FORM_MAX])
 {
-	if (text.len != strlen(DID_PLC) + ATP_PLC_CHARS || !atp_span_begins(text, DID_PLC) ||
-		!atp_plc_pack(text.ptr + strlen(DID_PLC), out + 1))
+	if (text.len != DID_PLC_LEN + ATP_PLC_CHARS || !atp_span_begins(text, DID_PLC) ||
+		!atp_plc_pack(text.ptr + DID_PLC_LEN, out + 1))
 		return 0;
 	out[0] = ATP_CODE_PLC;
 	return 1 + ATP_PLC_BYTES;
@@ -76,7 +77,7 @@ atp_form_put_plc(AtpSpan text, uint8_t out[ATP_FORM_MAX])
 size_t
 atp_form_plc_text(const AtpPackedValue *value, char *out)
 {
-	memcpy(out, DID_PLC, strlen(DID_PLC));
-	atp_plc_unpack(value->content.ptr, out + strlen(DID_PLC));
-	return strlen(DID_PLC) + ATP_PLC_CHARS;
+	memcpy(out, DID_PLC, DID_PLC_LEN);
+	atp_plc_unpack(value->content.ptr, out + DID_PLC_LEN);
+	return DID_PLC_LEN + ATP_PLC_CHARS;
 }
