@@ -1378,7 +1378,7 @@ fault("letters-supersede-own", "tables/repos/dead_letter.c", "(o.subscription <>
 fault("letters-superseded-mark", "tables/repos/held_leave.c", "(seq IS NOT NULL OR superseded_rev IS NULL) AND ", "", "t/356_repo_owners")
 fault("letters-of-stream", "tables/repos/table_repo.c", "WHEN sync IN ('synchronized', 'unproven') THEN did OPERATOR(@.=) ANY ($2)", "WHEN sync IN ('synchronized', 'unproven') THEN true", "t/356_repo_owners")
 fault("letters-beyond-export", "tables/repos/dead_letter.c", "	if (l->beyond_seq > 0)\n		atp_mark_repo", "	if (l->beyond > 0)\n		atp_mark_repo", "t/356_repo_owners")
-fault("refill-ends-unfetched", "tables/repos/held_leave.c", "	/* no later commit of these repositories may come that would have them fetched */\n	note_marked(l, marked, n);\n", "	note_marked(l, marked, 0);\n", "t/356_repo_owners")
+fault("refill-ends-unfetched", "tables/repos/held_leave.c", "	/* have the repositories fetched now: maybe no later commit comes that would cause the fetch */\n	note_marked(l, marked, n);\n", "	note_marked(l, marked, 0);\n", "t/356_repo_owners")
 fault("letters-gap", "tables/repos/held_leave.c", "	if (!mark_repos(l, mark_lettered))\n		atp_gap_letters(l->sub, l->removed);\n", "	(void) mark_repos(l, mark_lettered);\n", "t/356_repo_owners")
 fault("held-drops-others", "tables/repos/held.c", "   AND subscription = $4 FOR UPDATE SKIP LOCKED)", "   AND $4 IS NOT NULL FOR UPDATE SKIP LOCKED)", "t/282_full_owners")
 fault("held-named-each-start", "tables/apply/release_find.c", "		\"  AND r.kind = h.kind AND r.subscription = h.subscription)\",\n", "		\"  AND r.kind = h.kind AND r.subscription = h.subscription AND r.id < 0)\",\n", "t/282_full_owners")
