@@ -97,8 +97,12 @@ def prevents():
     with open(os.path.join(HERE, "../debian/changelog"), encoding="utf-8") as f:
         if "UNRELEASED" in f.readline():
             yield "debian/changelog: the first entry says UNRELEASED"
-    if not os.path.exists(os.path.join(HERE, "../upgrade/atproto--%s.sql" % project.sql)):
-        yield "upgrade/atproto--%s.sql is not there" % project.sql
+    for name in ("upgrade/atproto--%s.sql" % project.sql, "test/data/state_of_%s.sql.gz" % project.sql.replace(".", "_")):
+        if not os.path.exists(os.path.join(HERE, "..", name)):
+            yield "%s is not there" % name
+    with open(os.path.join(HERE, "../test/data/promised.txt"), encoding="utf-8") as f:
+        if " of %s." % project.sql not in f.readline():
+            yield "test/data/promised.txt: not the objects of %s (test/one promises)" % project.sql
     yield from project_faults(os.path.join(HERE, ".."), ["META.json", "atproto.control", "debian/control.in", "debian/control",
                                                           "debian/copyright", "debian/changelog", "CHANGELOG.md"])
 
@@ -113,7 +117,8 @@ def main():
             with open(out, "w", encoding="utf-8") as f:
                 f.write(tag())
         case ["open"]:
-            print("\n".join(prevents()))
+            for fault in prevents():
+                print(fault)
         case _:
             sys.exit(__doc__.strip())
 

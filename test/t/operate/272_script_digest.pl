@@ -19,7 +19,7 @@ my ($version) = slurp_file("$AtprotoTest::Installation::tree/atproto.control") =
 my @made = ("atproto--$version.sql", 'src/config/extension.o');
 
 must('cp', '-a', (map { "$AtprotoTest::Installation::tree/$_" } qw(Makefile atproto.control src)), $dir);
-# a task of the fetcher, which builds for tests link, is not there
+# the settings of the test run would link test/probe, which is not in the copy
 delete @ENV{qw(MAKEFLAGS MFLAGS MAKEOVERRIDES MAKELEVEL PROFILE RELEASED)};
 
 sub must

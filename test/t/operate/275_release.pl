@@ -169,8 +169,34 @@ is(system("$release/source.py", 'tag', "$dir/tag"), 0, 'the message of a tag');
 my $tag = slurp_file("$dir/tag");
 like($tag, qr/\Aatproto \Q$version\E\n\n/, 'begins with the version');
 unlike($tag, qr/^#|\]\(/m, 'and has no line that git takes for a comment, and no link');
-(undef, $out) = output_of("$release/source.py", 'open');
-like($out, qr/^(?:the public address is not known|the maintainer has no address|META\.json: release_status|CHANGELOG\.md|debian\/changelog|upgrade\/)/, 'what prevents a publication is named')
-  if $out =~ /\S/;
+
+# --- reasons against a publication ---
+
+# The output for a copy of the sources, after a change.
+sub open_after
+{
+	my ($change) = @_;
+	system("rm -rf $dir/open; mkdir $dir/open && cd $tree && cp -r --parents META.json CHANGELOG.md atproto.control debian release test/data/promised.txt $dir/open") == 0 or BAIL_OUT('cp');
+	system("cd $dir/open && $change") == 0 or BAIL_OUT($change);
+	return (output_of("$dir/open/release/source.py", 'open'))[1];
+}
+
+my $sql = (output_of("$release/project.py", 'show', 'sql'))[1];
+chomp $sql;
+my $state = 'test/data/state_of_' . $sql =~ tr/./_/r . '.sql.gz';
+my $released = "release/project.py address https://forge.example/a/b 'A <a\@b.example>' && release/project.py released && sed -i '1s/ of [0-9.]*/ of $version/' test/data/promised.txt && mkdir -p upgrade && touch upgrade/atproto--$sql.sql $state";
+is(open_after($released), '', 'nothing, of a release');
+foreach ([ "rm upgrade/*", qr/^upgrade\/atproto--\Q$sql\E\.sql is not there$/ ],
+	[ "rm $state", qr/^\Q$state\E is not there$/ ],
+	[ "sed -i '1s/$version/0.1.0/' test/data/promised.txt", qr/^test\/data\/promised\.txt: not the objects of \Q$sql\E .*$/ ],
+	[ "sed -i 's/stable/unstable/' META.json", qr/^META\.json: release_status is "unstable"$/ ],
+	[ "sed -i '1s/unstable/UNRELEASED/' debian/changelog", qr/^debian\/changelog: the first entry says UNRELEASED$/ ],
+	[ "sed -i '0,/^## .*/s//& (not released)/' CHANGELOG.md", qr/^CHANGELOG\.md: the first section says \(not released\)$/ ],
+	[ "sed -i '/maintainer/s/A <.*>/A/' META.json && release/project.py", qr/^the maintainer has no address: .*$/ ],
+	[ "sed -i '/homepage/d' META.json && release/project.py", qr/^the public address is not known: .*$/ ])
+{
+	my ($change, $named) = @$_;
+	like(open_after("$released && $change"), qr/\A$named\Z/m, "named: after $change");
+}
 
 done_testing();
