@@ -39,7 +39,7 @@ ORDER BY place LIMIT 12;
 \echo '== Who has most followers'
 SELECT value->>'displayName' AS name, followers
 FROM (SELECT target, count(*) AS followers
-      FROM atproto.visible_link JOIN atproto.repo ON repo.did = aturi_did(target) AND active
+      FROM atproto.visible_link JOIN atproto.repo ON repo.did = aturi_did(target) AND active AND hidden_at IS NULL
       WHERE collection = 'app.bsky.graph.follow' AND path = 'subject'
       GROUP BY target ORDER BY followers DESC, target LIMIT 5) top
 LEFT JOIN atproto.record ON (did, collection, rkey) = (aturi_did(target), 'app.bsky.actor.profile', 'self')

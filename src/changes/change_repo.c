@@ -58,9 +58,12 @@ forget_repos(AtpChangeTxn *txn)
 static Repo *
 enter_repo(AtpChangeTxn *txn, const struct varlena *did)
 {
-	Repo	   *repo;
+	Repo	   *repo = txn->repos == NULL ? NULL : hash_search(txn->repos, &did, HASH_FIND, NULL);
 	bool		found;
 
+	/* an announced repository keeps its entry until the change of the row that the announcement is about */
+	if (repo != NULL)
+		return repo;
 	if (txn->repos == NULL || hash_get_num_entries(txn->repos) >= REPOS_MAX)
 		forget_repos(txn);
 	repo = hash_search(txn->repos, &did, HASH_ENTER, &found);

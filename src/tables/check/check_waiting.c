@@ -10,6 +10,7 @@
 
 #include "tables/base/audit_request.h"
 #include "tables/base/blocked.h"
+#include "tables/base/hiding.h"
 #include "tables/check/check.h"
 #include "tables/repos/hold.h"
 
@@ -39,13 +40,6 @@
 	" JOIN (SELECT k.did FROM atproto.blocked_account k WHERE k.target IS NULL OR k.target = $1) b ON " condition
 #define BLOCKED_DATA(table)		BLOCKED("#.", table, "x.did OPERATOR(@.=) b.did")
 #define BLOCKED_WAITING(table)	BLOCKED("atproto.", table, "x.did OPERATOR(@.=) b.did AND x.target = $1")
-/* Does not read the view beside the table repo of the target the column? */
-#define VIEW_SHOWS_HIDDEN \
-	"EXISTS (SELECT 1 FROM pg_class v JOIN pg_class t ON t.relnamespace = v.relnamespace AND t.relname = 'repo'" \
-	" JOIN pg_attribute a ON a.attrelid = t.oid AND a.attname = 'hidden_at' JOIN pg_rewrite w ON w.ev_class = v.oid" \
-	" WHERE v.relnamespace = (SELECT n.oid FROM pg_namespace n WHERE n.nspname = $1) AND v.relname IN ('visible_record', 'visible_link')" \
-	" AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid" \
-	"  AND d.refclassid = 'pg_class'::regclass AND d.refobjid = t.oid AND d.refobjsubid = a.attnum))"
 
 #define ERASE_AGAIN	"CALL atproto.erase({did}, block => true, target => {target})"
 /* erase() removes a link with the link's record; rebuild_links() removes a link without a record */
@@ -75,7 +69,7 @@ const AtpInvariant atp_check_waiting[] = {
 	},
 	{
 		"hidden account that a view shows", "#.repo.hidden_at", 0,
-		"SELECT p.did, 'hidden_at', 'visible_record or visible_link does not read the column' FROM #.repo p WHERE p.hidden_at IS NOT NULL AND " VIEW_SHOWS_HIDDEN,
+		"SELECT p.did, 'hidden_at', 'visible_record or visible_link does not read the column' FROM #.repo p WHERE p.hidden_at IS NOT NULL AND " ATP_SQL_VIEW_SHOWS_HIDDEN,
 		"Drop the views visible_record and visible_link, then SELECT atproto.create_tables({target})"
 	},
 	{

@@ -10,7 +10,6 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "common/command_progress.h"
 #include "config/extension.h"
 #include "config/option.h"
@@ -29,7 +28,6 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/resowner.h"
 
 PG_FUNCTION_INFO_V1(atp_erase);
 PG_FUNCTION_INFO_V1(atp_unblock);
@@ -116,9 +114,6 @@ block_account(ErasureRun *w, List *targets)
 	end_step(w, nest);
 }
 
-/* A step of the erasure from a target.  True: to be called again. */
-typedef bool (*EraseStep) (AtpErase *e, const char *target);
-
 static bool
 await_all_writers(AtpErase *e, const char *target)
 {
@@ -127,40 +122,9 @@ await_all_writers(AtpErase *e, const char *target)
 	return false;
 }
 
-/* Call the step in a subtransaction.  Returns NULL, or the ERROR. */
-static ErrorData *
-attempt_step(AtpErase *e, const char *target, EraseStep step, bool *more)
-{
-	ResourceOwner owner = CurrentResourceOwner;
-	int64	   *before = palloc(sizeof(int64) * atp_nholdings);
-	ErrorData  *volatile error = NULL;
-
-	memcpy(before, e->removed, sizeof(int64) * atp_nholdings);
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(e->cxt);
-	PG_TRY();
-	{
-		*more = step(e, target);
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(e->cxt);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		memcpy(e->removed, before, sizeof(int64) * atp_nholdings);
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(e->cxt);
-	CurrentResourceOwner = owner;
-	pfree(before);
-	return error;
-}
-
 /* Call a step in a transaction of its own, if the procedure can commit, until the step is done.  False, after a warning: an ERROR has ended the step. */
 static bool
-run_step(ErasureRun *w, const char *target, EraseStep step)
+run_step(ErasureRun *w, const char *target, AtpEraseStep step)
 {
 	ErrorData  *error = NULL;
 	bool		more = false;
@@ -173,7 +137,7 @@ run_step(ErasureRun *w, const char *target, EraseStep step)
 		if (w->atomic || w->erase.target != NULL)
 			more = step(&w->erase, target);
 		else
-			error = attempt_step(&w->erase, target, step, &more);
+			error = atp_erase_attempt(&w->erase, target, step, &more);
 		if (error != NULL && atp_is_cancelled(error))
 			ReThrowError(error);
 		end_step(w, nest);
@@ -250,6 +214,7 @@ atp_erase(PG_FUNCTION_ARGS)
 	for (int i = 0; i < lengthof(names); i++)
 		if (PG_ARGISNULL(i))
 			atp_argument_is_null(names[i]);
+	PreventCommandIfReadOnly("erase()");
 	if (w.atomic && PG_GETARG_BOOL(1))
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
@@ -305,6 +270,7 @@ atp_unblock(PG_FUNCTION_ARGS)
 
 	if (PG_ARGISNULL(0))
 		atp_argument_is_null("did");
+	PreventCommandIfReadOnly("unblock()");
 	SPI_connect();
 	e->cxt = CurrentMemoryContext;
 	e->did = PG_GETARG_VARLENA_PP(0);

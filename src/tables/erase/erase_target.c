@@ -13,6 +13,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "config/extension.h"
 #include "config/owner.h"
@@ -21,15 +22,19 @@
 #include "config/target.h"
 #include "identity/identity.h"
 #include "miscadmin.h"
+#include "tables/base/blocked.h"
 #include "tables/base/derived.h"
 #include "tables/base/distributed.h"
 #include "tables/base/error_class.h"
+#include "tables/base/hiding.h"
 #include "tables/base/table_locks.h"
 #include "tables/erase/erase_target.h"
 #include "tables/records/collection_count.h"
 #include "tables/records/link_count.h"
 #include "tables/records/record.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
 
 /* Records in a piece: a consumer waits for some hundredths of a second. */
 #define PIECE	2000
@@ -126,6 +131,36 @@ atp_erase_report_foreign(const AtpErase *e)
 		ereport(NOTICE,
 				(errmsg("the tables of %d schemas belong to other owners, and were left alone", e->foreign),
 				 errhint("A superuser, or each owner, can make this call, too.")));
+}
+
+ErrorData *
+atp_erase_attempt(AtpErase *e, const char *target, AtpEraseStep step, bool *result)
+{
+	ResourceOwner owner = CurrentResourceOwner;
+	int64	   *before = palloc(sizeof(int64) * atp_nholdings);
+	ErrorData  *volatile error = NULL;
+
+	memcpy(before, e->removed, sizeof(int64) * atp_nholdings);
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(e->cxt);
+	PG_TRY();
+	{
+		*result = step(e, target);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(e->cxt);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		memcpy(e->removed, before, sizeof(int64) * atp_nholdings);
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(e->cxt);
+	CurrentResourceOwner = owner;
+	pfree(before);
+	return error;
 }
 
 /* ------------------------------------------------------------------------
@@ -275,6 +310,18 @@ forget_records(AtpErase *e, AtpApply *a, const char *target, const List *listene
 	return n;
 }
 
+/* The hiding goes with the repository's row.  A blocked account cannot come back. */
+static void
+tell_hiding_goes(const AtpErase *e, const char *target)
+{
+	if (!atp_has_hiding(target) || atp_is_blocked(target, e->did) ||
+		atp_run(atp_expand_sql("SELECT FROM #.repo WHERE did OPERATOR(@.=) $1 AND hidden_at IS NOT NULL", target), ATP_ARGS(atp_did_arg(e->did))) == 0)
+		return;
+	ereport(NOTICE,
+			(errmsg("the account was hidden in schema \"%s\", and is so no longer", target),
+			 errhint("If events bring the account back, it is visible: call atproto.hide() again, or atproto.erase() with block => true.")));
+}
+
 /* As the role that erases.  False: nothing is left. */
 static bool
 take_piece(AtpErase *e, const char *target, AtpStatements *set)
@@ -293,6 +340,7 @@ take_piece(AtpErase *e, const char *target, AtpStatements *set)
 		/* a statement that removes less than a piece has seen all records of the fetch: later records come from triggers */
 		while (forget_records(e, &a, target, listeners) == PIECE)
 			;
+		tell_hiding_goes(e, target);
 		erase_table(e, target, entry_of("repo"));
 	}
 	atp_link_counts_write(&a);

@@ -37,7 +37,7 @@ extern Oid	atp_erase_role(const char *target, Oid caller);
  */
 extern List *atp_erase_targets(AtpErase *e);
 
-/* A NOTICE, if there are targets that the caller may not write. */
+/* A NOTICE, if the caller may not write some targets. */
 extern void atp_erase_report_foreign(const AtpErase *e);
 
 /* An ERROR in a trigger of a writer of the data tables: the statement that has fired it writes rows by the state that the tables had before. */
@@ -45,6 +45,15 @@ extern void atp_erase_refuse_in_trigger(void);
 
 /* Act in the target with the rights that the caller has now: with those of atp_erase_role(). */
 extern AtpCaller atp_erase_begin(const AtpErase *e, const char *target);
+
+/* A step in a target: a piece of the erasure, or the change of a row by hide(). */
+typedef bool (*AtpEraseStep) (AtpErase *e, const char *target);
+
+/*
+ * Call the step in a subtransaction, because the tables of a target are as its owner has made them: a trigger may raise an
+ * ERROR.  Returns NULL, or the ERROR.
+ */
+extern ErrorData *atp_erase_attempt(AtpErase *e, const char *target, AtpEraseStep step, bool *result);
 
 /* An ERROR: the caller has no such role. */
 pg_noreturn extern void atp_erase_refuse(const char *target);

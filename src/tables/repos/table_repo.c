@@ -101,7 +101,9 @@ static const AtpColumn columns[] = {
 	"the block of the last commit processed, if the commit has members without a column, or a prev; null: the columns say the whole commit; empty: the block was larger than 4096 bytes, and is not kept", MEMBER(head.commit_block)},
 	/* null in nearly all rows, and so no part of what WAL contains of a commit */
 	{"hidden_at", ATP_TYPE_TIMESTAMP, ATP_APART, NULL,
-	"since when the account is hidden here, by atproto.hide(), whatever the network says; null: it is not"},
+		"since when the account is hidden here, by atproto.hide(), whatever the network says; null: it is not", 0, 0,
+		/* operators list the hidden accounts: few rows of many millions */
+	"CREATE INDEX IF NOT EXISTS repo_hidden ON #.repo (did) WHERE hidden_at IS NOT NULL", "repo_hidden"},
 };
 
 StaticAssertDecl(lengthof(columns) <= ATP_REPO_COLUMNS_MAX, "more columns than ATP_REPO_COLUMNS_MAX");
