@@ -89,6 +89,17 @@ foreach my $s (qw(hides workers))
 		'0', "$s: all records are those of a target that hides nothing");
 	is(query("SELECT count(*) FROM (SELECT did, rev, active, status, sync FROM $s.repo EXCEPT SELECT did, rev, active, status, sync FROM plain.repo) r"), '0', "$s: and so are the states of the accounts");
 }
+# The law of readers: the last message about an account, or active without a message, is what the row says.
+foreach my $s (qw(hides workers filtered))
+{
+	my $law = q{WITH m AS MATERIALIZED (SELECT row_number() OVER () AS n, data::jsonb AS j FROM pg_logical_slot_peek_changes('reader', NULL, NULL, 'kinds', 'account')),
+	l AS (SELECT DISTINCT ON (j ->> 'did') j ->> 'did' AS did, (j -> 'account' ->> 'active')::boolean AS active, j -> 'account' ->> 'status' AS status FROM m
+	WHERE j ->> 'target' = '%1$s' AND j ->> 'kind' = 'account' ORDER BY j ->> 'did', n DESC)
+	SELECT count(*) > 30, count(*) FILTER (WHERE (COALESCE(l.active, true), l.status) IS DISTINCT FROM
+	(p.active AND p.hidden_at IS NULL, CASE WHEN p.active AND p.hidden_at IS NOT NULL THEN 'takendown' ELSE p.status END)) FROM %1$s.repo p LEFT JOIN l ON l.did = p.did::text};
+
+	is(query(sprintf $law, $s), 't|0', "$s: a reader knows of each account whether the account is shown");
+}
 is(query('SELECT DISTINCT message FROM refused'), 'accounts cannot be erased, hidden or shown by a trigger of the tables that are being filled', 'a trigger is refused');
 isnt(query("SELECT rev FROM hides.repo WHERE did = '$popular'"), $commit, 'the account has gone on');
 
