@@ -10,6 +10,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_type_d.h"
 #include "common/command_progress.h"
 #include "config/extension.h"
 #include "config/option.h"
@@ -40,6 +41,7 @@ typedef struct ErasureRun
 	AtpErase	erase;
 	bool		atomic;			/* the procedure cannot commit */
 	int			failed;			/* number of targets that were not erased because of an ERROR */
+	int64		others;			/* subscriptions of other owners that fill the erased targets */
 } ErasureRun;
 
 /* End a step, which began with atp_caller_begin(). */
@@ -179,6 +181,27 @@ erase_own(ErasureRun *w, AtpHolding holds)
 	end_step(w, nest);
 }
 
+/* Whether these subscriptions have dead letters of the account is not told: their owners alone may know. */
+static void
+count_others(ErasureRun *w, List *targets)
+{
+	int			nest = atp_caller_begin();
+	AtpCaller	section = atp_as_table_owner("subscription");
+	Datum	   *names = palloc(sizeof(Datum) * Max(list_length(targets), 1));
+	int			n = 0;
+	AtpResult	found;
+	ListCell   *lc;
+
+	foreach(lc, targets)
+		names[n++] = CStringGetTextDatum(lfirst(lc));
+	found = atp_query("SELECT count(*) AS n FROM atproto.subscription s WHERE s.target::text = ANY ($1) AND pg_has_role($2, s.owner, 'USAGE') IS NOT TRUE",
+					  ATP_ARGS(atp_array_arg(TEXTOID, names, NULL, n), (AtpArg) {ObjectIdGetDatum(w->erase.caller), OIDOID, false}));
+	w->others = atp_get_int8(atp_result_row(found, 0), "n");
+	atp_result_free(found);
+	atp_owner_end(section);
+	end_step(w, nest);
+}
+
 static void
 report_removed(const ErasureRun *w)
 {
@@ -188,6 +211,10 @@ report_removed(const ErasureRun *w)
 					(errmsg("%s: " INT64_FORMAT " rows removed", atp_holding_is_data(&atp_holdings[i]) ? atp_holding_table(&atp_holdings[i]) : atp_holdings[i].relation,
 							w->erase.removed[i])));
 	atp_erase_report_foreign(&w->erase);
+	if (w->others > 0)
+		ereport(NOTICE,
+				(errmsg("dead letters and gaps of " INT64_FORMAT " subscriptions belong to other owners, and were left alone", w->others),
+				 errhint("A superuser, or each owner, can make this call, too.")));
 	ereport(NOTICE,
 			(errmsg("copies may remain elsewhere"),
 			 errhint("See atproto.account_traces().")));
@@ -240,6 +267,7 @@ atp_erase(PG_FUNCTION_ARGS)
 	foreach(lc, targets)
 		erase_target(&w, lfirst(lc), PG_GETARG_BOOL(1));
 	erase_own(&w, ATP_HOLDS_BY_OWNER);
+	count_others(&w, targets);
 	atp_progress_end();
 	report_removed(&w);
 	MemoryContextSwitchTo(old);

@@ -114,6 +114,15 @@ is(query("SELECT count(*) FROM atproto.check(deep => true) WHERE what = 'row of 
 as_role('good', "CALL atproto.erase('$gone', target => 'good')");
 is(query('SELECT string_agg(uri, $$ $$) FROM good.label'), "at://${gone}x/y", 'labels under all spellings of the account go');
 
+# --- two owners who fill a target ---
+
+query("INSERT INTO atproto.subscription (name, url, target, owner, enabled) VALUES ('visitor', 'wss://localhost', 'good', 'zed', false);"
+	. "INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message, did) VALUES ('visitor', 'commit', 'XX000', 'x', '$gone')");
+like(as_role('good', "CALL atproto.erase('$gone', target => 'good')"), qr/NOTICE:  dead letters and gaps of 1 subscriptions belong to other owners/, 'an owner is told that letters of other owners stay');
+is(query("SELECT count(*) FROM atproto.dead_letter WHERE subscription = 'visitor'"), '1', '... as they do');
+unlike(as_role($superuser, "CALL atproto.erase('$gone', target => 'good')"), qr/other owners/, 'a superuser leaves none');
+is(query("SELECT count(*) FROM atproto.dead_letter WHERE subscription = 'visitor'"), '0', '... of them');
+
 # --- very many blocks ---
 
 query("INSERT INTO atproto.blocked_account (did, target) SELECT ('did:web:a' || n || '.example.com')::did, 'zed' FROM generate_series(1, 10000) n");
