@@ -13,7 +13,7 @@
 
 #define MINUTES			60
 #define DATABASES		64		/* with counts of their own; further databases share the counts of the last entry */
-#define KEPT_SHARE		10		/* a tenth of a bound is kept for look-ups */
+#define KEPT_SHARE		10		/* a tenth of a bound, and at least one request, is kept for look-ups */
 #define MB				(INT64CONST(1024) * 1024)
 
 static int	requests_max;
@@ -157,11 +157,14 @@ atp_hour_use(void)
 	return use;
 }
 
-/* What a request of this kind may find used. */
+/*
+ * What a request of this kind may find used.  A bound of a single request has no part to keep: otherwise no export would ever
+ * begin.
+ */
 static int64
 part_of(int64 bound, bool bulk)
 {
-	return bulk ? bound - bound / KEPT_SHARE : bound;
+	return bulk && bound > 1 ? bound - Max(bound / KEPT_SHARE, 1) : bound;
 }
 
 const char *

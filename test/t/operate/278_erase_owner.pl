@@ -116,8 +116,9 @@ is(query('SELECT string_agg(uri, $$ $$) FROM good.label'), "at://${gone}x/y", 'l
 
 # --- two owners who fill a target ---
 
+as_role('good', 'GRANT USAGE ON SCHEMA good TO zed; GRANT ALL ON ALL TABLES IN SCHEMA good TO zed');
 query("INSERT INTO atproto.subscription (name, url, target, owner, enabled) VALUES ('visitor', 'wss://localhost', 'good', 'zed', false);"
-	. "INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message, did) VALUES ('visitor', 'commit', 'XX000', 'x', '$gone')");
+	. "INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message, did) VALUES ('visitor', 'beyond', 'XX000', 'x', '$gone')");
 like(as_role('good', "CALL atproto.erase('$gone', target => 'good')"), qr/NOTICE:  dead letters and gaps of 1 subscriptions belong to other owners/, 'an owner is told that letters of other owners stay');
 is(query("SELECT count(*) FROM atproto.dead_letter WHERE subscription = 'visitor'"), '1', '... as they do');
 unlike(as_role($superuser, "CALL atproto.erase('$gone', target => 'good')"), qr/other owners/, 'a superuser leaves none');

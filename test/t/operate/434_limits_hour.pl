@@ -62,6 +62,19 @@ is(asked('getRepo'), 25, 'when the hour is over, the fetcher goes on by itself')
 wait_for("SELECT state = 'running' FROM atproto.stat_fetcher");
 pass('and says so');
 
+# --- a bound of a few requests ---
+
+query('ALTER SYSTEM SET atproto.max_requests_hour = 2');
+query('SELECT pg_reload_conf()');
+$clock->advance(3660);
+query(join '; ', map { "SELECT atproto.resync('" . account($_) . "')" } 40 .. 42);
+waits_for('1 requests were sent within an hour: "atproto.max_requests_hour" allows 2');
+$network->documents({ account(50) => $network->document(account(50), pds => $HOST) });
+query("SELECT atproto.resolve('" . account(50) . "')");
+wait_for("SELECT count(*) = 1 FROM atproto.identity WHERE did = '" . account(50) . "' AND resolved_at IS NOT NULL");
+pass('exports leave a request for look-ups of a small bound, too');
+query("DELETE FROM atproto.repo_job WHERE tries = 0");
+
 # --- bytes ---
 
 my ($big, $first) = (did('c'), did('a'));
