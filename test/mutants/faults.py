@@ -1656,7 +1656,7 @@ fault("hour-last-request", "net/hour.c", "Max(bound / KEPT_SHARE, 1)", "bound / 
 fault("erase-cancelled", "tables/erase/erase.c", "error != NULL && atp_is_cancelled(error)", "error != NULL && error->sqlerrcode == ERRCODE_QUERY_CANCELED", "t/278_erase_owner")
 fault("erase-not-cancelled", "tables/erase/erase.c", "error != NULL && atp_is_cancelled(error)", "false", "t/278_erase_owner")
 fault("erase-list-page", "fetch/repositories/list_rows.c", "	leave_out_blocked(sub, page);\n", "	if (false)\n		leave_out_blocked(sub, page);\n", "t/278_erase_fetches")
-fault("erase-noted-events", "tables/erase/erase_target.c", "atp_record_event_table.name) == 0 && counts_note_events(target)", "atp_record_event_table.name) == 0 && false", "t/277_erase")
+fault("erase-noted-events", "tables/erase/erase_target.c", "atp_record_event_table.name) == 0 && counts_note_events(target)", "atp_record_event_table.name) == 0 && counts_note_events(target) && false", "t/277_erase")
 fault("stored-links-damaged", "data/links_sql.c", "	if (atp_dagcbor_try_unpack(atp_arg_bytes(fcinfo, 0), &cbor))", "	if (atp_dagcbor_require(atp_dagcbor_size(atp_arg_bytes(fcinfo, 0), &cbor.len) ? ATP_OK : ATP_E_PACKED), atp_dagcbor_try_unpack(atp_arg_bytes(fcinfo, 0), &cbor))", "t/514_packed_values")
 fault("revalidate-damaged", "tables/commands/revalidate.c", "atp_target_packs(r->target) ? RANGE(INTACT)", "false ? RANGE(INTACT)", "t/514_packed_values")
 fault("erase-other-owners", "tables/erase/erase.c", "s.owner, 'USAGE') IS NOT TRUE", "s.owner, 'USAGE') IS NULL", "t/278_erase_owner")

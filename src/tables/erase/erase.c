@@ -181,7 +181,7 @@ erase_own(ErasureRun *w, AtpHolding holds)
 	end_step(w, nest);
 }
 
-/* Whether these subscriptions have dead letters of the account is not told: their owners alone may know. */
+/* Subscriptions, and not dead letters of the account: a caller must not learn of dead letters in subscriptions of foreign owners. */
 static void
 count_others(ErasureRun *w, List *targets)
 {

@@ -47,7 +47,7 @@
 
 /*
  * Removes the account's events, and notes in collection_count how many events of an hour and a subscription are gone: the counts
- * stay, and check() compares counts and events.  The row is of no worker, so no consumer waits for it.  The condition follows.
+ * stay, and check() compares counts and events.  No worker writes the row, so no consumer waits for erase().
  */
 #define HOUR_OF_EVENT	"date_trunc('hour', g.received_at, 'UTC')"
 #define ERASE_EVENTS(condition) \
@@ -210,8 +210,8 @@ is_there(const char *target, const char *table)
 }
 
 /*
- * Do the counts note removed events?  PostgreSQL takes no rule of the table in such a statement, and Citus would need both tables in
- * one place.
+ * Do the counts note removed events?  PostgreSQL accepts no table with rules in ERASE_EVENTS, and Citus no tables on different
+ * nodes.
  */
 static bool
 counts_note_events(const char *target)
