@@ -17,7 +17,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $pds    = capture('pds.frames.gz');
-my $server = AtprotoTest::Server->start($pds, '--hold-at', 400);
+my $server = AtprotoTest::Server->start($pds, '--hold-at', 400, '--hold-at', 1000);
 my $next   = AtprotoTest::NextVersion->new('columns');
 my $node   = make_node('columns', install_path => $next->install_path, conf => "autovacuum = off\nlog_min_messages = debug1\nmax_worker_processes = 16\natproto.batch_delay = 0\n");
 
@@ -30,6 +30,7 @@ $next->install;
 
 # --- the update, while events are stored ---
 
+# the second hold leaves events to the new library, however late the update comes
 $server->release;
 is(query(q{BEGIN; ALTER EXTENSION atproto UPDATE;
 	SELECT sum(seq_scan + coalesce(idx_scan, 0)), sum(n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_xact_user_tables WHERE schemaname = 'atproto'; COMMIT}),
@@ -48,6 +49,7 @@ is($started, 1, 'no process was started in vain');
 # --- the restart ---
 
 $node->restart;
+$server->release;
 wait_for(q{SELECT state = 'stopped' FROM atproto.stat_subscription});
 like(query('SELECT last_error FROM atproto.stat_subscription'), qr/record_event.*next|next.*record_event/, 'the new library names the column that the data table lacks');
 is(query('SELECT count(*) FROM atproto.record_event'), $stored, 'and has stored nothing');

@@ -190,7 +190,7 @@ foreach ([ "rm upgrade/*", qr/^upgrade\/atproto--\Q$sql\E\.sql is not there$/ ],
 	[ "rm $state", qr/^\Q$state\E is not there$/ ],
 	[ "sed -i '1s/$version/0.1.0/' test/data/promised.txt", qr/^test\/data\/promised\.txt: not the objects of \Q$sql\E .*$/ ],
 	[ "sed -i 's/stable/unstable/' META.json", qr/^META\.json: release_status is "unstable"$/ ],
-	[ "sed -i '1s/unstable/UNRELEASED/' debian/changelog", qr/^debian\/changelog: the first entry says UNRELEASED$/ ],
+	[ "sed -i '1s/unstable/UNRELEASED/' debian/changelog && release/project.py", qr/^debian\/changelog: the first entry says UNRELEASED$/ ],
 	[ "sed -i '0,/^## .*/s//& (not released)/' CHANGELOG.md", qr/^CHANGELOG\.md: the first section says \(not released\)$/ ],
 	[ "sed -i '/maintainer/s/A <.*>/A/' META.json && release/project.py", qr/^the maintainer has no address: .*$/ ],
 	[ "sed -i '/homepage/d' META.json && release/project.py", qr/^the public address is not known: .*$/ ])
