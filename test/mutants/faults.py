@@ -1053,7 +1053,7 @@ fault("layout-too-many", "config/cursor.c", "shards.n > 0 && shards.n <= ATP_WOR
 fault("layout-missing", "config/cursor.c", "atp_get_int4(row, \"shard\") == i &&", "atp_get_int4(row, \"shard\") <= i + 1 &&", "t/123_layouts")
 fault("layout-mixed", "config/cursor.c", "(i == 0 || layout == cursor.layout);", "layout >= 0;", "t/123_layouts")
 fault("claim-memory", "process/manager/manager.c", "		MemoryContextReset(loop_cxt);\n", "", "t/133_managers")
-fault("crash-file", "process/status/crash_backoff.c", "if (fscanf(file, \"%d\", &crashes) != 1 || crashes < 1)", "if (fscanf(file, \"%d\", &crashes) == 0)", "t/124_crash_loop")
+fault("crash-file", "process/status/crash_backoff.c", "return (int) Min(Max(crashes, 1), CRASHES_MAX);", "return (int) Min(crashes, CRASHES_MAX);", "t/124_crash_loop")
 fault("crash-longest", "process/status/crash_backoff.c", "return Min(delay, MAX_DELAY_MS);", "return delay;", "t/124_crash_loop")
 
 # --- what is said, and to whom ---

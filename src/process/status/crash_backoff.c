@@ -20,6 +20,7 @@
 
 #define FIRST_DELAY_MS	1000
 #define MAX_DELAY_MS	60000
+#define CRASHES_MAX		1000	/* more are not counted: the delay is MAX_DELAY_MS long before */
 
 /* path of the file; base backups leave out the files of its directory */
 static char path[MAXPGPATH];
@@ -29,14 +30,16 @@ static int
 read_file(void)
 {
 	FILE	   *file = AllocateFile(path, PG_BINARY_R);
-	int			crashes = 0;
+	char		line[16];
+	long		crashes = 0;
 
 	if (file == NULL)
 		return 0;
-	if (fscanf(file, "%d", &crashes) != 1 || crashes < 1)
-		crashes = 1;
+	if (fgets(line, sizeof(line), file) != NULL)
+		crashes = strtol(line, NULL, 10);
 	FreeFile(file);
-	return crashes;
+	/* the file exists, so there was a crash, whatever the file says */
+	return (int) Min(Max(crashes, 1), CRASHES_MAX);
 }
 
 static void
@@ -71,7 +74,7 @@ atp_crash_begin(const char *subscription)
 void
 atp_crash_run(void)
 {
-	write_file(Min(written, 1000) + 1);
+	write_file(Min(written + 1, CRASHES_MAX));
 }
 
 int
