@@ -77,6 +77,8 @@ read_row(AtpChangeRow *row, const AtpChangeTable *table, HeapTuple tuple, TupleD
 
 	heap_deform_tuple(tuple, desc, values, nulls);
 	row->table = table;
+	/* columns that tables of this kind do not have */
+	memset(row->nulls, true, sizeof(row->nulls));
 	for (int i = 0; i < atp_change_columns(table->kind); i++)
 	{
 		AttrNumber	attnum = table->attnums[i];

@@ -214,13 +214,13 @@ write_results(AuditShare *share)
 
 	for (uint64 i = 0; i < settled.n; i++)
 		dids[i] = (const struct varlena *) atp_get_copy(atp_result_row(settled, i), "did", atp_type("did"));
-	qsort(dids, settled.n, sizeof(*dids), atp_compare_did_refs);
+	qsort(dids, settled.n, sizeof(struct varlena *), atp_compare_did_refs);
 	for (int i = 0; i < share->nchanged; i++)
 	{
 		int			k = share->changed[i];
 		const struct varlena *did = share->audits[k].did;
 
-		if (bsearch(&did, dids, settled.n, sizeof(*dids), atp_compare_did_refs) == NULL)
+		if (bsearch(&did, dids, settled.n, sizeof(struct varlena *), atp_compare_did_refs) == NULL)
 			share->changed[left++] = k;
 		else
 		{
