@@ -213,8 +213,8 @@ add_properties(Walk *walk, const Document *doc, AtpField field, JsonbContainer *
 {
 	JsonbIterator *it = JsonbIteratorInit(properties);
 	JsonbIteratorToken token;
-	JsonbValue	v,
-				name;
+	JsonbValue	v;
+	JsonbValue	name = {0};
 
 	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
 	{
