@@ -77,7 +77,7 @@ new_letter(AtpBatch *batch, const char *stage, AtpBytes message, int64 seq, AtpE
 {
 	AtpDeadLetter *letter = atp_batch_new_dead_letter(batch, stage, message, seq);
 
-	strcpy(letter->sqlstate, "22P03");	/* invalid_binary_representation */
+	strlcpy(letter->sqlstate, "22P03", sizeof(letter->sqlstate));	/* invalid_binary_representation */
 	letter->text = describe_error(err, at);
 	return letter;
 }

@@ -75,7 +75,7 @@ start_request(const char *url)
 		pfree(running);
 		return false;
 	}
-	strcpy(running->url, url);
+	memcpy(running->url, url, strlen(url) + 1);
 	dlist_push_tail(&all_running, &running->node);
 	nrunning++;
 	return true;

@@ -65,7 +65,7 @@ atp_validate_dead_letter(AtpBatch *batch, AtpBytes message, AtpEvent *event, con
 {
 	AtpDeadLetter *letter = atp_batch_new_dead_letter(batch, "record", message, event != NULL ? event->seq : 0);
 
-	strcpy(letter->sqlstate, "23514");	/* check_violation */
+	strlcpy(letter->sqlstate, "23514", sizeof(letter->sqlstate));	/* check_violation */
 	letter->text = psprintf("the record is not what its Lexicon says: %s", text_to_cstring(row->record.fault));
 	letter->did = row->record.did;
 	letter->path = row->path;

@@ -168,7 +168,7 @@ atp_admission_dead_letter(AtpBatch *batch, const AtpEvent *event, struct varlena
 
 	/* atp_batch_new_dead_letter() counts the letter as invalid, but the verdict is already counted as a bad signature */
 	batch->skips[ATP_SKIP_INVALID]--;
-	strcpy(letter->sqlstate, "22P03");
+	strlcpy(letter->sqlstate, "22P03", sizeof(letter->sqlstate));
 	letter->did = did;
 	letter->event = event;
 	letter->text = text;
