@@ -39,7 +39,6 @@ atp_did_document_host(const char *s, size_t n, char host[ATP_DID_WEB_HOST], size
 {
 	AtpSpan		method = atp_did_method(s, n);
 	const size_t skip = sizeof(PREFIX) - 1;
-	AtpErr		err;
 
 	*len = 0;
 	*at = 0;
@@ -58,7 +57,7 @@ atp_did_document_host(const char *s, size_t n, char host[ATP_DID_WEB_HOST], size
 	 * A did:web with a path, or with a port on any other host, is refused: neither is part of a handle's
 	 * syntax.
 	 */
-	if ((err = atp_handle_check(s + skip, n - skip, at)) != ATP_OK)
+	if (atp_handle_check(s + skip, n - skip, at) != ATP_OK)
 	{
 		*at += skip;
 		return ATP_E_DID_WEB;
