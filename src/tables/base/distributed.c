@@ -57,6 +57,17 @@ atp_has_citus(void)
 	return OidIsValid(citus_catalog()) && citus_is_loaded();
 }
 
+/* Does this server have shards, and is the coordinator another server? */
+static bool
+is_worker(void)
+{
+	AtpResult	found = atp_query("SELECT EXISTS (SELECT FROM pg_catalog.pg_dist_local_group WHERE groupid <> 0) AS is_worker", ATP_NO_ARGS);
+	bool		is = atp_get_bool(atp_result_row(found, 0), "is_worker");
+
+	atp_result_free(found);
+	return is;
+}
+
 /* pg_dist_partition.repmodel of a table; '\0': Citus does not keep the table's rows. */
 static char
 model_of(Oid catalog, Oid relid)
@@ -177,6 +188,19 @@ atp_distributed_fault(const char *target)
 	Oid			relid = unreachable_table(target);
 
 	return OidIsValid(relid) ? distributed_fault(relid) : NULL;
+}
+
+void
+atp_require_coordinator(const char *target)
+{
+	Oid			catalog = citus_catalog();
+
+	if (OidIsValid(catalog) && model_of(catalog, atp_target_relid(target, atp_repo_table.name)) != '\0' && is_worker())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("accounts of schema \"%s\" are erased, blocked and hidden on the coordinator of Citus only", target),
+				 errdetail("This server is a worker, which has no list of blocked accounts, and no events that wait."),
+				 errhint("Make the call in a statement of its own on the coordinator: a query that reads tables of Citus calls functions on the workers.")));
 }
 
 void

@@ -27,6 +27,12 @@ extern void atp_check_distributed(const char *target);
 extern char *atp_distributed_fault(const char *target);
 
 /*
+ * ERROR on a worker of Citus, when Citus keeps the tables of this schema.  Blocks, events that wait and dead letters are rows of the
+ * coordinator: a block that is written on a worker would be obeyed by no consumer.
+ */
+extern void atp_require_coordinator(const char *target);
+
+/*
  * Have each node of Citus commit the transactions that the node has prepared and does not yet know to be committed.
  * Until then the rows of these transactions are invisible on the node.  A role without the privilege for
  * recover_prepared_transactions() skips this step, and has to trust that no such transaction exists.

@@ -210,7 +210,7 @@ report_removed(const ErasureRun *w)
 			ereport(NOTICE,
 					(errmsg("%s: " INT64_FORMAT " rows removed", atp_holding_is_data(&atp_holdings[i]) ? atp_holding_table(&atp_holdings[i]) : atp_holdings[i].relation,
 							w->erase.removed[i])));
-	atp_erase_report_foreign(&w->erase);
+	atp_erase_report_left(&w->erase);
 	if (w->others > 0)
 		ereport(NOTICE,
 				(errmsg("dead letters and gaps of " INT64_FORMAT " subscriptions belong to other owners, and were left alone", w->others),

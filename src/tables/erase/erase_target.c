@@ -104,6 +104,30 @@ atp_erase_begin(const AtpErase *e, const char *target)
 	return atp_owner_begin(role);
 }
 
+/*
+ * Does the schema gather the tables of several servers under one name (postgres_fdw)?  A DELETE would remove records of these servers
+ * without their links, and without a word to their consumers.
+ */
+static bool
+is_elsewhere(const char *target)
+{
+	AtpResult	found = atp_query("SELECT EXISTS (SELECT FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid AND c.relkind = 'f' WHERE i.inhparent = $1) AS elsewhere",
+								  ATP_ARGS((AtpArg) {ObjectIdGetDatum(atp_target_relid(target, atp_repo_table.name)), OIDOID, false}));
+	bool		elsewhere = atp_get_bool(atp_result_row(found, 0), "elsewhere");
+
+	atp_result_free(found);
+	return elsewhere;
+}
+
+static void
+refuse_elsewhere(const char *target)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+			 errmsg("the rows of schema \"%s\" are on other servers", target),
+			 errhint("Make the call on the server of the account's slice.")));
+}
+
 List *
 atp_erase_targets(AtpErase *e)
 {
@@ -113,10 +137,19 @@ atp_erase_targets(AtpErase *e)
 
 	foreach(lc, atp_targets(e->target))
 	{
-		if (OidIsValid(atp_erase_role(lfirst(lc), e->caller)))
-			targets = lappend(targets, lfirst(lc));
-		else
+		char	   *name = lfirst(lc);
+
+		if (!OidIsValid(atp_erase_role(name, e->caller)))
 			e->foreign++;
+		else if (!is_elsewhere(name))
+		{
+			atp_require_coordinator(name);
+			targets = lappend(targets, name);
+		}
+		else if (e->target != NULL)
+			refuse_elsewhere(name);
+		else
+			e->elsewhere++;
 	}
 	MemoryContextSwitchTo(old);
 	if (e->target != NULL && targets == NIL)
@@ -125,12 +158,16 @@ atp_erase_targets(AtpErase *e)
 }
 
 void
-atp_erase_report_foreign(const AtpErase *e)
+atp_erase_report_left(const AtpErase *e)
 {
 	if (e->foreign > 0)
 		ereport(NOTICE,
 				(errmsg("the tables of %d schemas belong to other owners, and were left alone", e->foreign),
 				 errhint("A superuser, or each owner, can make this call, too.")));
+	if (e->elsewhere > 0)
+		ereport(NOTICE,
+				(errmsg("the rows of %d schemas are on other servers, and were left alone", e->elsewhere),
+				 errhint("Make the call on these servers, too.")));
 }
 
 ErrorData *

@@ -22,6 +22,7 @@ typedef struct AtpErase
 	MemoryContext cxt;			/* outlives transactions */
 	int64	   *removed;		/* rows, for each entry of atp_holdings */
 	int			foreign;		/* number of targets that the caller may not write: atp_erase_targets() */
+	int			elsewhere;		/* number of targets whose rows are on foreign servers: atp_erase_targets() */
 } AtpErase;
 
 /*
@@ -33,12 +34,12 @@ extern Oid	atp_erase_role(const char *target, Oid caller);
 
 /*
  * Names of the targets that the caller may write, of all targets or of e->target; an ERROR if this is none of them.  Fills
- * e->foreign.
+ * e->foreign and e->elsewhere.
  */
 extern List *atp_erase_targets(AtpErase *e);
 
-/* A NOTICE, if the caller may not write some targets. */
-extern void atp_erase_report_foreign(const AtpErase *e);
+/* NOTICEs, if the caller may not write some targets, or if rows are on foreign servers. */
+extern void atp_erase_report_left(const AtpErase *e);
 
 /* An ERROR in a trigger of a writer of the data tables: the statement that has fired it writes rows by the state that the tables had before. */
 extern void atp_erase_refuse_in_trigger(void);

@@ -29,10 +29,10 @@
 PG_FUNCTION_INFO_V1(atp_hide);
 PG_FUNCTION_INFO_V1(atp_unhide);
 
-/* Also makes a row, which later events of the account find. */
+/* Also makes a row, which later events of the account find.  Citus refuses now() behind DO UPDATE. */
 #define HIDE \
-	"INSERT INTO #.repo AS p (did, hidden_at) VALUES ($1, now())" \
-	" ON CONFLICT (did) DO UPDATE SET hidden_at = now(), updated_at = now() WHERE p.hidden_at IS NULL"
+	"INSERT INTO #.repo AS p (did, hidden_at, updated_at) VALUES ($1, now(), now())" \
+	" ON CONFLICT (did) DO UPDATE SET hidden_at = excluded.hidden_at, updated_at = excluded.updated_at WHERE p.hidden_at IS NULL"
 #define UNHIDE \
 	"UPDATE #.repo SET hidden_at = NULL, updated_at = now() WHERE did OPERATOR(@.=) $1 AND hidden_at IS NOT NULL"
 
@@ -193,7 +193,7 @@ change_account(FunctionCallInfo fcinfo, bool hides)
 	targets = atp_erase_targets(&e);
 	changed = e.target != NULL ? change_target(&e, linitial(targets), hides) : change_targets(&e, targets, hides);
 	atp_caller_end(nest);
-	atp_erase_report_foreign(&e);
+	atp_erase_report_left(&e);
 	SPI_finish();
 	PG_RETURN_BOOL(changed);
 }

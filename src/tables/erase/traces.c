@@ -18,6 +18,7 @@
 #include "funcapi.h"
 #include "identity/identity.h"
 #include "miscadmin.h"
+#include "tables/base/distributed.h"
 #include "tables/base/table.h"
 #include "tables/erase/holding.h"
 #include "utils/acl.h"
@@ -43,6 +44,13 @@ PG_FUNCTION_INFO_V1(atp_account_traces);
 	" UNION ALL SELECT 'publication', p.pubname::text, 'subscribers have copies, and get the removals if the publication publishes deletes' FROM pg_publication p" \
 	" UNION ALL SELECT 'archive', 'archive_mode', 'archived WAL and base backups keep the rows until you remove them' WHERE current_setting('archive_mode') <> 'off'" \
 	" UNION ALL SELECT 'wal', 'pg_wal', 'the rows and their removal are in the log of this server until its files are reused'"
+
+/* Nodes of Citus: the files of shards, and their WAL, are on the nodes, and only a session on a node can look at the places. */
+#define NODES \
+	"SELECT 'node' AS place, format('%s:%s', d.nodename, d.nodeport) AS object," \
+	"  'the places of this server of Citus are not looked at: call account_traces() there' AS detail FROM pg_catalog.pg_dist_node d" \
+	"  WHERE d.groupid NOT IN (SELECT l.groupid FROM pg_catalog.pg_dist_local_group l) AND EXISTS (SELECT FROM pg_catalog.pg_dist_partition p" \
+	"   JOIN pg_class c ON c.oid = p.logicalrelid JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = ANY ($1)) ORDER BY 2"
 
 typedef struct Traces
 {
@@ -112,6 +120,20 @@ trace_tables(const Traces *t, List *targets)
 }
 
 static void
+add_places(const Traces *t, const char *sql, const AtpArg *args, int nargs)
+{
+	AtpResult	found = atp_query(sql, args, nargs);
+
+	for (uint64 i = 0; i < found.n; i++)
+	{
+		AtpTuple	row = atp_result_row(found, i);
+
+		add_trace(t, atp_get_text(row, "place"), atp_get_text(row, "object"), -1, atp_get_text(row, "detail"));
+	}
+	atp_result_free(found);
+}
+
+static void
 trace_places(const Traces *t, List *targets)
 {
 	Datum	   *names = palloc(sizeof(Datum) * (list_length(targets) + 1));
@@ -119,7 +141,7 @@ trace_places(const Traces *t, List *targets)
 	int			ntargets;
 	bool		is_target = false;
 	ListCell   *lc;
-	AtpResult	found;
+	AtpArg		schemas;
 
 	foreach(lc, targets)
 	{
@@ -129,14 +151,10 @@ trace_places(const Traces *t, List *targets)
 	ntargets = n;
 	if (!is_target)
 		names[n++] = CStringGetTextDatum("atproto");
-	found = atp_query(PLACES, ATP_ARGS(t->args[1], atp_array_arg(TEXTOID, names, NULL, n), atp_array_arg(TEXTOID, names, NULL, ntargets)));
-	for (uint64 i = 0; i < found.n; i++)
-	{
-		AtpTuple	row = atp_result_row(found, i);
-
-		add_trace(t, atp_get_text(row, "place"), atp_get_text(row, "object"), -1, atp_get_text(row, "detail"));
-	}
-	atp_result_free(found);
+	schemas = atp_array_arg(TEXTOID, names, NULL, ntargets);
+	add_places(t, PLACES, ATP_ARGS(t->args[1], atp_array_arg(TEXTOID, names, NULL, n), schemas));
+	if (atp_has_citus())
+		add_places(t, NODES, ATP_ARGS(schemas));
 }
 
 /* SQL: atproto.account_traces(did) */

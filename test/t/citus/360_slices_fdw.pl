@@ -162,6 +162,31 @@ like(($nodes[0]->psql('front', "SELECT count(*) FROM slice0.record WHERE satisfi
 run_block($nodes[$_], 'postgres', $blocks[2]) foreach 0 .. 2;
 pass('the view for an aggregate');
 
+# --- hidden and erased accounts ---
+
+# The rows of the schema network are on the servers with the slices, whose consumers and links a DELETE from here would pass by.
+sub said_by_front
+{
+	return ($nodes[0]->psql('front', $_[0]))[2];
+}
+query('GRANT ALL ON ALL TABLES IN SCHEMA atproto TO reader', node => $nodes[$_]) foreach 0 .. 2;
+my ($behind) = map { 'SELECT count(*), count(hidden_at) FROM ' . $_ } "network.repo WHERE did = '$did'";
+query("SELECT atproto.create_tables('atproto')", node => $nodes[0], database => 'front');
+like(said_by_front("SELECT atproto.hide('$did')"), qr/NOTICE:  the rows of 1 schemas are on other servers, and were left alone\n/, 'hide() hides the account in the tables of this server');
+is(front("SELECT count(hidden_at) FROM atproto.repo") . front($behind), '11|0', '... and in no table behind the common name');
+like(said_by_front("SELECT atproto.$_('$did', 'network')"), qr/ERROR:  the rows of schema "network" are on other servers\n/, "$_() says so") foreach 'hide', 'unhide';
+my $records = front("SELECT count(*) FROM network.record WHERE did = '$did'");
+my $notices = said_by_front("CALL atproto.erase('$did', block => true)");
+like($notices, qr/NOTICE:  the rows of 1 schemas are on other servers, and were left alone\n/, 'so does erase()');
+unlike($notices, qr/ERROR|WARNING/, '... which erases from the tables of this server');
+like(said_by_front("CALL atproto.erase('$did', target => 'network')"), qr/ERROR:  the rows of schema "network" are on other servers\n/, 'and not from the common name');
+is(front("SELECT count(*) FROM network.record WHERE did = '$did'"), $records, 'nothing is removed behind the backs of the consumers');
+like(front("SELECT string_agg(object || ':' || rows, ' ' ORDER BY object) FROM atproto.account_traces('$did') WHERE place = 'table'"), qr/\bnetwork\.record:$records network\.repo:1\z/, 'account_traces() counts the rows behind the common name');
+front("SELECT atproto.unblock('$did'); DROP TABLE atproto.record, atproto.repo CASCADE");
+query("SELECT atproto.hide('$did', 'atproto')", node => $nodes[$slice]);
+is(front($behind) . ' ' . front("SELECT count(*) FROM network.visible_record WHERE did = '$did'"), '1|1 0', 'an account that its server hides is hidden behind the common name');
+query("SELECT atproto.unhide('$did', 'atproto')", node => $nodes[$slice]);
+
 # --- from three to six ---
 
 my $new = $nodes[3];

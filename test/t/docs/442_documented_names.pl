@@ -21,7 +21,7 @@ my %others = map { $_ => 1 } (
 	qw(atproto.control atproto.so atproto.tid atproto.com),
 	# functions of PostgreSQL's C, of Perl's tests, of Citus
 	qw(ereport pgstat_report_activity ok done_testing),
-	qw(run_command_on_all_nodes citus_create_restore_point citus_set_coordinator_host citus_add_node undistribute_table recover_prepared_transactions citus_rebalance_start citus_split_shard_by_split_points),
+	qw(run_command_on_all_nodes citus_create_restore_point citus_set_coordinator_host citus_add_node undistribute_table recover_prepared_transactions alter_distributed_table citus_rebalance_start citus_split_shard_by_split_points),
 	# of asyncpg, and a switch of node's
 	qw(copy_records_to_table set_type_codec max-semi-space-size),
 	# an option of postgres_fdw, extensions, functions inside PostgreSQL
