@@ -54,7 +54,7 @@ is(query("SELECT atproto.hide('$hidden'), atproto.hide('$hidden')"), 't|f', 'hid
 is(query("BEGIN; SELECT atproto.hide('$moved'), atproto.hide('$unknown'), atproto.hide('$erased'), atproto.unhide('$erased'); COMMIT"), 't|t|t|t', 'several accounts in a transaction');
 foreach my $target (qw(atproto packed))
 {
-	is(query("SELECT string_agg(did, ' ' ORDER BY did) FROM $target.repo WHERE hidden_at IS NOT NULL"), join(' ', sort $hidden, $moved, $unknown), "$target: these are hidden, and an unknown account has a row");
+	is(query("SELECT string_agg(did::text, ' ' ORDER BY did::text) FROM $target.repo WHERE hidden_at IS NOT NULL"), join(' ', sort $hidden, $moved, $unknown), "$target: these are hidden, and an unknown account has a row");
 	foreach my $where ($node, @workers)
 	{
 		is(query("SELECT (SELECT count(*) FROM $target.visible_record WHERE did IN ('$hidden', '$moved')), (SELECT count(*) FROM $target.post WHERE did IN ('$hidden', '$moved'))", node => $where),
@@ -81,7 +81,7 @@ is(query("SELECT count(hidden_at) FROM atproto.repo WHERE did = '$erased'"), '0'
 my ($loop) = slurp_file(test_dir() . '/../doc/operate/citus.md') =~ /^```sql\n(DO \$\$.*?)^```/ms or BAIL_OUT('citus.md has no loop');
 $loop =~ s/WHERE host = '.*?'/WHERE did IN ('$hidden', '$erased')/ or BAIL_OUT('the loop of citus.md has no condition');
 query($loop);
-is(query("SELECT string_agg(did, ' ' ORDER BY did) FROM atproto.repo WHERE hidden_at IS NOT NULL"), join(' ', sort $hidden, $moved, $erased, $unknown), 'the loop of the page hides the accounts');
+is(query("SELECT string_agg(did::text, ' ' ORDER BY did::text) FROM atproto.repo WHERE hidden_at IS NOT NULL"), join(' ', sort $hidden, $moved, $erased, $unknown), 'the loop of the page hides the accounts');
 
 # --- shards move, a node is away, a node is added ---
 
@@ -133,7 +133,7 @@ query("CALL atproto.erase('$blocked', block => true)");
 $rebalances->quit;
 wait_for_seq($node, $_, $last) foreach qw(atproto packed);
 is(query(q{SELECT count(DISTINCT nodeport) FROM citus_shards WHERE table_name = 'atproto.repo'::regclass}), '3', 'the new node has shards');
-is(query("SELECT string_agg(did, ' ' ORDER BY did) FROM packed.repo WHERE hidden_at IS NOT NULL"), join(' ', sort $hidden, $moved, $unknown, @others), 'no hiding is lost, or made');
+is(query("SELECT string_agg(did::text, ' ' ORDER BY did::text) FROM packed.repo WHERE hidden_at IS NOT NULL"), join(' ', sort $hidden, $moved, $unknown, @others), 'no hiding is lost, or made');
 
 # --- block ---
 
