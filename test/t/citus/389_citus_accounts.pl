@@ -144,7 +144,10 @@ foreach my $target (qw(atproto packed))
 		'0', "$target: no row of a blocked account");
 	cmp_ok(query("SELECT (skips ->> 'blocked')::int FROM atproto.stat_subscription WHERE name = '$target'"), '>', 0, "$target: its events are passed over");
 	is(query("SELECT count(*) FROM atproto.link_problems('$target')"), '0', "$target: the links are those of the records");
-	is(query("SELECT * FROM atproto.audit('$hidden', '$target')") =~ /^t\|/ ? 't' : 'f', 't', "$target: a hidden account has the signed records");
+	query("CALL atproto.audit_all('$target')");
+	# later events have brought a part of the account back that is erased from one target without a block
+	is(query("SELECT COALESCE(string_agg(did::text, ' ') FILTER (WHERE sync = 'desynchronized' AND (did <> '$moved' OR '$target' = 'packed')), 'none'), count(*) FILTER (WHERE sync = 'synchronized') > 20 FROM $target.repo"),
+		'none|t', "$target: audits find the signed records");
 }
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'nothing was refused');
 like(said_by($node, "SELECT atproto.hide('$blocked')"), qr/NOTICE:  the account is blocked in schema "atproto"/, 'a blocked account is not hidden');
