@@ -1683,7 +1683,7 @@ fault("block-job", "tables/base/job.c", "(b.target IS NULL OR b.target = $1::nam
 fault("erase-web-cbor", "tables/erase/holding.c", "		append_cbor_text(&pattern, \"\", did);\n", "", "t/277_erase")
 fault("hide-view", "tables/repos/table_repo.c", "p.active AND p.hidden_at IS NULL AND", "p.active AND", "t/279_hide")
 fault("hide-links", "tables/records/table_link.c", "p.active AND p.hidden_at IS NULL AND", "p.active AND", "t/279_hide")
-fault("erase-elsewhere", "tables/erase/erase_target.c", "f.relkind = 'f' WHERE i.inhparent", "f.relkind = 'x' WHERE i.inhparent", "t/360_slices_fdw")
+fault("erase-elsewhere", "tables/erase/erase_target.c", "c.relkind = 'f' WHERE i.inhparent", "c.relkind = 'x' WHERE i.inhparent", "t/360_slices_fdw")
 fault("hide-car", "tables/out/out_repo.c", "atp_get_bool(row, \"hidden\")", "false", "t/279_hide")
 fault("hide-untold", "tables/erase/hide.c", "		atp_announce_account(e->did, ATP_CHANGE_STATUS);\n", "", "t/279_hide")
 fault("hide-told-active", "changes/change_repo.c", "active && !taken_down", "active", "t/279_hide")
