@@ -101,7 +101,7 @@ confirm_events(AtpRepos *s, AtpConfirmation *c, const AtpRepoState *repo, int in
 	while (hi < batch->nevents && is_held_of(&batch->events[hi], repo->did))
 		hi++;
 	c->n = hi - c->first;
-	c->by = palloc0(sizeof(*c->by) * c->n);
+	c->by = palloc0(sizeof(AtpFormerKey *) * c->n);
 	for (int i = c->n - 1; i >= 0; i--)
 	{
 		const AtpEvent *event = &batch->events[c->first + i];
