@@ -1659,6 +1659,7 @@ fault("erase-list-page", "fetch/repositories/list_rows.c", "	leave_out_blocked(s
 fault("erase-noted-events", "tables/erase/erase_target.c", "atp_record_event_table.name) == 0 && counts_note_events(target)", "atp_record_event_table.name) == 0 && counts_note_events(target) && false", "t/277_erase")
 fault("stored-links-damaged", "data/links_sql.c", "	if (atp_dagcbor_try_unpack(atp_arg_bytes(fcinfo, 0), &cbor))", "	if (atp_dagcbor_require(atp_dagcbor_size(atp_arg_bytes(fcinfo, 0), &cbor.len) ? ATP_OK : ATP_E_PACKED), atp_dagcbor_try_unpack(atp_arg_bytes(fcinfo, 0), &cbor))", "t/514_packed_values")
 fault("revalidate-damaged", "tables/commands/revalidate.c", "atp_target_packs(r->target) ? RANGE(INTACT)", "false ? RANGE(INTACT)", "t/514_packed_values")
+fault("erase-counts-security", "tables/erase/erase_target.c", "check_enable_rls(counts, InvalidOid, true) == RLS_ENABLED || ", "", "t/278_erase_owner")
 fault("erase-other-owners", "tables/erase/erase.c", "s.owner, 'USAGE') IS NOT TRUE", "s.owner, 'USAGE') IS NULL", "t/278_erase_owner")
 fault("erase-failed-count", "tables/erase/erase_target.c", "		memcpy(e->removed, before, sizeof(int64) * atp_nholdings);\n", "", "t/278_erase_owner")
 fault("erase-kept-rows", "tables/erase/erase_target.c", "	if (n > 0)\n		ereport(WARNING", "	if (n < 0)\n		ereport(WARNING", "t/278_erase_owner")

@@ -35,6 +35,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
+#include "utils/rls.h"
 
 /* Records in a piece: a consumer waits for some hundredths of a second. */
 #define PIECE	2000
@@ -248,7 +249,7 @@ is_there(const char *target, const char *table)
 
 /*
  * Do the counts note removed events?  PostgreSQL accepts no table with rules in ERASE_EVENTS, and Citus no tables on different
- * nodes.
+ * nodes.  Row security of the counts may refuse the row.
  */
 static bool
 counts_note_events(const char *target)
@@ -260,7 +261,7 @@ counts_note_events(const char *target)
 	bool		notes;
 
 	if (!OidIsValid(events) || !OidIsValid(counts) || get_attnum(counts, "erased") == InvalidAttrNumber ||
-		atp_is_distributed(events) || atp_is_distributed(counts))
+		check_enable_rls(counts, InvalidOid, true) == RLS_ENABLED || atp_is_distributed(events) || atp_is_distributed(counts))
 		return false;
 	found = atp_query("SELECT FROM pg_class WHERE oid IN ($1, $2) AND relhasrules",
 					  ATP_ARGS((AtpArg) {ObjectIdGetDatum(events), OIDOID, false}, (AtpArg) {ObjectIdGetDatum(counts), OIDOID, false}));

@@ -124,6 +124,14 @@ is(query("SELECT count(*) FROM atproto.dead_letter WHERE subscription = 'visitor
 unlike(as_role($superuser, "CALL atproto.erase('$gone', target => 'good')"), qr/other owners/, 'a superuser leaves none');
 is(query("SELECT count(*) FROM atproto.dead_letter WHERE subscription = 'visitor'"), '0', '... of them');
 
+# Row security of the counts keeps a role from noting there how many events are gone; the role erases them nevertheless.
+query("INSERT INTO good.collection_count (hour, subscription, worker, collection, creates, updates, deletes) VALUES (date_trunc('hour', now(), 'UTC'), 'good', 0, 'app.bsky.feed.post', 1, 0, 0);"
+	. "INSERT INTO good.record_event (subscription, seq, action, did, collection, rkey, rev) VALUES ('good', 1, 'delete', '$gone', 'app.bsky.feed.post', 'x', '3jzfcijpj2z2a')");
+as_role('good', 'ALTER TABLE good.collection_count ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY; CREATE POLICY closed ON good.collection_count USING (true) WITH CHECK (false)');
+unlike(as_role('good', "CALL atproto.erase('$gone', target => 'good')"), qr/ERROR/, 'a role that may write no row of the counts');
+is(query("SELECT count(*), (SELECT sum(erased) FROM good.collection_count) FROM good.record_event WHERE did = '$gone'"), '0|0', '... erases the events, and notes nothing');
+query('DROP POLICY closed ON good.collection_count; ALTER TABLE good.collection_count DISABLE ROW LEVEL SECURITY; DELETE FROM good.collection_count');
+
 # --- very many blocks ---
 
 query("INSERT INTO atproto.blocked_account (did, target) SELECT ('did:web:a' || n || '.example.com')::did, 'zed' FROM generate_series(1, 10000) n");
