@@ -74,6 +74,9 @@ class Project:
     def extension(self, text):
         return re.sub(r"^default_version = .*", "default_version = '%s'" % self.sql, text, flags=re.M)
 
+    def image(self, text):
+        return re.sub(r"\b((?:postgres-)?atproto[:-])\d+\.\d+\.\d+-", r"\g<1>%s-" % self.version, text)
+
     def meta(self, text):
         return re.sub(r'^(\s+"version": )"\d+\.\d+\.\d+"', r'\1"%s"' % self.version, text.replace('"meta-spec": {\n        "version"', "\0"),
                       flags=re.M).replace("\0", '"meta-spec": {\n        "version"')
@@ -81,7 +84,8 @@ class Project:
 
 # The files with a copy, and the function that makes each of them.
 COPIES = (("META.json", Project.meta), ("atproto.control", Project.extension), ("debian/control.in", Project.control),
-          ("debian/control", Project.control), ("debian/copyright", Project.copyright), ("debian/changelog", Project.changelog))
+          ("debian/control", Project.control), ("debian/copyright", Project.copyright), ("debian/changelog", Project.changelog),
+          ("contrib/docker/README.md", Project.image))
 
 
 def read(root, name):
