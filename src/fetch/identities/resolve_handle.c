@@ -178,6 +178,16 @@ refuse_handle(const Resolving *r, const char *detail)
 			 errdetail("%s", detail)));
 }
 
+/* The domain names no account, or could not be asked: which of both, the detail says. */
+static void
+refuse_domain(const Resolving *r)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_NO_DATA_FOUND),
+			 errmsg("no account of the handle \"%s\" was found", handle_text(r)),
+			 errdetail("%s", r->error != NULL ? r->error : "Its domain names no account.")));
+}
+
 static void
 verify_claim(Resolving *r)
 {
@@ -227,7 +237,7 @@ atp_resolve_handle(PG_FUNCTION_ARGS)
 	queue_lookup(&r);
 	wait_until(&r, domain_has_answered, "The handle's domain");
 	if (r.did == NULL)
-		refuse_handle(&r, r.error != NULL ? r.error : "Its domain names no account.");
+		refuse_domain(&r);
 	verify_claim(&r);
 	row = row_of_did(fcinfo, &r);
 	SPI_finish();

@@ -294,7 +294,7 @@ $network->dns({ '_atproto.stolen.example.com' => { TXT => [ ["did=$found"] ] } }
 like(account_of('stolen.example.com', timeout => '5 min'), qr/the handle of no account.*does not claim the handle/s, 'W-23: an account that does not claim the handle');
 $network->dns({ '_atproto.several.example.com' => { TXT => [ ["did=$found"], ["did=$filed"] ] } });
 like(account_of('several.example.com', timeout => '5 min'), qr/several accounts/, 'W-20: two accounts');
-like(account_of('nobody.example.com', timeout => '5 min'), qr/the handle of no account.*404/s, 'W-23: a domain that names no account');
+like(account_of('nobody.example.com', timeout => '5 min'), qr/no account of the handle "nobody.example.com" was found.*404/s, 'W-23: a domain that names no account');
 like(account_of('alice.local', timeout => '5 min'), qr/top-level/, 'W-25: a domain that is none');
 like(account_of('found.example.com', as => 'somebody'), qr/permission denied for/, 'it is not granted to PUBLIC');
 query('GRANT USAGE ON SCHEMA atproto TO somebody; GRANT EXECUTE ON PROCEDURE atproto.resolve_handle TO somebody');
