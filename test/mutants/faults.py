@@ -966,6 +966,8 @@ fault("revalidate-hidden", "tables/commands/revalidate.c", "if (atp_update_has_e
 fault("revalidate-memory", "tables/commands/revalidate.c", "		MemoryContextReset(r->row);\n", "", "t/361_validate")
 fault("revalidate-left", "tables/commands/revalidate.c", "r->left += d->n - w.changed;", "r->left += 0;", "t/361_validate")
 fault("revalidate-settings", "tables/commands/revalidate.c", "if (value == NULL || !is_validated(r, name))", "if (value == NULL || (r->target == NULL && !is_validated(r, name)))", "t/361_validate")
+fault("await-silent", "fetch/identities/identity_sql.c", "if (identity.error != NULL && identity.state != ATP_IDENTITY_GOOD)", "if (identity.error == NULL && identity.state != ATP_IDENTITY_GOOD)", "t/334_identity_requests")
+fault("hint-preloaded", "process/manager/control.c", "return atp_manager_is_preloaded() ?", "return !atp_manager_is_preloaded() ?", "t/134_reasons")
 fault("settings-due", "fetch/repositories/task_settings.c", "\tif (changed)\n\t\tatp_make_due(", "\tif (changed && looked == 0)\n\t\tatp_make_due(", "t/349_await")
 fault("revalidate-range", "tables/commands/revalidate.c", "KEY \" OPERATOR(@.<=) ($5, $6, $7)", "KEY \" OPERATOR(@.<) ($5, $6, $7)", "t/361_validate")
 fault("settings-steps", "fetch/repositories/make_due.c", "\t\twhile (make_some_due(&kinds[i], places, activity))\n", "\t\tif (make_some_due(&kinds[i], places, activity))\n", "t/349_await")

@@ -209,6 +209,21 @@ give_up(struct varlena *did)
 			 errhint("Nobody asks for it: %s.", why)));
 }
 
+/* An answer without a key or a server, or that there is no such account, is an answer, too. */
+static void
+warn_of_answer(struct varlena *did)
+{
+	int			nest = atp_waiting_step();
+	AtpIdentity identity;
+
+	atp_identities_read(&did, 1, &identity);
+	if (identity.error != NULL && identity.state != ATP_IDENTITY_GOOD)
+		ereport(WARNING,
+				(errmsg("the account has no usable DID document"),
+				 errdetail("State \"%s\": %s", atp_identity_state_name(identity.state), identity.error)));
+	AtEOXact_GUC(false, nest);
+}
+
 /* SQL: CALL atproto.await(did, timeout) */
 Datum
 atp_await(PG_FUNCTION_ARGS)
@@ -232,6 +247,7 @@ atp_await(PG_FUNCTION_ARGS)
 			give_up(did);
 		atp_waiting_pause(POLL_MS);
 	}
+	warn_of_answer(did);
 	SPI_finish();
 	PG_RETURN_VOID();
 }

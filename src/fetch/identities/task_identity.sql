@@ -15,7 +15,7 @@ CREATE FUNCTION atproto.identity_refresh(did @extschema@.did) RETURNS void
 COMMENT ON FUNCTION atproto.identity_refresh(@extschema@.did) IS 'read an account''s DID document again, although it is not old; at most once a minute';
 CREATE PROCEDURE atproto.await(did @extschema@.did, timeout interval DEFAULT '10 s')
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_await';
-COMMENT ON PROCEDURE atproto.await(@extschema@.did, interval) IS 'commit, then wait until the caller''s look-ups of the account have an answer; an ERROR after this time';
+COMMENT ON PROCEDURE atproto.await(@extschema@.did, interval) IS 'commit, then wait until the caller''s look-ups of the account have an answer; an ERROR after this time, a WARNING if the account has no usable document';
 
 CREATE PROCEDURE atproto.resolve_handle(handle @extschema@.handle, INOUT did @extschema@.did DEFAULT NULL, timeout interval DEFAULT '10 s')
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_resolve_handle';

@@ -58,8 +58,13 @@ no_such_subscription(text *name)
 			 errhint("The view \"%s\" has the names.", "atproto.stat_subscription")));
 }
 
-#define TO_PRELOAD		" \"atproto\" to \"shared_preload_libraries\" and the database to \"atproto.databases\", and restart the server."
-#define PRELOAD_HINT	"To have it started with the server, add" TO_PRELOAD
+/* What the server's settings lack, so that a manager serves this database. */
+static const char *
+lacking_settings(void)
+{
+	return atp_manager_is_preloaded() ? "the database to \"atproto.databases\"" :
+		"\"atproto\" to \"shared_preload_libraries\" and the database to \"atproto.databases\"";
+}
 
 /*
  * In a database without a manager, start the consumer directly; the new process waits for the end of this
@@ -113,12 +118,12 @@ warn_without_fetcher(const AtpSubscription *sub)
 		ereport(WARNING,
 				(errmsg("events of subscription \"%s\" will wait: nobody looks up the keys that verify them", sub->name),
 				 errdetail("The fetcher runs only in databases that an atproto manager serves."),
-				 errhint("Add" TO_PRELOAD)));
+				 errhint("Add %s, and restart the server.", lacking_settings())));
 	else if (sub->settings.backfill != ATP_BACKFILL_NONE)
 		ereport(WARNING,
 				(errmsg("no repositories of subscription \"%s\" will be fetched", sub->name),
 				 errdetail("The fetcher runs only in databases that an atproto manager serves."),
-				 errhint("Add" TO_PRELOAD)));
+				 errhint("Add %s, and restart the server.", lacking_settings())));
 }
 
 /* SQL: atproto.resume(): have the subscription's process started. */
@@ -134,7 +139,7 @@ begin_to_run(const char *name)
 	else if (start_without_manager(sub))
 		ereport(NOTICE,
 				(errmsg("subscription \"%s\" runs until the server stops", sub->name),
-				 errdetail("No atproto manager serves this database."), errhint(PRELOAD_HINT)));
+				 errdetail("No atproto manager serves this database."), errhint("To have it started with the server, add %s, and restart the server.", lacking_settings())));
 }
 
 /* ------------------------------------------------------------------------
@@ -239,7 +244,7 @@ announce_subscription(const AtpSubscription *sub, AtpArg cursor, bool managed)
 	else
 		ereport(NOTICE,
 				(errmsg("subscription \"%s\" runs until the server stops", sub->name),
-				 errdetail("No atproto manager serves this database. %s", does), errhint("%s %s", PRELOAD_HINT, look)));
+				 errdetail("No atproto manager serves this database. %s", does), errhint("To have it started with the server, add %s, and restart the server. %s", lacking_settings(), look)));
 }
 
 /* SQL: atproto.subscribe(): have the new subscription's process started, and tell the user. */

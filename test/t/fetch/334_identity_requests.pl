@@ -148,6 +148,9 @@ my $awaited = plc();
 $network->documents({ $awaited => $good->($awaited) });
 is(query("CALL atproto.await('$awaited', '180 s'); SELECT state FROM atproto.identity WHERE did = '$awaited'"), 'good', 'await() waits for the answer');
 $network->fault({ host => 'error.example.net', status => 500 });
+my $mistyped = plc();
+($rc, $out, $err) = $node->psql('postgres', "CALL atproto.await('$mistyped', '180 s')");
+like("$rc$err", qr/^0.*WARNING:  the account has no usable DID document\nDETAIL:  State "gone": \S+ HTTP status 404/s, 'a warning says that there is no such account');
 ($rc, $out, $err) = $node->psql('postgres', "CALL atproto.await('did:web:error.example.net', '0.1 s')");
 like($err, qr/there is no answer yet about the account\n.*^HINT:  It is still asked for: see table "atproto\.identity_request"\./ms, 'or gives up');
 

@@ -17,8 +17,8 @@ use Test::More;
 
 my $tree = test_dir() . '/..';
 my $dir  = PostgreSQL::Test::Utils::tempdir();
-my @files = qw(META.json atproto.control debian/control.in debian/control debian/copyright debian/changelog CHANGELOG.md);
-mkdir "$dir/debian" or BAIL_OUT($!);
+my @files = qw(META.json atproto.control debian/control.in debian/control debian/copyright debian/changelog CHANGELOG.md contrib/docker/README.md);
+mkdir "$dir/$_" or BAIL_OUT($!) foreach qw(debian contrib contrib/docker);
 copy("$tree/$_", "$dir/$_") or BAIL_OUT("$_: $!") foreach @files;
 
 sub edit

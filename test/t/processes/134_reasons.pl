@@ -86,7 +86,7 @@ my $unserved = q(no manager serves this database: add the database to "atproto.d
 is(state_of('row', database => 'unserved'), "not running|$unserved|f", 'no manager for this database');
 is(query('SELECT state, last_error, last_error_at FROM atproto.stat_fetcher', database => 'unserved'), "not running|$unserved|", 'no fetcher for this database');
 like(said("SELECT atproto.subscribe('few', '$url', backfill => 'repair')", 'unserved'),
-	qr/^WARNING:  no repositories of subscription "few" will be fetched\n.*^NOTICE:  subscription "few" runs until the server stops\nDETAIL:  No atproto manager serves this database\. It begins with the next event\. [^\n]+\nHINT:  To have it started [^\n]*"atproto\.databases", and restart the server\. SELECT \* FROM atproto\.status/ms,
+	qr/^WARNING:  no repositories of subscription "few" will be fetched\n.*^NOTICE:  subscription "few" runs until the server stops\nDETAIL:  No atproto manager serves this database\. It begins with the next event\. [^\n]+\nHINT:  To have it started with the server, add the database to "atproto\.databases", and restart the server\. SELECT \* FROM atproto\.status/ms,
 	'subscribe() says that no fetcher runs');
 query("INSERT INTO atproto.identity (did, state, error) VALUES ('did:web:a.example.com', 'invalid', 'no JSON')", database => 'unserved');
 like(said("CALL atproto.await('did:web:a.example.com', '0 s')", 'unserved'),
