@@ -45,6 +45,7 @@ log_statement = none
 max_wal_size = 4GB
 # a month is a minute
 autovacuum_naptime = 1s
+checkpoint_warning = 0
 EOS
 
 # A season's capture, and what the simulator says of the season: made while the season before runs.
