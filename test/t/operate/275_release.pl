@@ -176,7 +176,7 @@ unlike($tag, qr/^#|\]\(/m, 'and has no line that git takes for a comment, and no
 sub open_after
 {
 	my ($change) = @_;
-	system("rm -rf $dir/open; mkdir $dir/open && cd $tree && cp -r --parents META.json CHANGELOG.md atproto.control debian release test/data/promised.txt $dir/open") == 0 or BAIL_OUT('cp');
+	system("rm -rf $dir/open; mkdir $dir/open && cd $tree && cp -r --parents META.json CHANGELOG.md atproto.control debian release contrib/docker/README.md test/data/promised.txt $dir/open") == 0 or BAIL_OUT('cp');
 	system("cd $dir/open && $change") == 0 or BAIL_OUT($change);
 	return (output_of("$dir/open/release/source.py", 'open'))[1];
 }
