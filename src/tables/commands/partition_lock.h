@@ -35,8 +35,8 @@ typedef struct AtpLocking
  * in_transaction some attempts wait longer, so that the server can detect a deadlock with locks
  * that the transaction took before.  An autovacuum worker that has one of the tables is cancelled
  * as by other sessions of PostgreSQL, unless the worker runs against wraparound: for this, sessions
- * wait half a second longer than deadlock_timeout for the worker's table.  The caller's lock_timeout limits all attempts together; 0: no
- * limit.
+ * wait half a second longer than deadlock_timeout for the worker's table.  The caller's lock_timeout
+ * limits all attempts together; 0: no limit.
  */
 extern void atp_lock_with_retries(const AtpLocking *locking);
 

@@ -254,9 +254,8 @@ is_there(const char *target, const char *table)
 static bool
 counts_note_events(const char *target)
 {
-	Oid			namespace = get_namespace_oid(target, false);
-	Oid			events = get_relname_relid(atp_record_event_table.name, namespace);
-	Oid			counts = get_relname_relid(atp_collection_count_table.name, namespace);
+	Oid			events = atp_target_relid(target, atp_record_event_table.name);
+	Oid			counts = atp_target_relid(target, atp_collection_count_table.name);
 	AtpResult	found;
 	bool		notes;
 
