@@ -9,16 +9,24 @@
  *
  * So for such a statement the planner is offered unique indexes only: they are right however large
  * the table has become.
+ *
+ * And since the keys are few, the whole table is not read for them: to the planner, that looks cheaper than a look-up of
+ * each key as long as the table has less than some million rows, and costs as much for each batch of keys.
  */
 #include "postgres.h"
 
 #include "common/compat.h"
 #include "nodes/pathnodes.h"
 #include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
 #include "optimizer/plancat.h"
 #include "tables/base/key_plan.h"
 
+/* More than any plan that looks keys up can cost. */
+#define TOO_MUCH	1.0e10
+
 static AtpRelationHook next_hook = NULL;
+static set_rel_pathlist_hook_type next_paths_hook = NULL;
 static bool hooked;
 static void *first_parameter;
 
@@ -35,16 +43,13 @@ is_the_statement(PlannerInfo *root)
 		params->params[0].value == PointerGetDatum(first_parameter);
 }
 
-static void
-offer_keys(ATP_RELATION_HOOK_PARAMETERS)
+/* NIL: a table that a user has made may have no unique index. */
+static List *
+unique_indexes(const RelOptInfo *rel)
 {
 	List	   *keys = NIL;
 	ListCell   *cell;
 
-	if (next_hook != NULL)
-		ATP_RELATION_HOOK(next_hook);
-	if (!is_the_statement(root))
-		return;
 	foreach(cell, rel->indexlist)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
@@ -52,9 +57,41 @@ offer_keys(ATP_RELATION_HOOK_PARAMETERS)
 		if (index->unique && index->indpred == NIL)
 			keys = lappend(keys, index);
 	}
-	/* a table that a user has made may have no unique index */
+	return keys;
+}
+
+static void
+offer_keys(ATP_RELATION_HOOK_PARAMETERS)
+{
+	List	   *keys;
+
+	if (next_hook != NULL)
+		ATP_RELATION_HOOK(next_hook);
+	if (!is_the_statement(root))
+		return;
+	keys = unique_indexes(rel);
 	if (keys != NIL)
 		rel->indexlist = keys;
+}
+
+static void
+avoid_whole_table(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
+{
+	ListCell   *cell;
+
+	if (next_paths_hook != NULL)
+		next_paths_hook(root, rel, rti, rte);
+	if (!is_the_statement(root) || unique_indexes(rel) == NIL)
+		return;
+	foreach(cell, rel->pathlist)
+	{
+		Path	   *path = lfirst(cell);
+
+		if (path->pathtype != T_SeqScan)
+			continue;
+		path->startup_cost += TOO_MUCH;
+		path->total_cost += TOO_MUCH;
+	}
 }
 
 void
@@ -62,6 +99,8 @@ atp_plan_by_key(void *first)
 {
 	if (!hooked)
 	{
+		next_paths_hook = set_rel_pathlist_hook;
+		set_rel_pathlist_hook = avoid_whole_table;
 		next_hook = atp_relation_hook;
 		atp_relation_hook = offer_keys;
 		hooked = true;

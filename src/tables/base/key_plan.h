@@ -8,8 +8,8 @@
 #include "postgres.h"
 
 /*
- * Offer only unique indexes to the planner for the statement whose first parameter is this array; NULL: end.
- * Statements that triggers run meanwhile are planned as usual.
+ * The planner uses unique indexes only for the statement whose first parameter is this array; NULL: end.  Statements that
+ * triggers run meanwhile are planned as usual.
  */
 extern void atp_plan_by_key(void *first);
 

@@ -35,6 +35,7 @@ my $month   = 31 * 86400;
 my $begin   = time;
 my $preload = AtprotoTest::Preload->make;
 my $buffers = $long ? '4GB' : '512MB';
+my $naptime = $long ? '10s' : '1s';
 my $node    = make_node('years', start => $preload, conf => <<"EOS");
 shared_buffers = $buffers
 atproto.audits = on
@@ -43,8 +44,8 @@ atproto.reconnect_max_delay = 200ms
 log_checkpoints = off
 log_statement = none
 max_wal_size = 4GB
-# a month is a minute
-autovacuum_naptime = 1s
+# a month is less than a minute
+autovacuum_naptime = $naptime
 checkpoint_warning = 0
 EOS
 
@@ -106,6 +107,7 @@ foreach my $k (1 .. $seasons)
 	my @kinds = @{ $kills->{kinds} };
 
 	$simulator->finish or BAIL_OUT("the simulator failed in season $k");
+	$simulator = begin_simulator($k + 1) if $k < $seasons;
 	# no event of the season is of the future
 	$preload->step($month);
 	if (!$server)
@@ -119,7 +121,6 @@ foreach my $k (1 .. $seasons)
 		$server->{capture} = "$dir/frames";
 		$server->restart('--cut-after', int($events / 3));
 	}
-	$simulator = begin_simulator($k + 1) if $k < $seasons;
 	query("UPDATE atproto.subscription SET workers = " . ($disturbed ? 1 + $k % 3 : $workers));
 	# the server's statistics go with a crash, and with these the work of autovacuum
 	@kinds = grep { $_->[0] !~ /server|restart/ } @kinds if $long && $k % 5;

@@ -193,10 +193,18 @@ INSERT INTO p.record (did, collection, rkey, cid, rev, value) SELECT did, 'app.b
 	jsonb_build_object('$type', 'app.bsky.graph.block', 'subject', 'did:plc:' || lpad(translate(n::text, '0189', 'abcd'), 24, 'b'))
 FROM generate_series(1, 30000) n, (SELECT did, cid, rev FROM p.record LIMIT 1) r
 SQL
-query(q{SELECT atproto.rebuild_links('p'); SELECT atproto.partition('p', 'month', ahead => 0); ANALYZE p.link; SELECT pg_stat_force_next_flush(); SELECT pg_stat_reset()});
+query(q{INSERT INTO p.repo (did, rev, sync) SELECT DISTINCT ON (did) did, rev, 'synchronized' FROM p.record; SELECT atproto.count_links('{app.bsky.feed.like:subject.uri,app.bsky.graph.block:subject}', 'p')});
+query(q{SELECT atproto.rebuild_links('p'); SELECT atproto.partition('p', 'month', ahead => 0); ANALYZE p.link, p.link_count, p.repo});
+# the month has some hundred pages, and is removed in several steps
+my $ninth = 'p.record_' . month(-9);
+query("ALTER TABLE $ninth SET (fillfactor = 10)");
+query("VACUUM FULL $ninth");
+query('SELECT pg_stat_force_next_flush(); SELECT pg_stat_reset()');
 call(q{'p', ahead => 0, keep => '6 months'});
 query('SELECT pg_stat_force_next_flush()');
 cmp_ok(query(q{SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelid = 'p.link_pkey'::regclass}), '<', 3000, 'a link that goes does not cost all those of its target');
+cmp_ok(query("SELECT seq_tup_read FROM pg_stat_user_tables WHERE relid = 'p.$_'::regclass"), '<', 100, "no step reads all of $_") foreach qw(link link_count);
+cmp_ok(query(q{SELECT seq_tup_read FROM pg_stat_user_tables WHERE relid = 'p.repo'::regclass}), '<', 3 * 6000, 'repo is read at the begin and at the end of the month, and by no step');
 is(query('SELECT count(*) FROM p.link'), '36000', 'the others stay');
 
 # --- while a stream comes ---
