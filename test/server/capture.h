@@ -36,6 +36,7 @@ typedef struct Message
 typedef struct Capture
 {
 	uint8_t    *bytes;
+	size_t		mapped;			/* of a file of so many bytes, which is mapped; 0: in memory of their own */
 	Message    *msgs;
 	size_t		n;
 	bool		has_seq;

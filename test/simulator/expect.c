@@ -65,8 +65,8 @@ put_json(FILE *f, const char *json)
 	for (; *json != '\0'; json++)
 	{
 		if (*json == '\\')
-			putc('\\', f);
-		putc(*json, f);
+			putc_unlocked('\\', f);
+		putc_unlocked(*json, f);
 	}
 }
 
@@ -95,11 +95,11 @@ put_records(FILE *f, Account *a)
 
 		fprintf(f, "%s\t%.*s\t%s\t", a->did, len, record->path, record->path + len + 1);
 		put_digest(f, record->digest);
-		putc('\t', f);
+		putc_unlocked('\t', f);
 		put_tid(f, record->rev);
-		putc('\t', f);
+		putc_unlocked('\t', f);
 		put_json(f, record->json);
-		putc('\n', f);
+		putc_unlocked('\n', f);
 	}
 }
 
@@ -113,9 +113,9 @@ put_repo(FILE *f, const Account *a)
 	if (a->has_commit)
 	{
 		put_tid(f, a->rev);
-		putc('\t', f);
+		putc_unlocked('\t', f);
 		put_cid(f, a->commit);
-		putc('\t', f);
+		putc_unlocked('\t', f);
 		put_cid(f, a->data);
 	}
 	else
@@ -134,7 +134,7 @@ put_account(FILE *f, const Account *a)
 	fprintf(f, "%s\t%u\t", a->did, a->history);
 	for (size_t i = 0; i < sizeof key; i++)
 		fprintf(f, "%02x", key[i]);
-	putc('\n', f);
+	putc_unlocked('\n', f);
 }
 
 static void
@@ -196,7 +196,7 @@ write_history(const Network *net)
 	{
 		fprintf(f, "%s\t", net->old[i].leaf.path);
 		put_digest(f, net->old[i].leaf.value);
-		putc('\n', f);
+		putc_unlocked('\n', f);
 	}
 	close_file(net, f);
 }
