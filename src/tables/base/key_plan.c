@@ -10,8 +10,10 @@
  * So for such a statement the planner is offered unique indexes only: they are right however large
  * the table has become.
  *
- * And since the keys are few, the whole table is not read for them: to the planner, that looks cheaper than a look-up of
- * each key as long as the table has less than some million rows, and costs as much for each batch of keys.
+ * And since the keys are few, each key is looked up, and the table is not read in any other way.  To read a whole table
+ * looks cheaper to the planner, as long as the table has less than some million rows, and is done again for each batch of
+ * keys.  And where the planner expects that a further condition leaves hardly a row, as "n = 0" of a count, it would
+ * compare each such row with each key: a batch that lowers thousands of counts to zero would take minutes.
  */
 #include "postgres.h"
 
@@ -74,8 +76,9 @@ offer_keys(ATP_RELATION_HOOK_PARAMETERS)
 		rel->indexlist = keys;
 }
 
+/* A path that depends on no other table does not look keys up. */
 static void
-avoid_whole_table(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
+prefer_lookups(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 {
 	ListCell   *cell;
 
@@ -87,7 +90,7 @@ avoid_whole_table(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *
 	{
 		Path	   *path = lfirst(cell);
 
-		if (path->pathtype != T_SeqScan)
+		if (path->param_info != NULL)
 			continue;
 		path->startup_cost += TOO_MUCH;
 		path->total_cost += TOO_MUCH;
@@ -100,7 +103,7 @@ atp_plan_by_key(void *first)
 	if (!hooked)
 	{
 		next_paths_hook = set_rel_pathlist_hook;
-		set_rel_pathlist_hook = avoid_whole_table;
+		set_rel_pathlist_hook = prefer_lookups;
 		next_hook = atp_relation_hook;
 		atp_relation_hook = offer_keys;
 		hooked = true;

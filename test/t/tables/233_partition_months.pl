@@ -207,6 +207,22 @@ cmp_ok(query("SELECT seq_tup_read FROM pg_stat_user_tables WHERE relid = 'p.$_':
 cmp_ok(query(q{SELECT seq_tup_read FROM pg_stat_user_tables WHERE relid = 'p.repo'::regclass}), '<', 3 * 6000, 'repo is read at the begin and at the end of the month, and by no step');
 is(query('SELECT count(*) FROM p.link'), '36000', 'the others stay');
 
+# --- many counts become zero: each is found by its key, since a join of all zeros with all keys would be quadratic ---
+
+query(q{CREATE SCHEMA z; SELECT atproto.create_tables('z')});
+query(<<'SQL');
+INSERT INTO z.record (did, collection, rkey, cid, rev, value) SELECT r.did, 'app.bsky.graph.block',
+	tid_floor(now() - CASE WHEN n <= 600 THEN interval '9 months' ELSE interval '1 hour' END + n * interval '1 second')::recordkey, r.cid, r.rev,
+	jsonb_build_object('$type', 'app.bsky.graph.block', 'subject', 'did:plc:' || lpad(translate(n::text, '0189', 'abcd'), 24, 'z'))
+FROM generate_series(1, 2000) n, (SELECT did, cid, rev FROM p.record LIMIT 1) r
+SQL
+query(q{SELECT atproto.count_links('{app.bsky.graph.block:subject}', 'z')});
+query(q{SELECT atproto.rebuild_links('z'); SELECT atproto.partition('z', 'month', ahead => 0); ANALYZE z.link, z.link_count; SELECT pg_stat_force_next_flush(); SELECT pg_stat_reset()});
+call(q{'z', ahead => 0, keep => '6 months'});
+query('SELECT pg_stat_force_next_flush()');
+is(query('SELECT count(*), sum(n) FROM z.link_count'), '1400|1400', 'no count is zero');
+cmp_ok(query(q{SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelid = 'z.link_count_pkey'::regclass}), '>=', 2 * 600, 'each count is looked up twice, to be lowered and to be removed');
+
 # --- while a stream comes ---
 
 my $pds    = capture('pds.frames.gz');
