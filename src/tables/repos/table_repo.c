@@ -142,7 +142,7 @@ static const AtpStatement statements[] = {
 	[ATP_MARK_REPO] = {
 		"UPDATE #.repo r SET sync = 'desynchronized', updated_at = now() FROM unnest($1) u (did)"
 		" WHERE r.did OPERATOR(@.=) u.did AND r.sync IS DISTINCT FROM 'desynchronized'",
-		SPI_OK_UPDATE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW
+		SPI_OK_UPDATE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_BY_KEY
 	},
 	[ATP_LOCK_FREE_REPOS] = {
 		"SELECT did FROM #.repo WHERE did OPERATOR(@.=) ANY ($1) ORDER BY did FOR NO KEY UPDATE SKIP LOCKED",
@@ -210,7 +210,7 @@ static const AtpStatement statements[] = {
 	[ATP_FORGET_REPOS] = {
 		"DELETE FROM #.repo r USING unnest($1) u (did) WHERE r.did OPERATOR(@.=) u.did"
 		" AND (r.rev, r.hold, r.status_at, r.handle, r.deleted_rev, r.hidden_at) IS NULL AND r.sync = 'partial'",
-		SPI_OK_DELETE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW
+		SPI_OK_DELETE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_BY_KEY
 	},
 };
 
