@@ -29,10 +29,13 @@ my @applying = ('atproto consumer', 'atproto apply worker');
 my @known = (
 	qr/^LOG:  (atproto subscription "years" ((dis)?connected|follows) |settings of atproto subscription "years" changed|atproto consumer of subscription "years" ends: (its settings|one of its workers ended))/,
 	qr/^DETAIL:  Last event \d+; trying again in /,
-	qr/^LOG:  (starting PostgreSQL|listening on|database system|shutting down|aborting any active|received (fast|immediate) shutdown|redo |invalid record length|unexpected pageaddr|skipping (analyze|vacuum) of )/,
+	qr/^LOG:  (starting PostgreSQL|listening on|database system|shutting down|aborting any active|received (fast|immediate) shutdown|redo |invalid record length|invalid magic number|unexpected pageaddr|skipping (analyze|vacuum) of )/,
 	qr/^LOG:  (all server processes terminated|terminating any other active server processes|server process|logical replication launcher)/,
 	qr/^LOG:  background worker "(atproto [^"]+|logical replication launcher)" \(PID \d+\) (exited with exit code|was terminated by signal 9)/,
 	qr/^LOG:  automatic (analyze|vacuum|aggressive vacuum) of table /,
+	# maintain_partitions() does not wait for it
+	qr/^ERROR:  canceling autovacuum task/,
+	qr/^CONTEXT:  while (scanning|vacuuming) block \d+ of relation /,
 	qr/^CONTEXT:  (applying events \d+ to \d+ of subscription "years"|SQL statement ")/,
 	qr/^DETAIL:  (Consistent recovery state has not been yet reached|Failed process was running: )/,
 	qr/^WARNING:  terminating connection because of crash of another server process/,
