@@ -74,7 +74,7 @@ number(Capture *c)
 		for (size_t i = 0; i < c->n; i++)
 			c->msgs[i].seq = (int64_t) i + 1;
 	if (c->wire == WIRE_JETSTREAM)
-		c->has_seq = true;		/* a position is one */
+		c->has_seq = true;		/* messages of Jetstream have none: the position of a message in the file serves as its seq */
 }
 
 /* Which wire is it?  A frame of DAG-CBOR begins with a map. */
