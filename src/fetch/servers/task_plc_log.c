@@ -149,7 +149,8 @@ ask_directories(void)
 	MemoryContextSwitchTo(cxt);
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 		claimed = claim_rows(now);
-	ATP_INJECTION_POINT("logs claimed");
+	if (claimed != NIL)
+		ATP_INJECTION_POINT("logs claimed");
 	atp_commit();
 	foreach(cell, claimed)
 	{

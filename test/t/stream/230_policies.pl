@@ -106,12 +106,15 @@ SQL
 # the end comes when the last process has been killed, however slow the machine is
 my $slow = AtprotoTest::Server->start($pds, '--rate', 800, '--hold-at', 1500);
 subscribe('hand', $slow, events => "'hand'");
+# (the next consumer has asked for the stream before it is killed: each end is one of a connection)
+my $connections = 0;
 foreach my $seq (300, 700, 1100)
 {
 	my $pid;
+	$connections++;
 	wait_until(
 		sub {
-			return $pid = try_query("SELECT pid FROM atproto.stat_subscription WHERE seq >= $seq");
+			return scalar(() = $slow->cursors) >= $connections && ($pid = try_query("SELECT pid FROM atproto.stat_subscription WHERE seq >= $seq"));
 		},
 		"seq $seq");
 	kill 'KILL', $pid;
