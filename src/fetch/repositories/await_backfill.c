@@ -375,14 +375,14 @@ atp_await_backfill(PG_FUNCTION_ARGS)
 			b.done_before = b.done;
 		if (b.ended == b.lists && b.left == 0)
 			break;
-		if ((timeout_ms >= 0 && atp_remaining(atp_now(), b.begin, timeout_ms) == 0) ||
-			atp_remaining(atp_now(), b.served, UNSERVED_MS) == 0)
-			give_up(&b);
 		if (first || atp_remaining(atp_now(), told, NOTICE_MS) == 0)
 		{
 			report_progress(&b, first);
 			told = atp_now();
 		}
+		if ((timeout_ms >= 0 && atp_remaining(atp_now(), b.begin, timeout_ms) == 0) ||
+			atp_remaining(atp_now(), b.served, UNSERVED_MS) == 0)
+			give_up(&b);
 		first = false;
 		took_ms = (atp_now() - looked) / 1000;
 		atp_waiting_pause(Min(Max(took_ms * PAUSE_FACTOR, PAUSE_MIN_MS), PAUSE_MAX_MS));

@@ -14,7 +14,7 @@ use AtprotoTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = make_node('retry_late', conf => "max_worker_processes = 20\natproto.reconnect_delay = 20ms");
+my $node = make_node('retry_late', conf => "max_worker_processes = 20\natproto.reconnect_delay = 20ms\natproto.multi_source_wait = 10min");
 
 # --- an export lacks a record, whose removal was refused: the letter is the only trace of the record ---
 
