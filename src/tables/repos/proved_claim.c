@@ -4,7 +4,8 @@
  *
  * Invariant: a synchronized repository has exactly the account's records, as of its revision, in the collections of each
  * running subscription that follows the repository.  No event sets proved_rev by itself: proved_rev follows sync, so a
- * commit that came without its records, or an event of a Jetstream, leaves proved_rev where it was.
+ * commit that came without its records, or an event of a Jetstream, leaves proved_rev where it was.  The claim is made when
+ * a batch stores its repositories: one that becomes synchronized and loses that within the batch gets none.
  */
 #include "postgres.h"
 
