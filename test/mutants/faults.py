@@ -1528,8 +1528,10 @@ fault("count-others", "tables/records/collection_count.c", "others->of[a] += cou
 fault("link-types-slot", "core/repo/link.c", "element = (*count)++;", "element = *count; *count += 2;", "unit/test_link")
 fault("link-types-few", "data/links.c", "	if (count > STACK_TYPES)", "	if (count < STACK_TYPES)", "sql/data_links")
 fault("key-plan", "tables/base/key_plan.c", "if (keys != NIL)", "if (keys == NIL)", "t/234_key_plans")
-fault("key-plan-whole", "tables/base/key_plan.c", "if (path->param_info != NULL)", "if (path->param_info == NULL)", "t/233_partition_months")
-fault("key-plan-scan", "tables/base/key_plan.c", "if (path->param_info != NULL)", "if (path->pathtype != T_SeqScan)", "t/233_partition_months")
+fault("key-plan-whole", "tables/base/key_plan.c", "return path->param_info != NULL;", "return path->param_info == NULL;", "t/233_partition_months")
+fault("key-plan-scan", "tables/base/key_plan.c", "		if (looks_up(path))", "		if (path->pathtype != T_SeqScan)", "t/233_partition_months")
+fault("key-plan-no-key", "tables/base/key_plan.c", " || !has_look_up(rel))", ")", "t/233_partition_months")
+fault("key-plan-again", "tables/commands/partition_links.c", "			atp_plan_by_key(DatumGetPointer(targets.value));\n			atp_run(", "			atp_run(", "t/233_partition_months")
 fault("partition-repo-whole", "tables/commands/partition_claims.c", "(SELECT \" CLAIMS \" FROM #.repo p WHERE p.did OPERATOR(@.=) r.did) IS NOT TRUE",
 	"NOT EXISTS (SELECT FROM #.repo p WHERE p.did OPERATOR(@.=) r.did AND \" CLAIMS \")", "t/233_partition_months")
 fault("link-fits", "tables/records/table_link.c", "<= ATP_LINK_ENTRY_MAX", "<= 2 * ATP_LINK_ENTRY_MAX", "sql/link")

@@ -14,6 +14,10 @@
  * looks cheaper to the planner, as long as the table has less than some million rows, and is done again for each batch of
  * keys.  And where the planner expects that a further condition leaves hardly a row, as "n = 0" of a count, it would
  * compare each such row with each key: a batch that lowers thousands of counts to zero would take minutes.
+ *
+ * A table without a look-up is read as usual, and the plan's cost stays what it is: a table without a unique index, a table of
+ * a user's rule or policy that is joined with no key, an empty table, for which the planner has dropped the look-up.  A plan
+ * that seems to cost too much would be compiled (jit) in a user's session, which takes seconds.
  */
 #include "postgres.h"
 
@@ -77,6 +81,29 @@ offer_keys(ATP_RELATION_HOOK_PARAMETERS)
 }
 
 /* A path that depends on no other table does not look keys up. */
+static bool
+looks_up(const Path *path)
+{
+	return path->param_info != NULL;
+}
+
+static bool
+has_look_up(const RelOptInfo *rel)
+{
+	ListCell   *cell;
+
+	foreach(cell, rel->pathlist)
+	{
+		if (looks_up(lfirst(cell)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Partial paths keep their costs, because no such statement has a parallel plan: these statements write or lock rows, or are
+ * prepared without CURSOR_OPT_PARALLEL_OK.
+ */
 static void
 prefer_lookups(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 {
@@ -84,13 +111,13 @@ prefer_lookups(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte
 
 	if (next_paths_hook != NULL)
 		next_paths_hook(root, rel, rti, rte);
-	if (!is_the_statement(root) || unique_indexes(rel) == NIL)
+	if (!is_the_statement(root) || unique_indexes(rel) == NIL || !has_look_up(rel))
 		return;
 	foreach(cell, rel->pathlist)
 	{
 		Path	   *path = lfirst(cell);
 
-		if (path->param_info != NULL)
+		if (looks_up(path))
 			continue;
 		path->startup_cost += TOO_MUCH;
 		path->total_cost += TOO_MUCH;

@@ -78,7 +78,11 @@ atp_remove_links(AtpParting *w, AtpTuple found)
 		atp_run(atp_expand_sql(counted ? REMOVE_COUNTED_LINKS : REMOVE_LINKS, w->schema),
 				ATP_ARGS(targets, sources, array_of(found, "rkeys", "recordkey"), array_of(found, "dids", "did")));
 		if (counted)
+		{
+			/* again: a trigger of the statement before may have called atproto.retry(), which ends such planning, too */
+			atp_plan_by_key(DatumGetPointer(targets.value));
 			atp_run(atp_expand_sql(REMOVE_ZEROS, w->schema), ATP_ARGS(targets, sources));
+		}
 	}
 	PG_FINALLY();
 	{
