@@ -89,6 +89,9 @@ atp_parting_withdraw_last(AtpParting *w, const char *part)
 const char *
 atp_parting_unclaimed(AtpParting *w)
 {
-	/* a value for each row, looked up by the key: as a join, each step might read the whole table repo */
-	return has_claims(w) ? "(SELECT " CLAIMS " FROM #.repo p WHERE p.did OPERATOR(@.=) r.did) IS NOT TRUE" : "true";
+	/*
+	 * A value for each row, looked up by the key: as a join, each step might read the whole table repo.  An aggregate, since
+	 * a table that inherits from repo may have the DID once more.
+	 */
+	return has_claims(w) ? "(SELECT bool_or(" CLAIMS ") FROM #.repo p WHERE p.did OPERATOR(@.=) r.did) IS NOT TRUE" : "true";
 }

@@ -274,8 +274,11 @@ blocks('h', 300, 200);
 query(<<'SQL');
 CREATE TABLE h.total (id integer PRIMARY KEY, n integer); INSERT INTO h.total SELECT i, 0 FROM generate_series(1, 100) i; ANALYZE h.total;
 CREATE RULE total AS ON DELETE TO h.link_count DO ALSO UPDATE h.total SET n = n + 1 WHERE id > 50;
+INSERT INTO h.repo (did, rev, sync) SELECT DISTINCT ON (did) did, rev, 'synchronized' FROM h.record;
+CREATE TABLE h.repo_again () INHERITS (h.repo); INSERT INTO h.repo_again SELECT * FROM h.repo;
 SQL
 like(plans(q{'h', ahead => 0, keep => '6 months'}), qr/Seq Scan on total/, 'a rule reads a table of its own');
+is(query('SELECT count(*), sum(n) FROM h.link_count') . query('SELECT min(sync) || max(sync) FROM h.repo'), '200|200partialpartial', 'a table that inherits from repo may have the same account');
 
 # A trigger runs a statement by keys of its own, on a table without rows; the rest of the links' step is planned as before.
 my $steps = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x'));
