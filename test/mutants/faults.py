@@ -1533,6 +1533,8 @@ fault("key-plan-scan", "tables/base/key_plan.c", "		if (looks_up(path))", "		if 
 fault("key-plan-no-key", "tables/base/key_plan.c", " || !has_look_up(rel))", ")", "t/233_partition_months")
 fault("key-plan-again", "tables/commands/partition_links.c", "			atp_plan_by_key(DatumGetPointer(targets.value));\n			atp_run(", "			atp_run(", "t/233_partition_months")
 fault("partition-repo-twice", "tables/commands/partition_claims.c", "(SELECT bool_or(\" CLAIMS \") FROM", "(SELECT (\" CLAIMS \") FROM", "t/233_partition_months")
+fault("forget-repos-whole", "tables/repos/table_repo.c", "AND r.sync = 'partial'\",\n\t\tSPI_OK_DELETE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_BY_KEY",
+	"AND r.sync = 'partial'\",\n\t\tSPI_OK_DELETE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW", "t/282_full_held")
 fault("partition-repo-whole", "tables/commands/partition_claims.c", "(SELECT bool_or(\" CLAIMS \") FROM #.repo p WHERE p.did OPERATOR(@.=) r.did) IS NOT TRUE",
 	"NOT EXISTS (SELECT FROM #.repo p WHERE p.did OPERATOR(@.=) r.did AND \" CLAIMS \")", "t/233_partition_months")
 fault("link-fits", "tables/records/table_link.c", "<= ATP_LINK_ENTRY_MAX", "<= 2 * ATP_LINK_ENTRY_MAX", "sql/link")

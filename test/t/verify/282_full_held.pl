@@ -33,10 +33,24 @@ query("INSERT INTO atproto.identity (did, state, key, pds, resolved_at, asked_at
 looked_up('', 'true');
 is(query("SELECT why, count(*) FROM atproto.held_event GROUP BY why ORDER BY why"), "order|59\nsignature|101", 'V-41: none is by the key that is known now; once more, the first of each, and what waits behind it');
 is(query('SELECT count(*), count(DISTINCT did) FROM atproto.identity_request'), '101|101', 'V-41: again one request for each account');
+# further repositories: a DELETE from repo reads none of them; triggers note how many rows its scans of the whole table read
+query(<<'SQL');
+INSERT INTO flood.repo (did, rev) SELECT ('did:plc:' || lpad(translate(n::text, '0189', 'abcd'), 24, 'z'))::did, '3khuwc44dlywo' FROM generate_series(1, 2000) n;
+ANALYZE flood.repo;
+CREATE TABLE reads (n bigint);
+CREATE FUNCTION note_reads() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	INSERT INTO public.reads VALUES (pg_stat_get_xact_tuples_returned(tg_relid) * CASE tg_when WHEN 'AFTER' THEN 1 ELSE -1 END);
+	RETURN NULL;
+END $$;
+CREATE TRIGGER first BEFORE DELETE ON flood.repo FOR EACH STATEMENT EXECUTE FUNCTION note_reads();
+CREATE TRIGGER last AFTER DELETE ON flood.repo FOR EACH STATEMENT EXECUTE FUNCTION note_reads();
+SQL
 looked_up('', 'true');
 wait_for('SELECT count(*) = 0 FROM atproto.held_event');
 is(query('SELECT count(*), sum(attempts) FROM atproto.dead_letter'), '101|160', 'V-48: one letter for each account and key, which counts the others');
-is(query('SELECT count(*) FROM flood.repo'), '0', 'V-48: and of none is there a row');
+is(query('SELECT count(*) FROM flood.repo WHERE rev IS NULL'), '0', 'V-48: and of none is there a row');
+is(query('SELECT count(*) > 1, sum(n) FROM reads'), 't|0', 'each row that goes is looked up by its key');
 query("SELECT atproto.unsubscribe('flood')");
 
 # no room
