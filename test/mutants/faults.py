@@ -929,6 +929,7 @@ fault("partition-claims", "tables/commands/partition_claims.c", "sync = CASE WHE
 fault("partition-claims-fetched", "tables/commands/partition_claims.c", "sync IN ('synchronized', 'resyncing')", "sync = 'synchronized'", "t/233_partition_claims")
 fault("partition-claims-last", "tables/commands/partition_keep.c", "\tatp_parting_withdraw_last(d->w, d->part);\n", "", "t/233_partition_claims")
 fault("partition-claims-lock", "tables/commands/partition_claims.c", "\tLockRelationOid(atp_parting_relid(w, \"repo\"), ShareRowExclusiveLock);\n", "", "t/233_partition_claims")
+fault("partition-claims-await", "tables/commands/partition_claims.c", "\t(void) atp_run(atp_expand_sql(psprintf(LOCK_SOME, dids), w->schema), ATP_NO_ARGS);\n", "", "t/233_partition_claims")
 fault("audit-months", "tables/audit/audit_share.c", "share.nchanged > 0 && !loses_months(target)", "share.nchanged > 0 && (!loses_months(target) || true)", "t/233_partition_claims")
 fault("partition-keep", "tables/commands/partition_keep.c", "month \" + interval '1 month' <= now()", "month \" <= now()", "t/233_partition")
 fault("partition-links", "tables/commands/partition_keep.c", "if (n > 0 && links)", "if (n < 0 && links)", "t/233_partition")

@@ -30,6 +30,9 @@
 	"WITH l AS MATERIALIZED (SELECT p.did AS locked FROM #.repo p WHERE " which " ORDER BY p.did FOR NO KEY UPDATE OF p)" \
 	" UPDATE #.repo SET " WITHDRAWN " FROM l WHERE did OPERATOR(@.=) l.locked AND " CLAIMS
 #define SOME	IN_ORDER("p.did OPERATOR(@.=) ANY (ARRAY(%s))")
+/* A statement apart: while no repository claims anything, PostgreSQL does not execute the WITH of SOME, and locks no row. */
+#define LOCK_SOME \
+	"SELECT FROM #.repo p WHERE p.did OPERATOR(@.=) ANY (ARRAY(%s)) ORDER BY p.did FOR NO KEY UPDATE OF p"
 
 /* Only the repositories that claim something are looked up in the month, which may have hundreds of millions of records. */
 #define OF_MONTH	IN_ORDER(CLAIMS " AND EXISTS (SELECT FROM ONLY #.%s r WHERE r.did OPERATOR(@.=) p.did)")
@@ -59,8 +62,10 @@ run_withdrawal(AtpParting *w, const char *sql, const AtpArg *args, int nargs)
 void
 atp_parting_withdraw_some(AtpParting *w, const char *dids)
 {
-	if (has_claims(w))
-		run_withdrawal(w, psprintf(SOME, dids), ATP_NO_ARGS);
+	if (!has_claims(w))
+		return;
+	(void) atp_run(atp_expand_sql(psprintf(LOCK_SOME, dids), w->schema), ATP_NO_ARGS);
+	run_withdrawal(w, psprintf(SOME, dids), ATP_NO_ARGS);
 }
 
 void

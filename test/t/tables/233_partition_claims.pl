@@ -124,7 +124,31 @@ is(claims('held'), 'desynchronized, partial', 'P-40: and what was claimed meanwh
 $_->quit foreach $reader, $claimer;
 query('UPDATE held.repo SET hold = NULL');
 
-# one link by hand
+# --- months with links, whose records are removed in steps: a step waits for whoever is about to claim a repository ---
+
+# P-40: while the claimer waits, one of two repositories has no row yet; a claim comes before the step reads the records.
+make_target('meets');
+my ($there, $new) = ('did:web:there.test', 'did:web:new.test');
+query(<<"SQL");
+INSERT INTO meets.record (did, collection, rkey, cid, rev) SELECT did, 'app.bsky.feed.like', '3mbgkkiybw222', 'bafyreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy', '3mbgkkiybw222'
+FROM (VALUES ('$there'::did), ('$new')) v (did);
+INSERT INTO meets.repo (did, rev) VALUES ('$there', '3mbgkkiybw222');
+INSERT INTO meets.link_source VALUES (1, 'app.bsky.feed.like', 'subject.uri');
+INSERT INTO meets.link (target, source, rkey, did) VALUES ('at://did:web:a.test', 1, '3aaaaaaaaaa22', 'did:web:b.test');
+CALL atproto.maintain_partitions('meets', ahead => 0);
+SQL
+my $claims = q{sync = 'synchronized', proved = 0, proved_rev = rev};
+$claimer = $node->background_psql('postgres');
+$claimer->query_safe("BEGIN; UPDATE meets.repo SET $claims");
+$keeper = $points->session('keeper', drops('meets'));
+wait_until_tried();
+is(query('SELECT count(*) FROM meets.record'), '2', 'records of a repository that is about to be claimed stay');
+$claimer->query_safe("INSERT INTO meets.repo (did, rev) VALUES ('$new', '3mbgkkiybw222'); UPDATE meets.repo SET $claims WHERE did = '$new'; COMMIT");
+like(($keeper->finish)[1], qr/dropped meets\.record_/, 'the month is dropped when the claim has come');
+is(claims('meets'), 'partial, partial', 'P-40: and no repository claims the records of the month');
+$claimer->quit;
+
+# links by hand
 expect_check('link of no record');
 $node->stop;
 done_testing();
