@@ -256,18 +256,19 @@ is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'nothing was refused'
 
 # --- where no key can be looked up, the plan's cost stays what it is: jit would compile a plan that seems to cost too much ---
 
-# The plans of all statements of a call.
+# The plans of all statements of a call, and what later statements of its session say.
 sub plans
 {
-	my ($call) = @_;
+	my ($call, $later) = (@_, '');
 	my ($rc, $out, $err) = $node->psql('postgres', <<"SQL");
 LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on; SET client_min_messages = log;
-CALL atproto.maintain_partitions($call)
+CALL atproto.maintain_partitions($call);
+$later
 SQL
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	is($rc, 0, "maintain_partitions($call)") or diag($err);
 	is(join("\n", $err =~ /.*cost=\d{10}.*/g), '', 'no plan has a cost that was made up');
-	return $err;
+	return ($err, $out);
 }
 
 blocks('h', 300, 200);
@@ -277,7 +278,7 @@ CREATE RULE total AS ON DELETE TO h.link_count DO ALSO UPDATE h.total SET n = n 
 INSERT INTO h.repo (did, rev, sync) SELECT DISTINCT ON (did) did, rev, 'synchronized' FROM h.record;
 CREATE TABLE h.repo_again () INHERITS (h.repo); INSERT INTO h.repo_again SELECT * FROM h.repo;
 SQL
-like(plans(q{'h', ahead => 0, keep => '6 months'}), qr/Seq Scan on total/, 'a rule reads a table of its own');
+like((plans(q{'h', ahead => 0, keep => '6 months'}))[0], qr/Seq Scan on total/, 'a rule reads a table of its own');
 is(query('SELECT count(*), sum(n) FROM h.link_count') . query('SELECT min(sync) || max(sync) FROM h.repo'), '200|200partialpartial', 'a table that inherits from repo may have the same account');
 
 # A trigger runs a statement by keys of its own, on a table without rows; the rest of the links' step is planned as before.
@@ -295,13 +296,25 @@ ANALYZE y.record;
 CREATE TABLE told (what text);
 CREATE FUNCTION again() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN INSERT INTO public.told SELECT atproto.retry(id) FROM atproto.dead_letter; RETURN NULL; END $$;
 CREATE TRIGGER again AFTER DELETE ON t.link FOR EACH STATEMENT EXECUTE FUNCTION again();
+CREATE TABLE planned (plan text);
+CREATE FUNCTION note_plan() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE said text;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT JSON) SELECT FROM generate_series(1, 1000) g JOIN t.link_source s ON s.id = g WHERE g > $1' INTO said USING 0;
+	INSERT INTO public.planned VALUES (said);
+	RETURN NULL;
+END $$;
+CREATE TRIGGER a_plan AFTER DELETE ON t.link FOR EACH STATEMENT EXECUTE FUNCTION note_plan();
 SELECT pg_stat_force_next_flush(); SELECT pg_stat_reset();
 SQL
-plans(q{'t', ahead => 0, keep => '6 months'});
+my (undef, $later) = plans(q{'t', ahead => 0, keep => '6 months'},
+	'PREPARE later(integer) AS SELECT FROM generate_series(1, 1000) g JOIN t.link_source s ON s.id = g WHERE g > $1; EXPLAIN EXECUTE later(0)');
+like(query('SELECT min(plan) FROM planned'), qr/"Hash Join"/, 'the statements of a trigger are planned as elsewhere');
+like($later, qr/Hash Join/, 'and so are later statements of the session');
 query('SELECT pg_stat_force_next_flush()');
 like(query('SELECT min(what) FROM told'), qr/not yet/, 'the trigger has tried a letter again');
 cmp_ok(query(q{SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelid = 't.link_count_pkey'::regclass}), '>=', 2 * 600, 'then each count is looked up');
-query(q{SELECT atproto.unsubscribe('y'); DROP TRIGGER again ON t.link});
+query(q{SELECT atproto.unsubscribe('y'); DROP TRIGGER again ON t.link; DROP TRIGGER a_plan ON t.link});
 
 # --- by an ordinary role ---
 
