@@ -87,7 +87,7 @@ my %locked = map { $_ => account(handle => "$_.example.com") } qw(stale read che
 $network->handles({ 'checked.example.com' => $locked{checked} });
 query(join '; ', map { "SELECT atproto.identity_refresh('$_')" } values %locked);
 wait_for("SELECT count(*) = 3 FROM atproto.identity WHERE did IN ('@{[join q(','), values %locked]}') AND state = 'good'");
-# (so long ago that they are read again, and not so long that the fetcher forgets those that it knows)
+# (the documents are due again, and the fetcher does not forget the accounts yet)
 query("UPDATE atproto.identity SET stale = did = '$locked{stale}', asked_at = now() - interval '2 hours'");
 my $session = $node->background_psql('postgres');
 $session->query_safe('BEGIN; SELECT FROM atproto.identity FOR UPDATE');
@@ -105,7 +105,7 @@ $session->query_safe('COMMIT');
 $session->quit;
 wait_for("SELECT min(asked_at) > now() - interval '1 hour' FROM atproto.identity WHERE did IN ('$locked{stale}', '$locked{read}')");
 wait_for("SELECT handle_state = 'valid' FROM atproto.identity WHERE did = '$locked{checked}'");
-# (a minute after the first look-up, which a slow machine may reach here)
+# (a slow machine may reach the second look-up, a minute after the first, here)
 ok(query("SELECT stale FROM atproto.identity WHERE did = '$locked{stale}'") eq 't' || scalar(() = $network->log(path => qr/$locked{stale}/, since => $before)) > 1,
 	'W-31: locked: what was read is written afterwards, and a document in doubt will be read once more');
 

@@ -24,7 +24,7 @@ atproto.reconnect_delay = 50ms
 atproto.reconnect_max_delay = 100ms
 EOF
 my @rate   = ('--rate', 1000);
-# (the hold: however slow the machine is, the cursor stays before the next one's)
+# (the hold: on a slow machine, too, the cursor stays below the holds of the next server)
 my $server = AtprotoTest::Server->start(capture('pds.frames.gz'), '--hold-at', 300, @rate);
 
 # Kills the consumer, and waits until PostgreSQL has restarted all of its processes: until then the view shows the killed process.

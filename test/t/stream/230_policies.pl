@@ -106,7 +106,7 @@ SQL
 # the end comes when the last process has been killed, however slow the machine is
 my $slow = AtprotoTest::Server->start($pds, '--rate', 800, '--hold-at', 1500);
 subscribe('hand', $slow, events => "'hand'");
-# (the next consumer has asked for the stream before it is killed: each end is one of a connection)
+# (a consumer is killed after its request for the stream: each kill ends a connection)
 my $connections = 0;
 foreach my $seq (300, 700, 1100)
 {

@@ -21,7 +21,7 @@ my %captures = (
 	odd       => make_capture('synth.py', 'odd'),
 	hostile   => make_capture('hostile.py', 'records'),
 	simulated => $simulated);
-# (an audit of the fetcher would change a repository of one target before it changes the other's)
+# (an audit of the fetcher would change a repository in one target first)
 my $node    = make_node('packed_twin', conf => "max_worker_processes = 60\natproto.reconnect_delay = 50ms\natproto.audits = off\n");
 my $counted = q{'{app.bsky.feed.like:subject.uri,app.bsky.graph.follow:subject}'};
 my %options = (cursor => 0, events => "'keep'", links => "'all'", validate => "'flag'", count_collections => 'true');
@@ -40,7 +40,7 @@ my %same = (
 	record_event   => 'SELECT seq, action, did, collection, rkey, rev, cid, value::jsonb, old_cid, old_value::jsonb FROM #.record_event',
 	link           => 'SELECT target, collection, path, rkey, did FROM #.link l JOIN #.link_source s ON s.id = l.source',
 	link_count     => 'SELECT target, collection, path, n FROM #.link_count c JOIN #.link_source s ON s.id = c.source',
-	# (what was proven of a repository before it lost that: a batch stores its last state only)
+	# (an earlier proof of a repository depends on the batches: a batch stores the last state only)
 	repo           => q{SELECT did, rev, "commit", data, active, status, handle, sync, CASE WHEN sync = 'synchronized' THEN proved END FROM #.repo},
 	repo_car       => q{SELECT did, exported(did, '#') FROM #.repo},
 	audit          => q{SELECT did, a.equal, a.records FROM #.repo, LATERAL atproto.audit(did, '#', deep => true) a},
@@ -152,7 +152,7 @@ foreach my $schema (@letters)
 		. " ALTER TABLE $schema.record_event ALTER value TYPE $type USING $to, ALTER raw TYPE bytea USING $raw, ALTER old_value TYPE $type USING old_value::$type;"
 		. " SELECT atproto.create_tables('$schema'); COMMIT");
 }
-# (from the first to the last: a record's letter is obsolete once a later one is applied)
+# (from the first to the last: the application of a record's later letter makes an earlier letter obsolete)
 is(query("SELECT DISTINCT subscription, atproto.retry(id) FROM (SELECT subscription, id FROM atproto.dead_letter WHERE subscription = '$_' ORDER BY id OFFSET 0) l"),
 	"$_|applied", "$_: each letter is applied") foreach @letters;
 twins_match(reverse(@letters), 'letters tried again', 'letters');

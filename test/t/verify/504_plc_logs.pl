@@ -391,8 +391,8 @@ directory({ log => $log, upto => $entries[ $half - 1 ]{seq} }, 'plc3.example.com
 my $busy = $network->fault({ host => 'plc3.example.com', path => '/log/audit', status => 429, headers => { 'Retry-After' => '600' } });
 follow('leaves', dids => array($here, $there), host => 'plc3.example.com');
 wait_for(q{SELECT count(*) > 0 FROM atproto.plc_log_request WHERE subscription = 'leaves' AND error IS NOT NULL});
-# The host rests, so that a claimed request is put off.  Until plc_ask() no request is due: the fetcher at its point would have the
-# rows that plc_ask() writes.  (requested_at: an answer that comes later is of an older request.)
+# The host rests, so that a claimed request is put off.  Until plc_ask() no request is due: the fetcher at its point would have
+# locked the rows that plc_ask() writes.  (requested_at: a late answer belongs to an older request.)
 query(q{UPDATE atproto.plc_log_request SET next_try = 'infinity', requested_at = clock_timestamp() WHERE subscription = 'leaves'});
 my $points = AtprotoTest::Points->new($node);
 $points->hold('logs claimed', 'atproto fetcher');
