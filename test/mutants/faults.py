@@ -1534,6 +1534,7 @@ fault("key-plan-scan", "tables/base/key_plan.c", "		if (looks_up(path))", "		if 
 fault("key-plan-no-key", "tables/base/key_plan.c", "!has_look_up(rel))", "(!has_look_up(rel) && false))", "t/233_partition_months")
 fault("key-plan-others", "tables/base/key_plan.c", "params->params[0].value == PointerGetDatum(first_parameter)", "params->params[0].value != 1", "t/233_partition_months")
 fault("key-plan-none", "tables/base/key_plan.c", "return first_parameter != NULL && params", "return params", "t/233_partition_months")
+fault("proof-rests", "fetch/repositories/task_prove.c", "asked = !rests ||", "asked = true ||", "t/283_proofs")
 fault("key-plan-again", "tables/commands/partition_links.c", "			atp_plan_by_key(DatumGetPointer(targets.value));\n			atp_run(", "			atp_run(", "t/233_partition_months")
 fault("partition-repo-twice", "tables/commands/partition_claims.c", "(SELECT bool_or(\" CLAIMS \") FROM", "(SELECT (\" CLAIMS \") FROM", "t/233_partition_months")
 fault("forget-repos-whole", "tables/repos/table_repo.c", "AND r.sync = 'partial'\",\n\t\tSPI_OK_DELETE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_BY_KEY",

@@ -222,14 +222,15 @@ atp_proof_later(const AtpProofJob *job, const char *reason)
 }
 
 void
-atp_proof_failed(const AtpProofJob *job, const char *reason, const char *error)
+atp_proof_failed(const AtpProofJob *job, const char *reason, const char *error, bool asked)
 {
 	char	   *text = pnstrdup(error, pg_mbcliplen(error, strlen(error), ERROR_MAX));
 	char	   *class = pnstrdup(reason, pg_mbcliplen(reason, strlen(reason), REASON_MAX));
 
-	atp_run(atp_identity_sql("UPDATE atproto.proof_result SET error = $3, reason = $5, tries = tries + 1, put_off = 0, host = NULL, next_try = now() + $4 * interval '1 s'"
+	atp_run(atp_identity_sql("UPDATE atproto.proof_result SET error = CASE WHEN $6 OR error IS NULL THEN $3 ELSE error END, reason = CASE WHEN $6 OR error IS NULL THEN $5 ELSE reason END,"
+							 " tries = tries + 1, put_off = 0, host = NULL, next_try = now() + $4 * interval '1 s'"
 							 " * least(power(2, least(tries, 20)), 86400 / $4) * (0.8 + 0.4 * random())" OF_JOB),
-			ATP_ARGS(atp_text_arg(job->target), did_arg(job->did), atp_text_arg(text), atp_int4_arg(atp_fetch_retry_s), atp_text_arg(class)));
+			ATP_ARGS(atp_text_arg(job->target), did_arg(job->did), atp_text_arg(text), atp_int4_arg(atp_fetch_retry_s), atp_text_arg(class), atp_bool_arg(asked)));
 }
 
 /* ------------------------------------------------------------------------

@@ -39,9 +39,10 @@ extern void atp_proof_later(const AtpProofJob *job, const char *reason);
 
 /*
  * The try has failed: tried again later, after a longer pause each time (R-24).  reason: by which accounts are counted together
- * (P-52): without URL and account.
+ * (P-52): without URL and account.  asked: false: the account's server rests, and was not asked: what the server said to an
+ * earlier try stays.
  */
-extern void atp_proof_failed(const AtpProofJob *job, const char *reason, const char *error);
+extern void atp_proof_failed(const AtpProofJob *job, const char *reason, const char *error, bool asked);
 
 /*
  * The rows were compared with the commit of this revision; stored: the revision of the repository's row.  Writes the

@@ -93,14 +93,20 @@ free_proof(Proof *p)
 	MemoryContextDelete(p->cxt);
 }
 
-/* reason: as in atp_proof_failed(); why: with the details of this account. */
+/* reason, asked: as in atp_proof_failed(); why: with the details of this account. */
+static void
+give_up_proof(Proof *p, const char *reason, const char *why, bool asked)
+{
+	atp_begin("giving up a proof");
+	atp_proof_failed(&p->job, reason, why, asked);
+	atp_commit();
+	free_proof(p);
+}
+
 static void
 fail_proof_for(Proof *p, const char *reason, const char *why)
 {
-	atp_begin("giving up a proof");
-	atp_proof_failed(&p->job, reason, why);
-	atp_commit();
-	free_proof(p);
+	give_up_proof(p, reason, why, true);
 }
 
 static void
@@ -233,7 +239,7 @@ static void
 lose_host(const AtpProofJob *job)
 {
 	atp_begin("noting an account without a server");
-	atp_proof_failed(job, NO_SERVER, NO_SERVER);
+	atp_proof_failed(job, NO_SERVER, NO_SERVER, true);
 	atp_commit();
 }
 
@@ -472,12 +478,17 @@ move_on(Proof *p, long *wait_ms)
 	AtpSparseState state;
 	AtpRepoSigner signer;
 	const char *why;
+	bool		rests;
+	bool		asked;
 
 	if (p->walked)
 		return compare_some(p);
 	state = atp_proof_fetch_step(p->fetch, &wait);
 	/* the accounts of a host that rests leave their places to accounts of other hosts */
-	if (state == ATP_SPARSE_WAITS && wait > REST_MS && !atp_proof_fetch_is_running(p->fetch))
+	rests = state == ATP_SPARSE_WAITS && wait > REST_MS && !atp_proof_fetch_is_running(p->fetch);
+	/* a reason: that of the collections, which the server was asked for alone */
+	asked = !rests || atp_proof_fetch_reason(p->fetch) != NULL;
+	if (rests)
 		state = atp_proof_fetch_give_up(p->fetch);
 	switch (state)
 	{
@@ -501,7 +512,7 @@ move_on(Proof *p, long *wait_ms)
 	if (atp_proof_fetch_fault(p->fetch)->kind == ATP_SPARSE_LATER)
 		put_off(p, atp_proof_fetch_reason(p->fetch));
 	else
-		fail_proof_for(p, atp_proof_fetch_reason(p->fetch), atp_proof_fetch_fault(p->fetch)->text);
+		give_up_proof(p, atp_proof_fetch_reason(p->fetch), atp_proof_fetch_fault(p->fetch)->text, asked);
 	return false;
 }
 

@@ -270,6 +270,9 @@ $network->fault({ host => $host, path => 'sync\\.get', status => 501 });
 prove('late');
 is(query("SELECT refused = (SELECT count(*) FROM atproto.proof_result r WHERE r.target = proof.target), waiting, reasons::text ~ 'HTTP status 501' FROM atproto.proof WHERE target = 'late'"),
 	't|0|t', 'P-52: accounts of a server that refuses are listed with the reason');
+query("UPDATE atproto.proof_result SET next_try = 'epoch' WHERE target = 'late'");
+wait_for("SELECT min(tries) > 1 FROM atproto.proof_result WHERE target = 'late'");
+is(query("SELECT reasons::text ~ 'HTTP status 501' FROM atproto.proof WHERE target = 'late'"), 't', 'P-52: what the server said stays, although it rested at the next try');
 is(query("SELECT count(*) > 0 FROM atproto.repo_problem WHERE target = 'late' AND problem = 'proof'"), 't', 'P-52: also in repo_problem');
 $network->unfault(undef);
 query("SELECT atproto.reset_backoff('$host')");
