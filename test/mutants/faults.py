@@ -769,7 +769,7 @@ fault("proof-again", "fetch/repositories/task_prove.c", "	if (p->compare != NULL
 fault("proof-whole", "fetch/repositories/proof_fetch.c", "	if (f->only_parts || !atp_sparse", "	if (!f->only_parts || !atp_sparse", "t/358_sparse")
 fault("proof-host-forgotten", "fetch/repositories/proof_fetch.c", "	if (f->host_failed)\n", "	if (f->only_parts)\n", "t/358_sparse")
 fault("proof-too-large", "fetch/repositories/sparse_fault.c", "			if (answer->status == TOO_LARGE_STATUS)\n				return ATP_SPARSE_TOO_LARGE;\n", "", "t/358_sparse")
-fault("proof-reason", "fetch/repositories/task_prove.c", "fail_proof_for(p, atp_proof_fetch_reason(p->fetch), atp", "fail_proof_for(p, atp_proof_fetch_fault(p->fetch)->text, atp", "t/283_proofs")
+fault("proof-reason", "fetch/repositories/task_prove.c", "give_up_proof(p, atp_proof_fetch_reason(p->fetch), atp", "give_up_proof(p, atp_proof_fetch_fault(p->fetch)->text, atp", "t/283_proofs")
 fault("proved-removed", "tables/repos/proved_filter.c", " AND id = ANY ($2) AND id <> ALL ($3)", " AND id = ANY ($2)", "t/283_proved_sets")
 fault("proved-unneeded", "tables/repos/proved_filter.c", "	if (exclusive)\n		remove_unneeded", "	if (!exclusive)\n		remove_unneeded", "t/283_proved_sets")
 fault("proof-letter-of", "tables/export/proof_compare.c", "		has = is_about((AtpBytes) {(const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)}, cid);\n", "		has = bytes != NULL && cid.len > 0;\n", "t/283_proofs")
