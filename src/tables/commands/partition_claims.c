@@ -26,16 +26,17 @@
 	" refill_sync = CASE WHEN refill_sync = 'synchronized' THEN 'partial' ELSE refill_sync END"
 
 /* Rows are locked in the order of the DIDs, as consumers lock them; Citus cannot lock rows of several nodes so. */
-#define IN_ORDER(which) \
-	"WITH l AS MATERIALIZED (SELECT p.did AS locked FROM #.repo p WHERE " which " ORDER BY p.did FOR NO KEY UPDATE OF p)" \
-	" UPDATE #.repo SET " WITHDRAWN " FROM l WHERE did OPERATOR(@.=) l.locked AND " CLAIMS
-#define SOME	IN_ORDER("p.did OPERATOR(@.=) ANY (ARRAY(%s))")
-/* A statement apart: while no repository claims anything, PostgreSQL does not execute the WITH of SOME, and locks no row. */
-#define LOCK_SOME \
-	"SELECT FROM #.repo p WHERE p.did OPERATOR(@.=) ANY (ARRAY(%s)) ORDER BY p.did FOR NO KEY UPDATE OF p"
+#define IN_ORDER	" ORDER BY p.did FOR NO KEY UPDATE OF p"
+
+/* Two statements: PostgreSQL would not execute the WITH of an UPDATE while no repository claims anything, and so lock no row. */
+#define LOCK_SOME	"SELECT FROM #.repo p WHERE p.did OPERATOR(@.=) ANY (ARRAY(%s))" IN_ORDER
+#define SOME	"UPDATE #.repo SET " WITHDRAWN " WHERE did OPERATOR(@.=) ANY (ARRAY(%s)) AND " CLAIMS
 
 /* Only the repositories that claim something are looked up in the month, which may have hundreds of millions of records. */
-#define OF_MONTH	IN_ORDER(CLAIMS " AND EXISTS (SELECT FROM ONLY #.%s r WHERE r.did OPERATOR(@.=) p.did)")
+#define OF_MONTH \
+	"WITH l AS MATERIALIZED (SELECT p.did AS locked FROM #.repo p" \
+	"  WHERE " CLAIMS " AND EXISTS (SELECT FROM ONLY #.%s r WHERE r.did OPERATOR(@.=) p.did)" IN_ORDER ")" \
+	" UPDATE #.repo SET " WITHDRAWN " FROM l WHERE did OPERATOR(@.=) l.locked AND " CLAIMS
 #define OF_MONTH_APART \
 	"UPDATE #.repo SET " WITHDRAWN " FROM (SELECT DISTINCT r.did AS holder FROM #.%s r) l WHERE did OPERATOR(@.=) l.holder AND " CLAIMS
 
